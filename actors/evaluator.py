@@ -1,4 +1,4 @@
-"""The evaluator as a Ray actor with its own engine: policy versions in, scores out."""
+"""The evaluator as a Ray actor: policy versions in, scores out."""
 
 import ray
 
@@ -15,7 +15,7 @@ class EvaluatorShell(PartShell):
         self, name: str, context: PartContext, simulators: build.Simulators
     ) -> tuple[Part, Working | None]:
         """Return the part."""
-        engine = build.generator(context, context.config.evaluator.concurrent)
+        engine = build.evaluator_engine(context)
         return build.evaluator(context, engine, simulators), engine
 
 

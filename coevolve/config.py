@@ -171,6 +171,27 @@ def _engine_rules(config: RunConfig) -> tuple[Fault, ...]:
             "the megabytes, or rollout.engine.gpus",
         ),
         (
+            engine.gpus > 1.0,
+            f"$.rollout.engine.gpus: {engine.gpus:g} is more than the one GPU that an engine can "
+            "use; set 1, or a share of one, and raise rollout.actors for more engines",
+        ),
+        (
+            0.0 < engine.gpus < engine.gpu_memory_utilization and not engine.kv_cache_mb,
+            f"$.rollout.engine.gpu_memory_utilization: {engine.gpu_memory_utilization:g} of the "
+            f"memory leaves too little to those who share the GPU with rollout.engine.gpus = "
+            f"{engine.gpus:g}; lower it to {engine.gpus:g}, or give kv_cache_mb",
+        ),
+        (
+            engine.sleeps and config.learner.devices > 1,
+            f"$.rollout.engine.sleeps: needs learner.devices = 1, found {config.learner.devices}; "
+            "several devices do not take turns with engines",
+        ),
+        (
+            engine.sleeps and config.evaluator.engine == "own",
+            "$.rollout.engine.sleeps: needs evaluator.engine = rollout, found own, whose engine "
+            "never sleeps",
+        ),
+        (
             not engine.gpus and engine.dtype == "float16",
             "$.rollout.engine.dtype: float16 is for GPUs; choose float32 or bfloat16",
         ),
@@ -181,6 +202,11 @@ def _learner_rules(config: RunConfig) -> tuple[Fault, ...]:
     learner = config.learner
     kind = learner.objective.__struct_config__.tag
     return (
+        (
+            learner.devices > 1 and learner.gpus < 1.0,
+            f"$.learner.gpus: {learner.gpus:g} needs learner.devices = 1, found {learner.devices}; "
+            "several processes need a GPU each",
+        ),
         (
             learner.credit == "turn" and not isinstance(learner.objective, PolicyGradient),
             f"$.learner.credit: turn needs a policy gradient, found objective {kind}; choose "

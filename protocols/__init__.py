@@ -15,7 +15,12 @@ Records of the journal (`protocols.journal.Message`):
 | `PolicyVersion`      | learner                | rollout, evaluator, synthesizer               |
 | `WeightsVerified`    | rollout, evaluator, synthesizer | learner, launch, attach             |
 | `WeightSyncAlarm`    | the same, learner      | learner, launch, attach                       |
+| `TurnBegan`          | learner                | rollout                                       |
+| `EngineAsleep`       | rollout                | learner                                       |
+| `TurnEnded`          | learner                | rollout                                       |
 | `Checkpoint`         | learner                | learner (after a restart)                     |
+| `ScoreRequest`       | evaluator              | rollout                                       |
+| `ScoreReport`        | rollout                | evaluator                                     |
 | `Evaluation`         | evaluator              | launch, attach                                |
 | `CanaryScores`       | evaluator              | learner, attach                               |
 | `PolicyRegressed`    | learner                | launch, attach                                |

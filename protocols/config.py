@@ -122,7 +122,19 @@ class VllmEngine(
     """CPU threads of the arithmetic. More than one helps only above about 20 million parameters."""
 
     gpus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
-    """GPUs of each engine, as Ray counts them. 0 uses the CPU."""
+    """GPUs of each engine, as Ray counts them. 0 uses the CPU, and 1 a GPU. A share, such as 0.5,
+    leaves the rest of the GPU to others, for example to a learner with ``learner.gpus``; limit the
+    memory by ``kv_cache_mb`` then. An engine uses one GPU at most: for more GPUs raise
+    ``rollout.actors``."""
+
+    sleeps: bool = False
+    """Whether engines and learner take turns on the GPU that they share. While the learner
+    computes a step, engines keep their weights in main memory and drop their caches; requests in
+    flight wait, and continue afterwards. On a CPU they take turns, but no memory is freed."""
+
+    enforce_eager: bool = False
+    """Whether a GPU runs the model's operations one by one, without compiling them and without CUDA
+    graphs: a faster start, less memory, and slower tokens. A CPU always does."""
 
     step_timeout_s: Positive = 120.0
     """Seconds after which a step, or a change of weights, counts as stuck; the run then replaces
@@ -208,7 +220,14 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Steps between evaluations. The first and the last version are always scored."""
 
     concurrent: Count = 128
-    """Attempts at held-out tasks in flight."""
+    """Attempts at held-out tasks in flight; with ``engine: rollout`` for each rollout actor, which
+    makes at most ``rollout.concurrent``."""
+
+    engine: Literal["rollout", "own"] = "rollout"
+    """Engine that samples the attempts. ``rollout``: those of the rollout actors. Each serves a
+    version that is scored until its scores are complete. ``own``: another engine, which takes as
+    much memory, and as many GPUs, as that of a rollout actor; it scores while the others move to
+    newer versions."""
 
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -284,7 +303,7 @@ class PlacementConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Nodes of the rollout actors, each with its engine."""
 
     evaluator: Nodes = "any"
-    """Nodes of the evaluator, with an engine of its own."""
+    """Nodes of the evaluator, and of its engine with ``evaluator.engine: own``."""
 
     learner: Nodes = "any"
     """Nodes of the learner."""

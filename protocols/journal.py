@@ -36,11 +36,16 @@ from protocols.evolution import (
 from protocols.learning import (
     CanaryScores,
     Checkpoint,
+    EngineAsleep,
     Evaluation,
     GroupDiscarded,
     PolicyRegressed,
     PolicyVersion,
+    ScoreReport,
+    ScoreRequest,
     StepReport,
+    TurnBegan,
+    TurnEnded,
     WeightsVerified,
     WeightSyncAlarm,
 )
@@ -65,7 +70,12 @@ Message = (
     | PolicyVersion
     | WeightsVerified
     | WeightSyncAlarm
+    | TurnBegan
+    | EngineAsleep
+    | TurnEnded
     | Checkpoint
+    | ScoreRequest
+    | ScoreReport
     | Evaluation
     | CanaryScores
     | PolicyRegressed

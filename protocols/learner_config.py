@@ -158,6 +158,10 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     sharded. When a run is resumed with another number, it continues from the same weights; repeated
     steps agree with the recorded ones to rounding, not in every bit."""
 
+    gpus: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 1.0
+    """GPUs of each of these processes, with ``policy.device: cuda``, as Ray counts them. A share,
+    such as 0.5, leaves the rest of the GPU to an engine (``rollout.engine.gpus``)."""
+
     device_timeout_s: Positive = 600.0
     """With several ``devices``: how long one waits for another before the step is aborted."""
 

@@ -237,6 +237,25 @@ class WeightSyncAlarm(msgspec.Struct, frozen=True, kw_only=True, tag="weight_syn
     )
 
 
+class TurnBegan(msgspec.Struct, frozen=True, kw_only=True, tag="turn_began"):
+    """The learner needs the device now: engines must sleep, and say so."""
+
+    step: Annotated[int, msgspec.Meta(ge=0)]
+    """The step that the learner will compute; 0 if it recovers."""
+
+
+class EngineAsleep(msgspec.Struct, frozen=True, kw_only=True, tag="engine_asleep"):
+    """An engine has freed the device, and samples nothing until the turn has ended."""
+
+    engine: str
+    turn: int
+    """Sequence of the `TurnBegan` that it answers."""
+
+
+class TurnEnded(msgspec.Struct, frozen=True, kw_only=True, tag="turn_ended"):
+    """The learner has left the device: engines may wake."""
+
+
 DiscardReason = Literal["stale", "failed", "zero_variance", "abandoned"]
 """``abandoned``: a version that the guard has abandoned sampled at least part of the group."""
 
@@ -360,6 +379,24 @@ class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
         for value in self.measures.values():
             return value
         return float(self.turns_passed == self.turns_total)
+
+
+class ScoreRequest(msgspec.Struct, frozen=True, kw_only=True, tag="score_request"):
+    """A request to score a policy version on one task, with the engine of a rollout actor."""
+
+    version: int
+    task_id: str
+
+
+class ScoreReport(msgspec.Struct, frozen=True, kw_only=True, tag="score_report"):
+    """The answer to a `ScoreRequest`."""
+
+    version: int
+    """The only version that sampled a token of the attempt."""
+
+    task_id: str
+    score: TaskScore | None
+    """None if infrastructure failures ended every attempt."""
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):

@@ -55,6 +55,7 @@ WAITS = (
     "coevolve.environments.tools.environment.ROLLOUT_GATHER_S",
     "coevolve.environments.tools.evolution.GATHER_S",
     "coevolve.rollouts.evaluator.REST_S",
+    "coevolve.rollouts.scoring.REPORT_GATHER_S",
     "coevolve.rollouts.worker.GATHER_S",
     "coevolve.rollouts.worker.GROUP_GATHER_S",
     "coevolve.signals.extractor.GROUP_GATHER_S",

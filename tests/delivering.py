@@ -13,7 +13,14 @@ from coevolve.engine.generator import TransformersGenerator
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.learning.learner import Learner
 from coevolve.parts.files import LocalFiles
-from protocols.config import DeliveryConfig, LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
+from protocols.config import (
+    DeliveryConfig,
+    EvaluatorConfig,
+    LearnerConfig,
+    PolicyConfig,
+    RolloutConfig,
+    RunConfig,
+)
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator, Reader
 from protocols.journal import Message
@@ -39,6 +46,7 @@ def settings(model: Path, train: WeightsFormat = "lora", **delivery: float) -> R
             refill_batches=0,
             imitation=ImitationConfig(replay_size=24),
         ),
+        evaluator=EvaluatorConfig(engine="own"),
         # The rollouts were not sampled from the policy.
         delivery=msgspec.convert({"sampler_tolerance": 1.0} | delivery, DeliveryConfig),
     )

@@ -170,7 +170,7 @@ def check_run(run: LaunchedRun) -> None:
     assert [each.version for each in versions] == [0, 1, 2]
     assert len({each.digest for each in versions}) == 3
     proven = {(each.engine, each.version) for each in delivered}
-    assert {("rollout-0", 0), ("evaluator", 2)} <= proven
+    assert {("rollout-0", 0), ("rollout-0", 2)} <= proven
     assert scores[-1].version == 2
     last = versions[-1]
     assert last.digest == version_digest(run.directory / last.path, last.format)

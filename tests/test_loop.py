@@ -26,13 +26,15 @@ from protocols.tasks import Synthesized, Task
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("short_waits")]
 
 
-def small(config: RunConfig, arm: str, steps: int = 2, evolve_every: int = 0) -> RunConfig:
+def small(
+    config: RunConfig, arm: str, steps: int = 2, evolve_every: int = 0, scores: str = "rollout"
+) -> RunConfig:
     tree = msgspec.to_builtins(config)
     tree["arm"] = arm
     tree["evolve_every"] = evolve_every
     tree["learner"] |= {"steps": steps, "groups_per_step": 2}
     tree["rollout"] |= {"group_size": 2}
-    tree["evaluator"] |= {"every": evolve_every or 1}
+    tree["evaluator"] |= {"every": evolve_every or 1, "engine": scores}
     tree["environment"] |= {"held_out": 4, "seeds": 6}
     return msgspec.convert(tree, RunConfig)
 
@@ -48,13 +50,13 @@ async def run_here(config: RunConfig, folder: Path) -> LocalStore:
     )
     context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=store)
     workers = [environment_of(config).simulator()]
-    engines = [build.generator(context, 8), build.generator(context, 8)]
+    engine, scoring = build.generator(context, 8), build.evaluator_engine(context)
     parts: list[Part] = [
         build.curriculum(context),
         build.signals(context, workers),
-        build.rollout_worker(context, "rollout-0", engines[0], workers),
+        build.rollout_worker(context, "rollout-0", engine, workers),
         build.learner(context),
-        build.evaluator(context, engines[1], workers),
+        build.evaluator(context, scoring, workers),
     ]
     if config.synthesizes:
         parts += [build.synthesizer(context, workers), build.validator(context, workers)]
@@ -69,8 +71,8 @@ async def run_here(config: RunConfig, folder: Path) -> LocalStore:
     for part in parts:
         await part.stop()
     await asyncio.gather(*running)
-    for engine in engines:
-        await engine.close()
+    for each in (engine, *([scoring] if scoring else [])):
+        await each.close()
     for worker in workers:
         await worker.close()
     return store
@@ -81,11 +83,11 @@ async def everything(store: LocalStore, kind: type[msgspec.Struct]) -> list[Any]
     return [decode(record) for record in await store.scan(topic_of(kind), limit=10_000)]
 
 
-@pytest.mark.parametrize("arm", ["static", "uniform"])
+@pytest.mark.parametrize(("arm", "scores"), [("static", "own"), ("uniform", "rollout")])
 async def test_the_loop_trains_and_scores_every_version(
-    arm: str, quickstart: RunConfig, tmp_path: Path
+    arm: str, scores: str, quickstart: RunConfig, tmp_path: Path
 ):
-    store = await run_here(small(quickstart, arm), tmp_path)
+    store = await run_here(small(quickstart, arm, scores=scores), tmp_path)
     reports: list[StepReport] = await everything(store, StepReport)
     assert [report.step for report in reports] == [1, 2]
     scored: list[Evaluation] = await everything(store, Evaluation)

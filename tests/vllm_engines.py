@@ -25,7 +25,7 @@ def open_engine(
     chosen = msgspec.convert({"kv_cache_mb": 16, "batch_tokens": 256} | settings, VllmEngine)
     set_variables(chosen)
     torch.set_num_threads(1)
-    from coevolve.engine.vllm.core import Limits
+    from coevolve.engine.vllm.arguments import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 
     limits = Limits(concurrent=CONCURRENT, length=MAX_LENGTH, adapters=adapters, rank=4)

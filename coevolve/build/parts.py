@@ -24,7 +24,10 @@ from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import MODEL
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
-from coevolve.rollouts.evaluator import Evaluator
+from coevolve.rollouts.evaluator import Evaluator, OwnScores
+from coevolve.rollouts.scoring import OneVersion, RolloutScores, ScoringWorker
+from coevolve.rollouts.served_version import ServedVersion
+from coevolve.rollouts.turns import EngineTurns, SleepingEngine
 from coevolve.rollouts.worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.validation.validator import Validator
@@ -105,7 +108,7 @@ def _vllm_engine(
 ) -> Generator:
     vllm_environment.require_vllm(settings)
     vllm_environment.set_variables(settings)
-    from coevolve.engine.vllm.core import Limits
+    from coevolve.engine.vllm.arguments import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 
     # One adapter per version that a rollout may lag behind, one for the newest, and one in
@@ -140,29 +143,81 @@ def proven_engine(context: PartContext, name: str, generator: Generator) -> Veri
 def rollout_worker(
     context: PartContext, name: str, engine: Generator, simulators: Simulators
 ) -> RolloutWorker:
-    """Return the part that answers rollout requests."""
+    """Return the part that answers rollout requests, and scores versions on the same engine."""
     proven = proven_engine(context, name, engine)
     config = context.config
+    served = ServedVersion()
+    on_rollout = config.evaluator.engine == "rollout"
     return RolloutWorker(
         name,
-        config.rollout,
+        config,
         store=context.store,
         reader=context.reader,
         engine=proven,
         agents=environment_of(config).agents(name, context, proven, simulators),
-        lease_s=config.store.lease_s,
+        served=served,
+        scoring=_scoring(context, name, engine, simulators, served) if on_rollout else None,
+        turns=_turns(context, name, engine),
     )
 
 
-def evaluator(context: PartContext, engine: Generator, simulators: Simulators) -> Evaluator:
-    """Return the part that scores policy versions."""
+def _turns(context: PartContext, name: str, engine: Generator) -> EngineTurns | None:
+    """Return what lets the engine sleep; None if it never does."""
+    settings = context.config.rollout.engine
+    if not (isinstance(settings, VllmEngine) and settings.sleeps):
+        return None
+    assert isinstance(engine, SleepingEngine)
+    return EngineTurns(
+        name,
+        engine,
+        store=context.store,
+        reader=context.reader,
+        append=context.appender("turns", name),
+    )
+
+
+def _scoring(
+    context: PartContext,
+    name: str,
+    engine: Generator,
+    simulators: Simulators,
+    served: ServedVersion,
+) -> ScoringWorker:
     environment = environment_of(context.config)
-    proven = proven_engine(context, "evaluator", engine)
+    proven = proven_engine(context, name, OneVersion(engine, served))
+    return ScoringWorker(
+        name,
+        context.config,
+        store=context.store,
+        scorer=environment.scorer(context, proven, simulators),
+        tasks=lambda: (*environment.scored_tasks(), *environment.canaries()),
+        served=served,
+    )
+
+
+def evaluator_engine(context: PartContext) -> Generator | None:
+    """Return the evaluator's own engine; None if it scores on those of the rollout actors."""
+    settings = context.config.evaluator
+    return generator(context, settings.concurrent) if settings.engine == "own" else None
+
+
+def evaluator(context: PartContext, engine: Generator | None, simulators: Simulators) -> Evaluator:
+    """Return the part that scores policy versions, with ``engine`` or on the rollout engines."""
+    environment = environment_of(context.config)
+    if engine is None:
+        source = RolloutScores(
+            store=context.store,
+            reader=context.reader,
+            append=context.appender("scores", "evaluator"),
+        )
+    else:
+        proven = proven_engine(context, "evaluator", engine)
+        scorer = environment.scorer(context, proven, simulators)
+        source = OwnScores(context.config, proven, scorer)
     return Evaluator(
         context.config,
         store=context.store,
-        engine=proven,
-        scorer=environment.scorer(context, proven, simulators),
+        source=source,
         tasks=environment.scored_tasks(),
         canaries=environment.canaries(),
     )

@@ -19,6 +19,7 @@ Indexes for `Reader.find`:
 | `STEPS_BY_NUMBER`      | StepReport             | `step`                                   |
 | `VERSIONS_BY_NUMBER`   | PolicyVersion          | `version`                                |
 | `CHECKPOINTS_BY_STEP`  | Checkpoint             | `step`                                   |
+| `REQUESTED_SCORES_BY_VERSION` | ScoreRequest    | `version`                                |
 | `EVALUATIONS_BY_VERSION` | Evaluation           | `version`                                |
 | `SIGNALS_BY_ID`        | Signal                 | `signal_id`                              |
 | `SIGNALS_BY_KIND`      | Signal                 | `kind`                                   |
@@ -58,7 +59,14 @@ from protocols.evolution import (
     SynthesizerSwapped,
 )
 from protocols.journal import Message, Record, StoredRecord
-from protocols.learning import Checkpoint, Evaluation, GroupDiscarded, PolicyVersion, StepReport
+from protocols.learning import (
+    Checkpoint,
+    Evaluation,
+    GroupDiscarded,
+    PolicyVersion,
+    ScoreRequest,
+    StepReport,
+)
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
 from protocols.tasks import Synthesized, Task
 
@@ -74,6 +82,7 @@ DISCARDS_BY_GROUP = "discards_by_group"
 STEPS_BY_NUMBER = "steps_by_number"
 VERSIONS_BY_NUMBER = "versions_by_number"
 CHECKPOINTS_BY_STEP = "checkpoints_by_step"
+REQUESTED_SCORES_BY_VERSION = "requested_scores_by_version"
 EVALUATIONS_BY_VERSION = "evaluations_by_version"
 SIGNALS_BY_ID = "signals_by_id"
 SIGNALS_BY_KIND = "signals_by_kind"
@@ -188,6 +197,7 @@ _FIELDS: Mapping[type[Message], Mapping[str, str]] = {
     StepReport: {STEPS_BY_NUMBER: "step"},
     PolicyVersion: {VERSIONS_BY_NUMBER: "version"},
     Checkpoint: {CHECKPOINTS_BY_STEP: "step"},
+    ScoreRequest: {REQUESTED_SCORES_BY_VERSION: "version"},
     Evaluation: {EVALUATIONS_BY_VERSION: "version"},
     Task: {TASKS_BY_ID: "task_id"},
     GroupSummary: {SUMMARIES_BY_TASK: "root"},

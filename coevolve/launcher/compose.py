@@ -58,7 +58,8 @@ async def compose(
         for n in range(config.rollout.actors)
     ]
     learner = start("learner", LearnerActor, num_gpus=learner_gpus(config))
-    evaluator = start("evaluator", EvaluatorActor, workers, **engine)
+    has_engine = config.evaluator.engine == "own"
+    evaluator = start("evaluator", EvaluatorActor, workers, **(engine if has_engine else {}))
     evolving = [start("signals", SignalsActor, workers)]
     synthesizing: list[RemotePart] = []
     if config.synthesizes:
@@ -71,7 +72,7 @@ async def compose(
         store=store,
         reader=run_reader(directory.path),
         parts=[curriculum, *evolving, *sampling, learner, evaluator],
-        models=[*synthesizing, *sampling, learner, evaluator],
+        models=[*synthesizing, *sampling, learner, *([evaluator] if has_engine else [])],
         sampling=sampling,
         simulators=simulators,
         services=[RemotePart(STORE_NAME, store_actor), *_files(home)],

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from coevolve.launcher.fitting import LOWER, Demand, demands, missing_labels, unfit
+from coevolve.launcher.fitting import LOWER, ROUNDING, Demand, demands, missing_labels, unfit
 from coevolve.launcher.nodes import Node, cluster_nodes, local_node
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig
@@ -52,7 +52,7 @@ def _too_few_gpus(asked: Sequence[Demand], nodes: Sequence[Node], address: str) 
     """Return a sentence if all nodes together have too few GPUs."""
     needed = sum(each.total("GPU") for each in asked)
     present = sum(node.resources.get("GPU", 0.0) for node in nodes)
-    if needed <= present:
+    if needed <= present + ROUNDING:
         return []
     parts = ", ".join(each.told("GPU") for each in asked if each.each["GPU"])
     if address:

@@ -19,7 +19,7 @@ PARTS: tuple[PlacedPart, ...] = get_args(PlacedPart)
 
 LOWER = {
     "CPU": "lower placement.cpus",
-    "GPU": "lower learner.devices, rollout.actors or rollout.engine.gpus",
+    "GPU": "lower learner.devices, learner.gpus, rollout.actors or rollout.engine.gpus",
 }
 
 
@@ -52,9 +52,10 @@ class Demand:
         return node.labels.get(label) == value
 
 
-def learner_gpus(config: RunConfig) -> int:
-    """Return the number of GPUs of the learner; without a request, Ray hides all GPUs from it."""
-    return config.learner.devices if config.policy.device == "cuda" else 0
+def learner_gpus(config: RunConfig) -> float:
+    """Return the GPUs of the learner; without a request, Ray hides all GPUs from it."""
+    learner = config.learner
+    return learner.devices * learner.gpus if config.policy.device == "cuda" else 0.0
 
 
 def engine_gpus(config: RunConfig) -> float:
@@ -67,9 +68,9 @@ def demands(config: RunConfig) -> list[Demand]:
     """Return what each part of the run reserves. On a local cluster, every part may be anywhere."""
     processes = {"rollout": config.rollout.actors, "simulator": config.simulator.workers}
     gpus = {
-        "learner": float(learner_gpus(config)),
+        "learner": learner_gpus(config),
         "rollout": engine_gpus(config),
-        "evaluator": engine_gpus(config),
+        "evaluator": engine_gpus(config) if config.evaluator.engine == "own" else 0.0,
     }
     absent = () if config.synthesizes else ("synthesizer", "validator")
     return [
@@ -135,9 +136,16 @@ def _allowed(demand: Demand, nodes: Sequence[Node]) -> frozenset[int]:
 def _fits(inside: Sequence[Demand], there: Sequence[float], resource: str) -> bool:
     """Return whether the sum fits, and every part's processes, which cannot be divided, alone."""
     return sum(each.total(resource) for each in inside) <= sum(there) + ROUNDING and all(
-        sum(math.floor(have / each.each[resource] + ROUNDING) for have in there) >= each.processes
+        sum(_room(have, each.each[resource], resource) for have in there) >= each.processes
         for each in inside
     )
+
+
+def _room(have: float, each: float, resource: str) -> int:
+    """Return how many processes fit on a node; a share of a GPU has to be of one GPU."""
+    if resource == "GPU" and each < 1.0:
+        return math.floor(have + ROUNDING) * math.floor(1.0 / each + ROUNDING)
+    return math.floor(have / each + ROUNDING)
 
 
 def _too_little(

@@ -32,13 +32,14 @@ from coevolve.learning.guard import Guard
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.recovery import go_back, recover
+from coevolve.learning.turns import LearnerTurns
 from coevolve.learning.versions import (
     publish_checkpoint,
     publish_version,
     remove_old_versions,
     whole_version,
 )
-from coevolve.learning.weight_sync_monitor import WeightSyncMonitor
+from coevolve.learning.weight_sync_monitor import WeightSyncMonitor, rollout_engines
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
@@ -125,7 +126,16 @@ class Learner:
             member="learner",
             lease_s=self._config.store.lease_s,
         )
-        recovered = await recover(self._config, self._files, self._history)
+        turns = LearnerTurns(
+            self._config,
+            rollout_engines(self._config),
+            stopping=self._stopping,
+            store=self._store,
+            reader=self._reader,
+            append=mailbox.append,
+        )
+        async with turns.recovering():
+            recovered = await recover(self._config, self._files, self._history)
         trainer, checkpoint = recovered.trainer, recovered.checkpoint
         deliveries = WeightSyncMonitor(self._config, reader=self._reader, append=mailbox.append)
         guard = Guard(self._config.learner)
@@ -148,6 +158,7 @@ class Learner:
             guarded_through=guarded_through,
             reader=self._reader,
             deliveries=deliveries,
+            turns=turns,
             standing=self._reporter,
             last_checkpoint=checkpoint.step if checkpoint else 0,
         )
@@ -173,6 +184,7 @@ class _Session:
         guarded_through: int,
         reader: Reader,
         deliveries: WeightSyncMonitor,
+        turns: LearnerTurns,
         standing: StatusReporter,
         last_checkpoint: int,
     ) -> None:
@@ -186,6 +198,7 @@ class _Session:
         self._guarded_through = guarded_through
         self._reader = reader
         self._deliveries = deliveries
+        self._turns = turns
         self._reporter = standing
         self._last_checkpoint = last_checkpoint
         self._failed_since_s = time.monotonic()
@@ -211,15 +224,23 @@ class _Session:
         while self.trainer.step < self._config.learner.steps:
             started_s = time.monotonic()
             loss = await self._loss()
+            step = self.trainer.step + 1
             if loss is not None and loss.action == "return":
-                await self._go_back(loss)
+                async with self._turns.taken(step) as has_device:
+                    if not has_device:
+                        return
+                    await self._go_back(loss)
             else:
                 if loss is not None:
                     await self._mailbox.append([loss])
                 batch = await self._next_batch(stopping)
                 if batch is None:
                     return
-                await self._take_step(batch, started_s)
+                self._reporter.waits_for(f"the engines to sleep before step {step}")
+                async with self._turns.taken(step) as has_device:
+                    if not has_device:
+                        return
+                    await self._take_step(batch, started_s)
             if self.trainer.step % self._config.learner.checkpoint_every == 0:
                 await self.leave_checkpoint()
 

@@ -1,9 +1,11 @@
 """Tracks, for the learner, which rollout engines have proven each published policy version.
 
 An engine that skips a version proves it with a newer one. Proofs from before the run was opened do
-not count, because those engines no longer exist.
+not count, because those engines no longer exist. Time in which an engine has to stay at an older
+version, because that one is scored, does not count either.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from coevolve.delivery.sampler import (
     tolerance_of,
 )
 from coevolve.journal.codec import decode_as, topic_of
+from coevolve.rollouts.scored_versions import newest_scores, unscored_version
 from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted
 from protocols.errors import DeliveryError
@@ -35,6 +38,7 @@ class WeightSyncMonitor:
 
     def __init__(self, config: RunConfig, *, reader: Reader, append: Announce) -> None:
         engines = rollout_engines(config)
+        self._config = config
         self._timeout_s = config.delivery.timeout_s
         self._sampler = SamplerWatch(tolerance_of(config))
         self._reader = reader
@@ -71,6 +75,8 @@ class WeightSyncMonitor:
             for record in page:
                 self._fold(decode_as(record, WeightsVerified))
             self._seen = page[-1].sequence
+        if self._open and not self.left_s and self._config.evaluator.engine == "rollout":
+            await self._excuse_scoring()
         if self._open and not self.left_s:
             raise await self._record_alarm(self._overdue(self._open[0]))
 
@@ -105,6 +111,20 @@ class WeightSyncMonitor:
             opening = await self._reader.last(topic)
             self._opened = max(self._opened, opening.sequence if opening else 0)
         self._seen = max(self._seen, self._opened)
+
+    async def _excuse_scoring(self) -> None:
+        """Do not count time in which engines had to stay at an older version that was scored."""
+        unscored = await unscored_version(self._reader, self._config)
+        scored, ended_ago_s = await newest_scores(self._reader)
+        now_s = time.monotonic()
+
+        def free_since_s(published: _Published) -> float:
+            if unscored is not None and unscored.version < published.version:
+                return now_s
+            freed_s = now_s - ended_ago_s if scored < published.version else -math.inf
+            return max(published.since_s, freed_s)
+
+        self._open = deque(each._replace(since_s=free_since_s(each)) for each in self._open)
 
     def _fold(self, proof: WeightsVerified) -> None:
         if proof.engine not in self._newest:
@@ -142,4 +162,4 @@ class _Published(NamedTuple):
     """Unix time."""
 
     since_s: float
-    """The same time on the monotonic clock."""
+    """Since when engines are free to serve it, on the monotonic clock."""

@@ -4,14 +4,14 @@ A run's reported results are on the held-out tasks. The guard's canaries
 (`coevolve.learning.guard`) are scored more often, and no results are reported on them. A task that
 is both is attempted once.
 
-The evaluator has its own engine, so all tokens of an evaluation come from one version, and only
-after the engine has proven that it serves this version. The learner never trains on anything that
-the evaluator writes.
+All tokens of an evaluation come from one version, and only after the engine has proven that it
+serves this version: its own engine (`OwnScores`), or those of the rollout actors
+(`coevolve.rollouts.scoring`). The learner never trains on anything that the evaluator writes.
 """
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,11 +21,19 @@ from coevolve.journal.mailbox import Mailbox
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from coevolve.rollouts.agent import Agent
+from coevolve.rollouts.scored_versions import has_scores
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
 from protocols.interfaces import Store
-from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore
+from protocols.journal import Message
+from protocols.learning import (
+    CanaryScores,
+    Evaluation,
+    PolicyVersion,
+    TaskScore,
+    WeightsVerified,
+)
 from protocols.tasks import Task
 
 TAKE_LIMIT = 64
@@ -58,6 +66,77 @@ class AttemptScorer:
         )
 
 
+async def score_with_retries(
+    scorer: Scorer, task: Task, session: str, tries: int, note: Callable[[Exception], None]
+) -> TaskScore | None:
+    """Return the score; None after ``tries`` infrastructure failures, each passed to ``note``.
+
+    ``session`` identifies the task and the version. Raises GeneratorError if the engine failed.
+    """
+    for attempt in range(tries):
+        try:
+            return await scorer.score(task, f"{session}/{attempt}")
+        except SimulatorError as error:
+            note(error)
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """The scores of one version."""
+
+    scores: Mapping[str, TaskScore]
+    """By task id, without the tasks that infrastructure failures left unscored."""
+
+    proofs: tuple[WeightsVerified, ...]
+    """Proofs of delivery that are not in the journal yet."""
+
+
+class ScoreSource(Protocol):
+    """The engines that score a version."""
+
+    @property
+    def last_error(self) -> str:
+        """The last infrastructure failure; empty if there was none."""
+        ...
+
+    async def score(self, version: PolicyVersion, tasks: Sequence[Task]) -> Scored:
+        """Return the scores of ``version`` on these tasks.
+
+        Raises GeneratorError if the engine failed, and DeliveryError if it serves other weights.
+        """
+        ...
+
+
+class OwnScores:
+    """Scores with an engine that serves only the evaluator."""
+
+    def __init__(self, config: RunConfig, engine: VerifiedEngine, scorer: Scorer) -> None:
+        self._config = config
+        self._engine = engine
+        self._scorer = scorer
+        self.last_error = ""
+
+    async def score(self, version: PolicyVersion, tasks: Sequence[Task]) -> Scored:
+        """Serve the version, prove it, and score it."""
+        proof = await self._engine.serve(version)
+        gate = asyncio.Semaphore(self._config.evaluator.concurrent)
+
+        async def score(number: int, task: Task) -> TaskScore | None:
+            session = f"evaluation-{version.version}-{number}"
+            async with gate:
+                return await score_with_retries(
+                    self._scorer, task, session, self._config.rollout.tries, self._note
+                )
+
+        found = await asyncio.gather(*(score(*each) for each in enumerate(tasks)))
+        scores = {score.task_id: score for score in found if score is not None}
+        return Scored(scores=scores, proofs=(proof,))
+
+    def _note(self, error: Exception) -> None:
+        self.last_error = str(error)
+
+
 class Evaluator:
     """A `protocols.interfaces.Part` that makes one evaluation for each version that is scored."""
 
@@ -66,15 +145,13 @@ class Evaluator:
         config: RunConfig,
         *,
         store: Store,
-        engine: VerifiedEngine,
-        scorer: Scorer,
+        source: ScoreSource,
         tasks: Sequence[Task],
         canaries: Sequence[Task],
     ) -> None:
-        """Score on the held-out ``tasks`` and on the guard's ``canaries``."""
+        """Score on the held-out ``tasks`` and on the guard's ``canaries``, by ``source``."""
         self._config = config
-        self._engine = engine
-        self._scorer = scorer
+        self._source = source
         self._tasks = tasks
         self._canaries = canaries
         self._mailbox = Mailbox(
@@ -104,11 +181,10 @@ class Evaluator:
                 version = delivery.message
                 assert isinstance(version, PolicyVersion)
                 self._newest = version.version
-                if version.kept:
-                    proof = await self._engine.serve(version)
+                if has_scores(version, self._config):
                     self._reporter.policy_version = version.version
-                    scores = await self._score_version(version)
-                    await self._mailbox.complete((delivery.sequence,), (proof, *scores))
+                    outputs = await self._score_version(version)
+                    await self._mailbox.complete((delivery.sequence,), outputs)
                     self._reporter.done += 1
                 else:
                     skipped.append(delivery.sequence)
@@ -129,29 +205,27 @@ class Evaluator:
 
     def status(self) -> PartStatus:
         """Return the part's current status."""
+        self._reporter.last_error = self._source.last_error
         return self._reporter.report(len(self._mailbox.held))
 
-    async def _score_version(self, version: PolicyVersion) -> Sequence[Evaluation | CanaryScores]:
-        """Return the greedy scores of ``version``, the served one, on every task that is due."""
+    async def _score_version(self, version: PolicyVersion) -> Sequence[Message]:
+        """Return the greedy scores of ``version`` on every task that is due, and new proofs."""
         started = time.monotonic()
         tasks = self._tasks if is_evaluated(version.version, self._config) else ()
         guarded = is_guarded(version.version, self._config)
         canaries = self._canaries if guarded else ()
         due = list({task.task_id: task for task in (*tasks, *canaries)}.values())
         self._reporter.waits_for(f"version {version.version} on {len(due)} tasks")
-        gate = asyncio.Semaphore(self._config.evaluator.concurrent)
-        found = await asyncio.gather(
-            *(self._score(number, task, version, gate) for number, task in enumerate(due))
-        )
-        scored = {score.task_id: score for score in found if score is not None}
+        found = await self._source.score(version, due)
 
         def of(wanted: Sequence[Task]) -> tuple[TaskScore, ...]:
-            return tuple(scored[task.task_id] for task in wanted if task.task_id in scored)
+            ids = (task.task_id for task in wanted)
+            return tuple(found.scores[task_id] for task_id in ids if task_id in found.scores)
 
-        scores: list[Evaluation | CanaryScores] = []
+        outputs: list[Message] = [*found.proofs]
         if tasks:
             passed = of(tasks)
-            scores.append(
+            outputs.append(
                 Evaluation(
                     version=version.version,
                     scores=passed,
@@ -162,17 +236,5 @@ class Evaluator:
         if guarded:
             passed = of(canaries)
             errors = len(canaries) - len(passed)
-            scores.append(CanaryScores(version=version.version, scores=passed, errors=errors))
-        return scores
-
-    async def _score(
-        self, number: int, task: Task, version: PolicyVersion, gate: asyncio.Semaphore
-    ) -> TaskScore | None:
-        async with gate:
-            for attempt in range(self._config.rollout.tries):
-                session = f"evaluation-{version.version}-{number}/{attempt}"
-                try:
-                    return await self._scorer.score(task, session)
-                except SimulatorError as error:
-                    self._reporter.last_error = str(error)
-        return None
+            outputs.append(CanaryScores(version=version.version, scores=passed, errors=errors))
+        return outputs

@@ -4,7 +4,8 @@ Guarantees: one transaction finishes a request and adds its rollout, so each req
 exactly once even if processes are killed. The worker retries after an infrastructure failure; if
 all tries fail, the result is a failed rollout, never a reward. New weights take effect between two
 tokens, without waiting for running requests, and the engine proves that it serves them
-(`coevolve.delivery`).
+(`coevolve.delivery`). If versions are scored on this engine, it stays at such a version until its
+scores are complete (`coevolve.rollouts.scored_versions`).
 
 A candidate's probes are ordinary conversations in the same batches. Only their counts are recorded,
 so nothing can be trained on them.
@@ -17,13 +18,16 @@ from collections.abc import Mapping
 import structlog
 
 from coevolve.delivery.engine import VerifiedEngine
-from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.mailbox import GATHER_S, IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from coevolve.rollouts.agent import Agent, Episode, rollout_of
-from protocols.config import RolloutConfig
+from coevolve.rollouts.scored_versions import SCORES, version_to_serve
+from coevolve.rollouts.scoring import ScoringWorker
+from coevolve.rollouts.served_version import ServedVersion
+from coevolve.rollouts.turns import EngineTurns
+from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import EndpointError, GeneratorError, LeaseLostError, SimulatorError
 from protocols.evolution import ProbeReport, ProbeRequest
@@ -49,19 +53,29 @@ class RolloutWorker:
     def __init__(
         self,
         name: str,
-        config: RolloutConfig,
+        config: RunConfig,
         *,
         store: Store,
         reader: Reader,
         engine: VerifiedEngine,
         agents: Mapping[Writer, Agent],
-        lease_s: float,
+        served: ServedVersion,
+        scoring: ScoringWorker | None = None,
+        turns: EngineTurns | None = None,
     ) -> None:
         """Serve the published versions with ``engine``; ``agents`` maps each author to its agent.
 
-        The policy's agent must be among them; it also makes the probes.
+        The policy's agent must be among them; it also makes the probes. The worker sets ``served``.
+        ``scoring`` scores versions on the same engine, and ``turns`` lets it sleep.
         """
-        self._config = config
+        self._run = config
+        self._config = config.rollout
+        self._served = served
+        self._scoring = scoring
+        self._turns = turns
+        self._device = asyncio.Lock()
+        """Held while weights change, and while the engine sleeps."""
+
         self._store = store
         self._reader = reader
         self._engine = engine
@@ -72,11 +86,10 @@ class RolloutWorker:
             consumer="rollout",
             topics=("rollout_request", "probe_request"),
             member=name,
-            lease_s=lease_s,
+            lease_s=config.store.lease_s,
             gather_s=GATHER_S,
         )
         self._reporter = StatusReporter(name)
-        self._loaded = asyncio.Condition()
         self._stopping = asyncio.Event()
         self._live: set[asyncio.Task[None]] = set()
         self._in_progress = Counter[str]()
@@ -96,41 +109,43 @@ class RolloutWorker:
 
     def status(self) -> PartStatus:
         """Return the part's current status."""
-        return self._reporter.report(len(self._mailbox.held))
+        scores = self._scoring.held if self._scoring else 0
+        return self._reporter.report(len(self._mailbox.held) + scores)
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_versions(group))
             group.create_task(self._serve(group))
+            if self._scoring:
+                group.create_task(self._scoring.run(group))
+            if self._turns:
+                group.create_task(self._turns.run(self._device))
 
     async def _follow_versions(self, group: asyncio.TaskGroup) -> None:
-        """Serve each newest version when it is published; skip older versions that were missed."""
+        """Serve each version that is due; skip older versions that were missed."""
         known = 0
+        topics = ("policy_version", *SCORES)
         while True:
-            known = max(known, await self._store.wait(("policy_version",), known, IDLE_WAIT_S))
-            version = await self._newest_version()
-            if version is None or version.version <= self._reporter.policy_version:
+            known = max(known, await self._store.wait(topics, known, IDLE_WAIT_S))
+            version = await version_to_serve(self._reader, self._run)
+            if version is None or version.version <= self._served.number:
                 continue
             proof = await self._serve_version(version)
             if proof is not None:
-                async with self._loaded:
-                    self._reporter.policy_version = version.version
-                    self._loaded.notify_all()
+                self._reporter.policy_version = version.version
+                await self._served.set(version.version)
                 # The proof is written together with finished rollouts; the next version does not
                 # wait for it.
                 group.create_task(self._mailbox.append([proof]))
 
-    async def _newest_version(self) -> PolicyVersion | None:
-        newest = await self._reader.last(topic_of(PolicyVersion))
-        return decode_as(newest, PolicyVersion) if newest else None
-
     async def _serve_version(self, version: PolicyVersion) -> WeightsVerified | None:
         """Serve ``version``; return None if its weights were deleted because newer ones exist."""
         try:
-            return await self._engine.serve(version)
+            async with self._device:
+                return await self._engine.serve(version)
         except GeneratorError:
-            newest = await self._newest_version()
-            if newest is None or newest.version == version.version:
+            due = await version_to_serve(self._reader, self._run)
+            if due is None or due.version == version.version:
                 raise
             return None
 
@@ -196,7 +211,7 @@ class RolloutWorker:
 
     async def _roll_out(self, request: RolloutRequest) -> Rollout | FailedRollout:
         task = await self._tasks.get(request.task_id)
-        await self._version_at_least(request.policy_version_at_least)
+        await self._served.at_least(request.policy_version_at_least)
         session = f"{request.group_id}/{request.index}"
         try:
             agent = self._agents[request.author]
@@ -214,7 +229,7 @@ class RolloutWorker:
         return rollout_of(request, episode)
 
     async def _probe(self, request: ProbeRequest) -> ProbeReport:
-        await self._version_at_least(request.policy_version_at_least)
+        await self._served.at_least(request.policy_version_at_least)
         outcomes = await asyncio.gather(
             *(self._run_probe(request, index) for index in range(request.rollouts))
         )
@@ -271,7 +286,3 @@ class RolloutWorker:
     def _note(self, session: str, error: SimulatorError | EndpointError) -> None:
         self._reporter.last_error = str(error)
         log.warning("rollout_failed", session=session, reason=str(error))
-
-    async def _version_at_least(self, version: int) -> None:
-        async with self._loaded:
-            await self._loaded.wait_for(lambda: self._reporter.policy_version >= version)

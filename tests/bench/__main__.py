@@ -15,6 +15,7 @@ BENCHES = {
     "learning": "tests.bench.learning",
     "rollouts": "tests.bench.rollouts",
     "scaling": "tests.bench.scaling",
+    "scores": "tests.bench.scores",
     "simulator": "tests.bench.simulator",
     "store": "tests.bench.store",
     "trl": "tests.bench.against_trl",

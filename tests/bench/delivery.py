@@ -330,7 +330,7 @@ def _generator(folder: Path, config: RunConfig, run_dir: Path) -> Generator:
             )
         case VllmEngine() as settings:
             environment.set_variables(settings)
-            from coevolve.engine.vllm.core import Limits
+            from coevolve.engine.vllm.arguments import Limits
             from coevolve.engine.vllm.generator import VllmGenerator
 
             adapters = 4 if settings.deliver == "adapter" else 0

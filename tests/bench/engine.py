@@ -114,7 +114,7 @@ def main(arguments: list[str]) -> None:
 
 async def measured(folder: Path, settings: VllmEngine, options: Any) -> list[Row]:
     """Return all rows, from one engine and its peer."""
-    from coevolve.engine.vllm.core import Limits
+    from coevolve.engine.vllm.arguments import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 
     model = read_model(folder)

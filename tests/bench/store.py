@@ -30,6 +30,7 @@ from coevolve.curriculum.group_requests import group_requests
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.mailbox import Mailbox
 from coevolve.rollouts.agent import Agent, Episode
+from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.signals.groups import CompleteGroup, OpenGroups, summary_of
@@ -207,12 +208,12 @@ class _RolloutActor(_PartShell):
         super().__init__(
             RolloutWorker(
                 name,
-                config.rollout,
+                config,
                 store=store,
                 reader=reader,
                 engine=engine,
                 agents={"policy": agent},
-                lease_s=config.store.lease_s,
+                served=ServedVersion(),
             )
         )
 

@@ -417,6 +417,15 @@ def test_an_engine_that_could_not_serve_the_run_is_refused():
         in text
     )
     assert "override rollout.engine.dtype: float16 is for GPUs" in text
+    text = refusal(run_file, "rollout.engine.gpus=2", "learner.devices=2", "learner.gpus=0.5")
+    assert "override rollout.engine.gpus: 2 is more than the one GPU that an engine can use" in text
+    assert "override learner.gpus: 0.5 needs learner.devices = 1, found 2" in text
+    share = ("rollout.engine.gpus=0.5", "rollout.engine.kv_cache_mb=0")
+    text = refusal(run_file, *share)
+    assert "rollout.engine.gpu_memory_utilization: 0.9 of the memory leaves too little" in text
+    load_config(run_file, (*share, "rollout.engine.gpu_memory_utilization=0.5"))
+    text = refusal(run_file, "rollout.engine.sleeps=true", "evaluator.engine=own")
+    assert "override rollout.engine.sleeps: needs evaluator.engine = rollout, found own" in text
     text = refusal(run_file, "rollout.engine.block_size=16", "rollout.engine.wokers=1")
     assert "override rollout.engine.block_size:" in text
     assert "override rollout.engine.wokers: unknown field" in text

@@ -22,16 +22,16 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 import torch
-from vllm import EngineArgs, SamplingParams
+from vllm import SamplingParams
 from vllm.logprobs import FlatLogprobs
 from vllm.lora.request import LoRARequest
 from vllm.outputs import RequestOutput
-from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.llm_engine import LLMEngine
 
 from coevolve.engine.fitting import checked, in_short
 from coevolve.engine.vllm import repairs
+from coevolve.engine.vllm.arguments import Limits, engine_arguments
 from coevolve.engine.vllm.fresh import fresh_model, settings_of
 from coevolve.engine.vllm.tensors import Tensors
 from coevolve.weights.models import read_parameters
@@ -40,31 +40,10 @@ from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import Computed
 
-RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""Adapter ranks that vLLM can allocate."""
-
 SEEDS = 1 << 63
-MEGABYTE = 1 << 20
 
 Logprobs = npt.NDArray[np.float32]
 Ticket = TypeVar("Ticket")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Capacity limits of an engine."""
-
-    concurrent: int
-    """Maximum number of requests in progress; further ones wait."""
-
-    length: int
-    """Maximum tokens of a conversation, including answers."""
-
-    adapters: int = 0
-    """Maximum number of adapters in use at a time, two or more; 0 if all are merged."""
-
-    rank: int = 0
-    """Highest rank of an adapter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +92,7 @@ class Core(Generic[Ticket]):
         """Longest delay, in seconds, that the last change caused to a request's next token."""
 
         try:
-            self._llm = LLMEngine.from_engine_args(_arguments(folder, settings, limits))
+            self._llm = LLMEngine.from_engine_args(engine_arguments(folder, settings, limits))
         except (ValueError, RuntimeError, ImportError, OSError) as error:
             raise GeneratorError(
                 f"{folder}: vLLM cannot serve it with {limits.length} tokens per conversation, "
@@ -136,8 +115,8 @@ class Core(Generic[Ticket]):
 
     @property
     def busy(self) -> bool:
-        """Whether any request is unfinished."""
-        return bool(self._flights)
+        """Whether any request is unfinished and the engine is awake."""
+        return bool(self._flights) and not self._llm.is_sleeping()
 
     def start(self, ticket: Ticket, request: GenerationRequest) -> None:
         """Start a request. Raises GeneratorError if it cannot be served."""
@@ -222,6 +201,17 @@ class Core(Generic[Ticket]):
         self._drop_unused_adapters()
         self._end_change(began)
         return True
+
+    def sleep(self) -> None:
+        """Free the device: weights go to main memory, and keys and values are dropped.
+
+        Requests in flight keep their tokens. On a CPU they are paused, and no memory is freed.
+        """
+        self._llm.sleep(level=1, mode="keep")
+
+    def wake(self) -> None:
+        """Continue the requests in flight, whose keys and values are computed again."""
+        self._llm.wake_up()
 
     def row_sums(self) -> Iterator[tuple[str, bytes]]:
         """Yield the row sums of all tensors that serve new requests, tensor by tensor.
@@ -352,40 +342,6 @@ class Core(Generic[Ticket]):
 
 def _adapter_manager(worker: Any) -> Any:
     return worker.model_runner.lora_manager._adapter_manager
-
-
-def _arguments(folder: Path, settings: VllmEngine, limits: Limits) -> EngineArgs:
-    cpu = current_platform.is_cpu()
-    adapters: dict[str, Any] = {}
-    if limits.adapters:
-        adapters = {
-            "enable_lora": True,
-            "max_loras": limits.adapters,
-            "max_cpu_loras": limits.adapters,
-            "max_lora_rank": next(rank for rank in RANKS if rank >= limits.rank),
-        }
-    return EngineArgs(
-        model=str(folder),
-        skip_tokenizer_init=True,
-        dtype=settings.dtype,
-        max_model_len=limits.length,
-        # One more, so that a measurement never waits for a conversation to end.
-        max_num_seqs=limits.concurrent + 1,
-        max_num_batched_tokens=max(settings.batch_tokens, limits.concurrent + 1),
-        block_size=cast("Any", settings.block_size),
-        # On a CPU, the default is nine tenths of the machine's memory.
-        kv_cache_memory_bytes=settings.kv_cache_mb * MEGABYTE or None,
-        gpu_memory_utilization=settings.gpu_memory_utilization,
-        enable_prefix_caching=True,
-        enforce_eager=cpu,
-        # One process, and no step in progress while weights change.
-        distributed_executor_backend="uni",
-        async_scheduling=False,
-        logprobs_mode="processed_logprobs",
-        generation_config="vllm",
-        disable_log_stats=True,
-        **adapters,
-    )
 
 
 def _sampling(**settings: Any) -> SamplingParams:

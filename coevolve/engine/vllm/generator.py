@@ -7,19 +7,21 @@ engine compares itself with transformers before it serves (`coevolve.engine.vllm
 Full weights and merged adapters replace the engine's weights between two steps. Unmerged adapters
 are kept beside the run's initial weights.
 
-Tested on a CPU. The platform-dependent code is in `coevolve.engine.vllm.core` and has not been run
+Tested on a CPU. Platform-dependent code is in `coevolve.engine.vllm.arguments` and has not been run
 on a GPU.
 """
 
 import asyncio
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from coevolve.engine.fitting import check_fits, check_positions, refuse_grammar
 from coevolve.engine.stepping import Order, Stepper, Waiter
 from coevolve.engine.vllm import self_test
-from coevolve.engine.vllm.core import Core, Limits, Logprobs
+from coevolve.engine.vllm.arguments import Limits
+from coevolve.engine.vllm.core import Core, Logprobs
 from coevolve.models.load import read_config
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.weights.models import Base
@@ -117,6 +119,22 @@ class VllmGenerator:
                 wall_s=time.perf_counter() - began,
                 pause_s=pause_s,
             )
+
+    async def sleep(self) -> None:
+        """Free the device; requests wait. Weights must not change until `wake`."""
+        await self._between_steps(self._core.sleep)
+
+    async def wake(self) -> None:
+        """Take the device again; requests continue."""
+        await self._between_steps(self._core.wake)
+
+    async def _between_steps(self, deed: Callable[[], None]) -> None:
+        def order(waiter: Waiter) -> bool:
+            deed()
+            self._stepper.settle([(waiter, None)])
+            return True
+
+        await self._stepper.ask(order)
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of the engine's thread: model, sampling, batching, weights."""

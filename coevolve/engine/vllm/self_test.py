@@ -24,7 +24,8 @@ import vllm
 from safetensors.torch import save
 
 from coevolve.engine.fitting import in_short
-from coevolve.engine.vllm.core import Core, Limits
+from coevolve.engine.vllm.arguments import Limits
+from coevolve.engine.vllm.core import Core
 from coevolve.models.load import read_model
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.weight_files import SETTINGS_FILES, WEIGHTS_FILES, version_digest

@@ -8,6 +8,7 @@ from protocols.config import (
     PolicyConfig,
     RolloutConfig,
     RunConfig,
+    VllmEngine,
 )
 
 HEAD = "10.0.0.1:6379"
@@ -68,6 +69,30 @@ def test_a_learner_needs_all_of_its_gpus_on_one_node():
     assert "reserves 4 GPUs (learner 4)" in said
     assert "have 2 + 2, and a process needs all of its GPUs on one node" in said
     assert not too_few(config, node(gpus=4.0), resource="GPU")
+
+
+def sharing(actors: int, engine: float, learner: float) -> RunConfig:
+    """A learner and engines that reserve shares of GPUs."""
+    return RunConfig(
+        name="shared",
+        policy=PolicyConfig(device="cuda"),
+        learner=LearnerConfig(gpus=learner),
+        rollout=RolloutConfig(actors=actors, engine=VllmEngine(gpus=engine)),
+        cluster=ClusterConfig(address=HEAD),
+    )
+
+
+def test_learner_and_engine_may_share_a_gpu():
+    assert not too_few(sharing(1, 0.4, 0.6), node(gpus=1.0), resource="GPU")
+    (said,) = too_few(sharing(1, 0.6, 0.6), node(gpus=1.0), resource="GPU")
+    assert "reserves 1.2 GPUs (learner 0.6, rollout 1 x 0.6)" in said
+
+
+def test_a_share_of_a_gpu_is_not_put_together_from_several():
+    (said,) = too_few(sharing(3, 0.6, 0.1), node(gpus=2.0), resource="GPU")
+    assert "rollout 3 x 0.6" in said
+    assert not too_few(sharing(3, 0.6, 0.1), node(gpus=2.0), node(gpus=1.0), resource="GPU")
+    assert not too_few(sharing(4, 0.45, 0.1), node(gpus=2.0), resource="GPU")
 
 
 def test_a_label_that_no_node_has_names_every_part_that_needs_it():

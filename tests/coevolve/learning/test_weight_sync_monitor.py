@@ -13,6 +13,7 @@ from protocols.control import RunResumed, RunStarted
 from protocols.errors import DeliveryError
 from protocols.journal import Message
 from protocols.learning import (
+    Evaluation,
     GroupDiscarded,
     NothingDelivered,
     OldVersionServed,
@@ -108,6 +109,26 @@ async def test_each_version_has_its_own_time() -> None:
         journal.add(proof("rollout-0", version))
         await waiting.check()
     assert not alarms(journal)
+
+
+def scored_version(number: int, *, kept: bool) -> PolicyVersion:
+    return PolicyVersion(version=number, path="", format="full", digest="", size_bytes=1, kept=kept)
+
+
+async def test_no_time_counts_while_engines_stay_at_a_version_that_is_scored() -> None:
+    journal = MemoryJournal()
+    waiting = watch(journal)
+    journal.add(scored_version(0, kept=True), scored_version(1, kept=False))
+    waiting.published(0)
+    waiting.published(1)
+    journal.add(proof("rollout-0", 0))
+    for _ in range(2):
+        await asyncio.sleep(0.25)
+        await waiting.check()
+    journal.add(Evaluation(version=0, scores=(), errors=1, wall_s=0.1))
+    await asyncio.sleep(0.25)
+    with pytest.raises(DeliveryError, match="rollout-0 must serve version 1, and no proof"):
+        await waiting.check()
 
 
 async def test_proofs_from_before_a_resumption_do_not_count() -> None:

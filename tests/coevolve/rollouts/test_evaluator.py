@@ -9,7 +9,7 @@ import pytest
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.parts.files import LocalFiles
-from coevolve.rollouts.evaluator import Evaluator
+from coevolve.rollouts.evaluator import Evaluator, OwnScores
 from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig
 from protocols.errors import JournalError, SimulatorError
 from protocols.journal import Message
@@ -84,8 +84,7 @@ def evaluator(
     return Evaluator(
         config,
         store=journal,
-        engine=engine,
-        scorer=scorer,
+        source=OwnScores(config, engine, scorer),
         tasks=[tool_task("ls", task_id=each) for each in tasks],
         canaries=[tool_task("ls", task_id=each) for each in canaries],
     )

@@ -11,6 +11,7 @@ from coevolve.environments.tools.agent import ToolAgent
 from coevolve.journal.codec import decode, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
 from protocols.errors import DeliveryError
 from protocols.generation import Generation, GenerationRequest
@@ -50,7 +51,7 @@ class Loop:
         limits = self.run.config.rollout
         return RolloutWorker(
             "rollout-0",
-            limits,
+            self.run.config,
             store=self.store,
             reader=self.store,
             engine=self.run.engine(generator, reader=self.store, append=append),
@@ -63,7 +64,7 @@ class Loop:
                     temperature=limits.temperature,
                 )
             },
-            lease_s=30.0,
+            served=ServedVersion(),
         )
 
     async def proofs(self, count: int) -> list[int]:

@@ -19,7 +19,7 @@ async def serve(folder: Path) -> None:
     from coevolve.engine.vllm import environment
 
     environment.set_variables(SETTINGS)
-    from coevolve.engine.vllm.core import Limits
+    from coevolve.engine.vllm.arguments import Limits
     from coevolve.engine.vllm.generator import VllmGenerator
 
     limits = Limits(concurrent=8, length=256)

@@ -64,6 +64,24 @@ async def test_more_conversations_than_places_take_turns(served: "VllmGenerator"
     assert {len(each.token_ids) for each in said} == {20}
 
 
+async def test_requests_in_flight_wait_while_the_engine_sleeps_and_then_go_on(
+    served: "VllmGenerator",
+):
+    requests = [ask(f"talk {n}", [n + 1, 2, 3], max_tokens=200, seed=n) for n in range(4)]
+    undisturbed = await asyncio.gather(*map(served.generate, requests))
+    answers = [asyncio.create_task(served.generate(request)) for request in requests]
+    await asyncio.sleep(0.02)
+    await served.sleep()
+    late = asyncio.create_task(served.generate(ask("late", [1], max_tokens=4)))
+    done, waiting = await asyncio.wait([*answers, late], timeout=0.5)
+    assert not done
+    assert len(waiting) == 5
+    await served.wake()
+    again = await asyncio.gather(*answers)
+    assert [said.token_ids for said in again] == [said.token_ids for said in undisturbed]
+    assert len((await late).token_ids) == 4
+
+
 async def test_a_second_request_of_a_conversation_in_flight_is_refused(served: "VllmGenerator"):
     first = asyncio.create_task(served.generate(ask("talk", [1, 2], max_tokens=100)))
     await asyncio.sleep(0)
@@ -131,7 +149,8 @@ def test_the_cache_takes_no_more_memory_than_was_said(served: "VllmGenerator"):
 
 def test_a_cache_that_cannot_hold_one_conversation_is_refused(tmp_path: Path):
     new_model("qwen3").save_pretrained(tmp_path)
-    from coevolve.engine.vllm.core import Core, Limits
+    from coevolve.engine.vllm.arguments import Limits
+    from coevolve.engine.vllm.core import Core
     from protocols.config import VllmEngine
 
     with pytest.raises(GeneratorError, match="cannot serve it with 90000 tokens"):

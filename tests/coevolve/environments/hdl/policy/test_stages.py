@@ -33,8 +33,8 @@ from coevolve.runs import directory as run_directory
 from coevolve.runs.costs import Costs
 from coevolve.runs.directory import RunDirectory
 from protocols import columns
+from protocols.config import EvaluatorConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.config import LearnerConfig as Learner
-from protocols.config import PolicyConfig, RolloutConfig, RunConfig
 from protocols.control import RunStarted
 from protocols.evolution import ModelCall
 from protocols.generation import Generation, GenerationRequest
@@ -121,6 +121,7 @@ def taught(folder: Path, student: Path, base_url: str) -> RunConfig:
         rollout=RolloutConfig(
             in_flight_groups=1, group_size=2, max_tokens=12_000, max_call_tokens=400, tries=1
         ),
+        evaluator=EvaluatorConfig(engine="own"),
         learner=Learner(
             steps=len(TRAINED),
             groups_per_step=1,

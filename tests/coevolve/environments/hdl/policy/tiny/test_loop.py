@@ -77,15 +77,15 @@ async def played(folder: Path, *overrides: str) -> LocalStore:
     context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=store)
     simulator = hardware.simulator(config)
     simulators = [TestbenchService(simulator, 64)]
-    engines = [build.generator(context, 8), build.generator(context, 8)]
+    engine = build.generator(context, 8)
     parts: list[Part] = [
         build.curriculum(context),
         build.signals(context, simulators),
         build.synthesizer(context, simulators),
         build.validator(context, simulators),
-        build.rollout_worker(context, "rollout-0", engines[0], simulators),
+        build.rollout_worker(context, "rollout-0", engine, simulators),
         build.learner(context),
-        build.evaluator(context, engines[1], simulators),
+        build.evaluator(context, None, simulators),
     ]
     at_work = [asyncio.create_task(part.run()) for part in parts]
     seen, scored = 0, -1
@@ -97,8 +97,7 @@ async def played(folder: Path, *overrides: str) -> LocalStore:
     for part in parts:
         await part.stop()
     await asyncio.gather(*at_work)
-    for engine in engines:
-        await engine.close()
+    await engine.close()
     await simulator.close()
     return store
 

@@ -1,0 +1,213 @@
+"""Scores policy versions on the engines of rollout actors: both ends, and the records between them.
+
+The evaluator asks for a score of each task (`RolloutScores`). Rollout workers take the requests
+under a lease and attempt the tasks beside their rollouts (`ScoringWorker`). One transaction
+finishes a request and adds its report, so each task of a version is scored exactly once, and the
+death of a rollout actor repeats only the attempts that it was making.
+
+An attempt starts when the engine has proven the version, and `coevolve.rollouts.scored_versions`
+keeps the engine there until all reports are in. `OneVersion` refuses tokens of any other version.
+The requests name tasks and do not contain them, so no held-out task enters the journal.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import structlog
+
+from coevolve.journal.codec import REQUESTED_SCORES_BY_VERSION, decode_as, topic_of, topics_of
+from coevolve.journal.mailbox import IDLE_WAIT_S, RENEWALS_PER_LEASE, Appender, Delivery, Mailbox
+from coevolve.rollouts.evaluator import Scored, Scorer, score_with_retries
+from coevolve.rollouts.served_version import ServedVersion
+from protocols.config import RunConfig
+from protocols.errors import GeneratorError, LeaseLostError
+from protocols.generation import Generation, GenerationRequest
+from protocols.interfaces import Generator, Reader, Store
+from protocols.learning import PolicyVersion, ScoreReport, ScoreRequest, ServedWeights, TaskScore
+from protocols.tasks import Task
+
+ALL = 1 << 30
+"""A limit for lookups that no number of tasks reaches."""
+
+REPORT_GATHER_S = 0.1
+"""Delay of a report, so that one call of the store carries several; all engines wait for the
+last."""
+
+log = structlog.get_logger()
+
+
+class RolloutScores:
+    """The evaluator's end; a `coevolve.rollouts.evaluator.ScoreSource`."""
+
+    last_error = ""
+
+    def __init__(self, *, store: Store, reader: Reader, append: Appender) -> None:
+        """Ask by ``append``, which writes to the journal."""
+        self._store = store
+        self._reader = reader
+        self._append = append
+
+    async def score(self, version: PolicyVersion, tasks: Sequence[Task]) -> Scored:
+        """Return the scores once every task has its report; what was asked before is not repeated.
+
+        Rollout engines prove on their own that they serve the version.
+        """
+        asked = await self._asked(version.version)
+        wanted = {task.task_id for task in tasks}
+        await self._append(
+            [
+                ScoreRequest(version=version.version, task_id=task_id)
+                for task_id in sorted(wanted - asked.keys())
+            ]
+        )
+        after = min(asked.values(), default=0)
+        reports = await self._reports(version, wanted, after)
+        scores = {task_id: score for task_id, score in reports.items() if score is not None}
+        return Scored(scores=scores, proofs=())
+
+    async def _asked(self, version: int) -> Mapping[str, int]:
+        """Return the sequence of each request for scores of ``version``, by task id."""
+        found = await self._reader.find(REQUESTED_SCORES_BY_VERSION, str(version), limit=ALL)
+        return {decode_as(record, ScoreRequest).task_id: record.sequence for record in found}
+
+    async def _reports(
+        self, version: PolicyVersion, wanted: set[str], after: int
+    ) -> Mapping[str, TaskScore | None]:
+        """Return the score of each wanted task from the reports that follow ``after``."""
+        topic = topic_of(ScoreReport)
+        reports: dict[str, TaskScore | None] = {}
+        while not wanted <= reports.keys():
+            page = await self._reader.scan(topic, after=after)
+            for record in page:
+                report = decode_as(record, ScoreReport)
+                if report.version == version.version:
+                    reports[report.task_id] = report.score
+            if page:
+                after = page[-1].sequence
+            else:
+                await self._store.wait((topic,), after, IDLE_WAIT_S)
+        return {task_id: reports[task_id] for task_id in wanted}
+
+
+class ScoringWorker:
+    """A rollout worker's end: attempts at tasks with its engine, beside the rollouts."""
+
+    def __init__(
+        self,
+        name: str,
+        config: RunConfig,
+        *,
+        store: Store,
+        scorer: Scorer,
+        tasks: Callable[[], Sequence[Task]],
+        served: ServedVersion,
+    ) -> None:
+        """Score with ``scorer``, whose engine serves ``served``; ``tasks`` returns all tasks."""
+        self._config = config
+        self._scorer = scorer
+        self._all_tasks = tasks
+        self._served = served
+        self._limit = min(config.evaluator.concurrent, config.rollout.concurrent)
+        self._live: set[asyncio.Task[None]] = set()
+        self._mailbox = Mailbox(
+            store,
+            consumer="scoring",
+            topics=topics_of(ScoreRequest),
+            member=name,
+            lease_s=config.store.lease_s,
+            gather_s=REPORT_GATHER_S,
+        )
+        self.last_error = ""
+
+    @property
+    def held(self) -> int:
+        """Number of requests that were taken and not answered."""
+        return len(self._mailbox.held)
+
+    async def run(self, group: asyncio.TaskGroup) -> None:
+        """Answer requests until cancelled. Raises GeneratorError if the engine failed."""
+        while True:
+            if len(self._live) == self._limit:
+                await self._one_ends()
+                continue
+            # None are taken ahead, because other rollout actors share the same requests.
+            for delivery in await self._mailbox.take(self._limit - len(self._live)):
+                task = group.create_task(self._answer(delivery, group))
+                self._live.add(task)
+                task.add_done_callback(self._live.discard)
+
+    async def _one_ends(self) -> None:
+        """Return when an attempt has ended, or when the leases were renewed."""
+        lease_s = self._config.store.lease_s
+        ended, _ = await asyncio.wait(
+            self._live, timeout=lease_s / RENEWALS_PER_LEASE, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not ended:
+            await self._mailbox.renew()
+
+    async def _answer(self, delivery: Delivery, group: asyncio.TaskGroup) -> None:
+        request = delivery.message
+        assert isinstance(request, ScoreRequest)
+        # An engine serves a newer version only if this one's scores are complete without it.
+        if await self._served.at_least(request.version) > request.version:
+            group.create_task(self._hand_in(delivery, ()))
+            return
+        score = await score_with_retries(
+            self._scorer,
+            self._tasks[request.task_id],
+            f"evaluation-{request.version}-{request.task_id}",
+            self._config.rollout.tries,
+            self._note,
+        )
+        report = ScoreReport(version=request.version, task_id=request.task_id, score=score)
+        group.create_task(self._hand_in(delivery, (report,)))
+
+    async def _hand_in(self, delivery: Delivery, reports: Sequence[ScoreReport]) -> None:
+        try:
+            await self._mailbox.complete((delivery.sequence,), reports)
+        except LeaseLostError as error:
+            log.warning("score_dropped", request=str(delivery.sequence), reason=str(error))
+
+    def _note(self, error: Exception) -> None:
+        self.last_error = str(error)
+        log.warning("score_failed", reason=str(error))
+
+    @cached_property
+    def _tasks(self) -> Mapping[str, Task]:
+        return {task.task_id: task for task in self._all_tasks()}
+
+
+class OneVersion:
+    """A `protocols.interfaces.Generator` that refuses tokens of other versions than the served."""
+
+    def __init__(self, generator: Generator, served: ServedVersion) -> None:
+        self._generator = generator
+        self._served = served
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Continue the request's tokens. Raises GeneratorError if another version sampled."""
+        said = await self._generator.generate(request)
+        versions = {*said.versions, *said.cache_versions}
+        if versions - {self._served.number}:
+            raise GeneratorError(
+                f"conversation {request.conversation_id!r} is scored and needs tokens of version "
+                f"{self._served.number} alone, found those of {sorted(versions)}; the attempt is "
+                "repeated"
+            )
+        return said
+
+    async def release(self, conversation_id: str) -> None:
+        """Drop the cache of a conversation."""
+        await self._generator.release(conversation_id)
+
+    async def load(self, version: PolicyVersion) -> ServedWeights:
+        """Raise GeneratorError: attempts do not choose the version."""
+        raise GeneratorError(f"version {version.version}: a scored attempt cannot change weights")
+
+    def cpu_s(self) -> float:
+        """Return 0: the engine itself counts."""
+        return 0.0
+
+    async def close(self) -> None:
+        """Do nothing: the engine belongs to the rollout worker."""
