@@ -69,7 +69,8 @@ def dry_run(config: RunConfig, measured: Path | None = None) -> str:
     something that the run file names does not exist or does not fit.
     """
     throughput = read_throughput(measured) if measured else None
-    told = [*_foreseen(config, throughput), gpus_line(demands(config))]
+    parts = running(config, Path(config.name))
+    told = [*_foreseen(config, throughput), gpus_line(demands(parts))]
     lines = "".join(f"# {line}\n" for line in told)
     missing = preflight.comment_lines(preflight.missing(config))
     return msgspec.yaml.encode(config).decode() + lines + missing

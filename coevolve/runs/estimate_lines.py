@@ -43,23 +43,30 @@ def estimate_lines(found: Estimate, config: RunConfig) -> list[str]:
 def _step_lines(found: Estimate, step: StepTime, config: RunConfig) -> list[str]:
     """Return what a step takes on GPUs, what waits, and what this assumes."""
     speed = found.throughput
-    waiting = "the learner" if step.sampling_s > step.learner_s else "the engines"
-    idle = abs(step.sampling_s - step.learner_s) / step.step_s
-    if not config.learner.max_staleness:
-        waits = "each waits for the other (learner.max_staleness 0)"
-    else:
-        waits = f"{waiting} wait{'s' * (waiting == 'the learner')} {idle:.0%} of it"
+    needed = _total(found.learner) or 0
+    unfit = [f"the learner needs {_size(needed)} of each GPU: raise learner.devices"]
     return [
+        *(unfit if needed > speed.gpu_gb * 1e9 else ()),
         f"an engine's cache: room for {step.room:.3g} conversations of full length; it samples "
         f"{step.at_once} of mean length at once, rollout.concurrent asks for "
         f"{config.rollout.concurrent}",
         f"time of a step: {step.step_s:.0f} s; the learner computes {step.learner_s:.0f} s, the "
-        f"engines sample {step.sampling_s:.0f} s, {waits}",
+        f"engines sample {step.sampling_s:.0f} s, {_waits(step)}",
         f"assumed, unless --measured says otherwise: a GPU has {speed.gpu_gb:g} GB, "
         f"{speed.tflops:g} TFLOP/s at {speed.flops_share:.0%} and {speed.bandwidth_tb_s:g} TB/s at "
         f"{speed.bandwidth_share:.0%}; a conversation has {speed.filled:.0%} of its maximum "
         f"length, and the policy writes {speed.sampled:.0%} of it; tools take no time",
     ]
+
+
+def _waits(step: StepTime) -> str:
+    """Return which side waits, and for which share of the step."""
+    if step.step_s > max(step.learner_s, step.sampling_s):
+        return "one after the other"
+    idle = f"{abs(step.sampling_s - step.learner_s) / step.step_s:.0%} of it"
+    if step.sampling_s > step.learner_s:
+        return f"the learner waits {idle}"
+    return f"the engines wait {idle}"
 
 
 def replaced_model_line(found: Estimate, config: RunConfig) -> str:

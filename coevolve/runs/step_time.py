@@ -62,7 +62,7 @@ class StepTime:
     learner_s: float
     sampling_s: float
     step_s: float
-    """Both at once if ``learner.max_staleness`` allows it, else one after the other."""
+    """The longer one, or the sum if they share a GPU or ``learner.max_staleness`` is 0."""
 
     room: float
     """Conversations of full length whose keys and values fit into an engine's cache."""
@@ -113,11 +113,11 @@ def step_time(
     )
     at_once = _at_once(config, held / (cache * length * speed.filled))
     sampling_s = _sampling_s(config, used, weights, cache, at_once, speed)
-    together = max if config.learner.max_staleness else (lambda *parts: sum(parts))
+    shared = settings.gpus < 1 or not config.learner.max_staleness
     return StepTime(
         learner_s=learner_s,
         sampling_s=sampling_s,
-        step_s=together(learner_s, sampling_s),
+        step_s=learner_s + sampling_s if shared else max(learner_s, sampling_s),
         room=room,
         at_once=at_once,
     )

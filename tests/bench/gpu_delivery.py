@@ -134,7 +134,9 @@ def _config(bench: Bench, train: WeightsFormat) -> RunConfig:
     config = learner_config(bench, train=train, rate=RATES[train])
     deliver = "adapter" if train == "lora" else "merged"
     rollout = msgspec.structs.replace(
-        config.rollout, engine=engine_settings(bench, deliver=deliver), max_tokens=240
+        config.rollout,
+        engine=engine_settings(bench, deliver=deliver, enforce_eager=True),
+        max_tokens=240,
     )
     return msgspec.structs.replace(config, rollout=rollout)
 

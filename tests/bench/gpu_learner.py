@@ -20,9 +20,9 @@ from coevolve.runs.step_time import Throughput, active, learner_flops
 from protocols.config import RunConfig
 from protocols.objectives import Grpo
 from tests.allocated import Allocated
+from tests.bench.batches import GROUP_SIZE
 from tests.bench.gpu_models import Bench, assumed, batch, learner_config, throughput
 from tests.bench.gpu_outcome import Outcome, proof
-from tests.bench.learner import GROUP_SIZE
 
 STEPS = 3
 

@@ -17,7 +17,7 @@ from coevolve.models.architecture import KNOWN, Architecture, ModelConfig, archi
 from coevolve.models.model_folder import TINY_FOLDER
 from coevolve.runs.step_time import Throughput
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig, VllmEngine
-from tests.bench.learner import GROUP_SIZE, batch_groups
+from tests.bench.batches import GROUP_SIZE, batch_groups
 
 SIZES = ("0.6B", "1.7B", "4B", "tiny")
 
