@@ -29,9 +29,6 @@ MOMENTS = 2 * FP32
 TOKEN_COLUMNS = 13
 """Bytes of a token in the journal: id, mask, logprob and version (`protocols.rollouts.Tokens`)."""
 
-READ_COPIES = 2
-"""A version is read as a whole file, and its tensors are made from the bytes."""
-
 RECENT_VERSIONS = 3
 """Versions kept beyond the staleness bound: the newest and two spares; see
 `coevolve.learning.versions`."""
@@ -167,13 +164,13 @@ def engine_memory(config: RunConfig, count: int | None, cache: Bytes) -> Mapping
 def host_memory(config: RunConfig, count: int | None, learning: int | None) -> Mapping[str, Bytes]:
     """Return the bytes of tensors in main memory while models and versions are read.
 
-    The learner reads the model, 4 P, or b P beside an adapter. An engine's process holds a version
-    twice while it reads it, 8 T; beside an adapter also the initial weights in float32, 4 P for the
-    comparison, and 4 P more to merge it. The self-test reads 4 P before.
+    The learner reads the model, 4 P, or b P beside an adapter. An engine's process maps a
+    version while it reads it, 4 T; beside an adapter it also has the initial weights in float32,
+    4 P for the comparison, and 4 P more to merge it. The self-test reads 4 P before.
     """
     policy, engine = config.policy, config.rollout.engine
     frozen = BF16 if policy.train == "lora" and policy.precision == "bf16" else FP32
-    reading = times(learning, READ_COPIES * FP32)
+    reading = times(learning, FP32)
     if policy.train == "lora":
         merged = not isinstance(engine, VllmEngine) or engine.deliver == "merged"
         reading = summed(reading, times(count, 2 * FP32 if merged else FP32))

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 
 from coevolve.models.weight_files import (
     SETTINGS_FILES,
@@ -65,7 +65,8 @@ class Published:
     """Digest of the bytes that were read."""
 
     tensors: Mapping[str, torch.Tensor]
-    """Tensors by their names in the file, on the CPU, in the file's precision."""
+    """Tensors by their names in the file, on the CPU, in the file's precision. They are views of
+    the mapped file, which the system reads when they are used."""
 
     settings: Mapping[str, Any]
     """The adapter's settings, or the model's config."""
@@ -131,7 +132,10 @@ class Published:
 
 
 def read_published(version: PolicyVersion, run_dir: Path) -> Published:
-    """Read the files of ``version``, each of them once.
+    """Open the files of ``version``, which must not be written to again.
+
+    Digest and tensors are of the same file, even if its name is given to another one meanwhile, and
+    the tensors need no memory of their own.
 
     Raises GeneratorError if a file is missing, differs from the digest, or is unsupported.
     """
@@ -139,21 +143,22 @@ def read_published(version: PolicyVersion, run_dir: Path) -> Published:
     path = folder / WEIGHTS_FILES[version.format]
     settings_path = folder / SETTINGS_FILES[version.format]
     try:
-        content = path.read_bytes()
         settings = settings_path.read_bytes()
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = with_settings(found, settings)
+            if digest != version.digest:
+                raise GeneratorError(
+                    f"{path}: version {version.version} or its {settings_path.name} is not as "
+                    f"recorded: SHA-256 {digest[:12]}, not {version.digest[:12]}; the engine keeps "
+                    "its weights"
+                )
+            tensors = _mapped(f"/proc/self/fd/{file.fileno()}")
+        decoded = decode_settings(settings)
     except OSError as error:
         raise GeneratorError(
             f"{path}: cannot read the weights of version {version.version}: {error}"
         ) from error
-    digest = with_settings(hashlib.sha256(content).hexdigest(), settings)
-    if digest != version.digest:
-        raise GeneratorError(
-            f"{path}: version {version.version} or its {settings_path.name} is not as recorded: "
-            f"SHA-256 {digest[:12]}, not {version.digest[:12]}; the engine keeps its weights"
-        )
-    try:
-        tensors = load(content)
-        decoded = decode_settings(settings)
     except (SafetensorError, ValueError) as error:
         raise GeneratorError(f"{path}: cannot be read as weights: {error}") from error
     if version.format == "lora":
@@ -165,6 +170,11 @@ def read_published(version: PolicyVersion, run_dir: Path) -> Published:
         tensors=tensors,
         settings=decoded,
     )
+
+
+def _mapped(path: str) -> dict[str, torch.Tensor]:
+    with safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:

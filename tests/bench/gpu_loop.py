@@ -35,7 +35,7 @@ def loop(bench: Bench) -> Outcome:
     overrides = [*SMALL, kind, "policy.precision=bf16"]
     overrides += SHARES if bench.on_gpu else ()
     result = coevolve.run("quickstart", overrides=overrides, runs=bench.place / "runs")
-    with JournalReader.open(result.directory / STORE_FOLDER).snapshot() as state:
+    with JournalReader(result.directory / STORE_FOLDER).snapshot() as state:
         found = [decode_as(each, WeightsVerified) for each in state.scan("weights_verified")]
     proven = any(each.version == STEPS for each in found)
     return proof(

