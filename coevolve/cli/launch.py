@@ -22,7 +22,7 @@ from coevolve.launcher.interrupts import end_at_once
 )
 @click.option(
     "--measured",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="FILE",
     help="With --dry-run: what a GPU of yours was measured to do, from the GPU benchmark.",
 )

@@ -211,7 +211,7 @@ def test_chunks_of_logits_are_as_large_as_the_learner_makes_them():
 
 
 def test_the_estimate_for_a_known_model_not_on_disk_is_printed():
-    config = load_config(CONFIGS / "bfcl_qwen3_4b.yaml")
+    config = load_config(CONFIGS / "bfcl_qwen3_4b.yaml", ["learner.devices=1"])
     found: Estimate = estimate(config)
     said = "\n".join(estimate_lines(found, config))
     assert "parameters: 4.02 G, of which 4.02 G learn" in said

@@ -55,10 +55,9 @@ def test_engines_read_weights_once_a_token_and_half_of_all_caches():
 
 
 def test_parts_that_share_a_gpu_or_may_not_run_ahead_work_one_after_the_other():
-    for overrides in (
-        ("learner.max_staleness=0",),
-        ("learner.devices=1", "learner.gpus=0.5", "rollout.engine.gpus=0.5"),
-    ):
+    halves = ("learner.gpus=0.5", "rollout.engine.gpus=0.5")
+    memory = "rollout.engine.gpu_memory_utilization=0.5"
+    for overrides in (("learner.max_staleness=0",), ("learner.devices=1", memory, *halves)):
         found = estimate(config(*overrides))
         assert found.step is not None
         assert found.step.step_s == pytest.approx(found.step.learner_s + found.step.sampling_s)
