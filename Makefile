@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # One more worker than cores: whole runs, which most of the time goes to, often wait.
 PYTEST := $(BIN)/python -m pytest --dist worksteal -n
 
-.PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm test-cluster test-wheel test-beside check clean
+.PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm test-cluster test-gpu test-wheel test-beside check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/coevolve launch configs/quickstart.yaml $(ARGS)
@@ -45,6 +45,11 @@ test-vllm: $(VENV)/.dev
 # Needs the right to make network and mount namespaces; skips with the reason where it lacks.
 test-cluster: $(VENV)/.dev
 	$(BIN)/python -m pytest -m cluster $(ARGS)
+
+# On a machine with an NVIDIA GPU, in an environment of its own with torch and vLLM for CUDA.
+GPU_VENV := $(if $(wildcard /dev/nvidiactl),.venv-gpu,$(VENV))
+test-gpu: $(if $(wildcard /dev/nvidiactl),.venv-gpu/.gpu,$(VENV)/.dev)
+	$(GPU_VENV)/bin/python -m tests.bench gpu $(ARGS)
 
 # Both install the wheel into fresh environments, and train with it from an empty folder.
 test-wheel: $(VENV)/.dev
@@ -83,5 +88,11 @@ $(VENV)/.dev: pyproject.toml $(BIN)/uv
 	$(SETUP) filesystem hdl
 	touch $@ $(VENV)/.run $(VENV)/.vllm $(VENV)/.hdl
 
+.venv-gpu/.gpu: pyproject.toml
+	$(PYTHON) -m venv .venv-gpu
+	.venv-gpu/bin/python -m pip install --quiet --editable ".[vllm]"
+	.venv-gpu/bin/coevolve setup filesystem
+	touch $@
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-gpu

@@ -21,6 +21,12 @@ from coevolve.launcher.interrupts import end_at_once
 @click.option(
     "--dry-run", is_flag=True, help="Check the file, print settings and estimate, and stop."
 )
+@click.option(
+    "--measured",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --dry-run: what a GPU of yours was measured to do, from the GPU benchmark.",
+)
 @detach_option
 @runs_option
 def command(
@@ -29,6 +35,7 @@ def command(
     *,
     resume: bool,
     dry_run: bool,
+    measured: Path | None,
     detach: bool,
     runs: Path,
 ) -> None:
@@ -43,6 +50,8 @@ def command(
     """
     if dry_run and detach:
         raise click.UsageError("--dry-run starts no run; leave --detach out")
+    if measured and not dry_run:
+        raise click.UsageError("--measured is for --dry-run")
     if detach:
         refuse_in_job()
     if not detach:
@@ -52,7 +61,7 @@ def command(
 
     config = settings(run_file, overrides, runs, resume=resume)
     if dry_run:
-        print_dry_run(config)
+        print_dry_run(config, measured)
     elif detach:
         from coevolve.cli.detached import detach as start
 

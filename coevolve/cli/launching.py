@@ -17,9 +17,12 @@ LOST_S = 15.0
 """Seconds after which this process ends if its cluster is lost, whatever still waits for it."""
 
 
-def print_dry_run(config: RunConfig) -> None:
-    """Print the resolved settings and what the run will take. Raises CoevolveError."""
-    sys.stdout.write(launcher.dry_run(config))
+def print_dry_run(config: RunConfig, measured: Path | None = None) -> None:
+    """Print the resolved settings and what the run will take. Raises CoevolveError.
+
+    ``measured`` is a file of `coevolve.runs.step_time.read_throughput`.
+    """
+    sys.stdout.write(launcher.dry_run(config, measured))
 
 
 def stay_with(config: RunConfig, runs: Path, *, resume: bool) -> None:

@@ -116,6 +116,15 @@ def demands(config: RunConfig) -> list[Demand]:
     ]
 
 
+def gpus_line(asked: Sequence[Demand]) -> str:
+    """Return how many GPUs the run reserves, and for which parts."""
+    users = [each for each in asked if each.each["GPU"]]
+    if not users:
+        return "GPUs: none"
+    total = sum(each.total("GPU") for each in users)
+    return f"GPUs: {total:g} ({', '.join(each.told('GPU') for each in users)})"
+
+
 def missing_labels(asked: Sequence[Demand], nodes: Sequence[Node], address: str) -> list[str]:
     """Return a sentence for each label that parts need and no node has."""
     labels = dict.fromkeys(each.nodes for each in asked if "=" in each.nodes)

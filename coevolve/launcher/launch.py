@@ -20,6 +20,7 @@ from coevolve.launcher import preflight
 from coevolve.launcher.address import VARIABLE, with_address
 from coevolve.launcher.cluster import Joined, cluster
 from coevolve.launcher.compose import clean_up, compose
+from coevolve.launcher.fitting import demands, gpus_line
 from coevolve.learning.guard import TOPICS as GUARD_TOPICS
 from coevolve.learning.guard import Guard
 from coevolve.models.model_folder import model_config
@@ -36,6 +37,7 @@ from coevolve.runs.drive import Run
 from coevolve.runs.estimate import estimate
 from coevolve.runs.estimate_lines import estimate_lines, replaced_model_line
 from coevolve.runs.scaling import recorded_scale
+from coevolve.runs.step_time import Throughput, read_throughput
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Reader
@@ -64,13 +66,20 @@ class Ended:
     """The error that ended the run after its first step; None if there was none."""
 
 
-def dry_run(config: RunConfig) -> str:
+def dry_run(config: RunConfig, measured: Path | None = None) -> str:
     """Return the resolved settings as YAML, with the estimated cost and missing things as comments.
 
-    Raises ConfigError if something that the run file names does not exist or does not fit.
+    ``measured`` is a file of `coevolve.runs.step_time.read_throughput`. Raises ConfigError if
+    something that the run file names does not exist or does not fit.
     """
     joining = with_address(config)
-    lines = "".join(f"# {line}\n" for line in (*_foreseen(config), *_joined(config, joining)))
+    throughput = read_throughput(measured) if measured else None
+    told = [
+        *_foreseen(config, throughput),
+        gpus_line(demands(running(config, Path(config.name)))),
+        *_joined(config, joining),
+    ]
+    lines = "".join(f"# {line}\n" for line in told)
     missing = preflight.comment_lines(preflight.missing(joining))
     return msgspec.yaml.encode(config).decode() + lines + missing
 
@@ -82,11 +91,11 @@ def _joined(config: RunConfig, joining: RunConfig) -> list[str]:
     return [said] if address and address != config.cluster.address else []
 
 
-def _foreseen(config: RunConfig) -> list[str]:
+def _foreseen(config: RunConfig, throughput: Throughput | None) -> list[str]:
     """Return the estimate for the model that the run trains, and for one that it replaces."""
     environment = environment_of(config)
     imitates_others, own = environment.imitates_others, environment.own_models
-    named = estimate(config, imitates_others=imitates_others, own=own)
+    named = estimate(config, imitates_others=imitates_others, own=own, throughput=throughput)
     if not config.policy.tiny_random:
         return estimate_lines(named, config)
     parts = running(config, Path(config.name))

@@ -4,9 +4,8 @@ If a number depends on lengths, it is the maximum that the settings allow. None 
 the sizes of an unsupported architecture, or of a GPU. Fragmentation, CUDA's own gigabyte and memory
 of loaded libraries are left out.
 
-Letters: P parameters, T trained parameters, L layers, H hidden size; Q, K and F entries of a
-token's queries, keys and feed-forward network in one layer; V vocabulary, M tokens of a
-micro-batch, b bytes of a number.
+Letters: P parameters, T trained parameters, L layers, K entries of a token's keys in one layer, b
+bytes of a number.
 """
 
 import json
@@ -18,18 +17,14 @@ from pathlib import Path
 
 from coevolve.models.architecture import Architecture, ModelConfig, architecture
 from coevolve.models.model_folder import model_config, whole_model
+from coevolve.runs.learner_memory import learner_memory
+from coevolve.runs.sizes import BF16, FP32, Bytes, summed, times
+from coevolve.runs.step_time import StepTime, Throughput, step_time
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
 from protocols.objectives import Dpo, NoObjective, Sft
 
-FP32, BF16 = 4, 2
 MOMENTS = 2 * FP32
 """Bytes of AdamW's moments for each trained weight."""
-
-LOGITS_AT_ONCE = 2**26
-"""The value of `coevolve.learning.scoring`, which is not imported because it loads torch."""
-
-LOGIT_COPIES = 4
-"""The logits, and about three times as much for the backward pass."""
 
 TOKEN_COLUMNS = 13
 """Bytes of a token in the journal: id, mask, logprob and version (`protocols.rollouts.Tokens`)."""
@@ -40,8 +35,6 @@ RECENT_VERSIONS = 3
 
 STEPS_A_DAY = 24 * 60
 """Assumes one step per minute, because the real duration is unknown before the first step."""
-
-Bytes = int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +75,12 @@ class Estimate:
     """Maximum tokens for which one step computes gradients."""
 
     disk: Disk
+    host: Mapping[str, Bytes]
+    """Main memory for tensors: of the learner's first process, and of each engine's."""
+
+    throughput: Throughput
+    step: StepTime | None
+    """Duration of a step by ``throughput``; None without GPUs."""
 
 
 def estimate(
@@ -89,11 +88,13 @@ def estimate(
     *,
     imitates_others: bool = False,
     own: Mapping[str, ModelConfig] | None = None,
+    throughput: Throughput | None = None,
 ) -> Estimate:
     """Return the resources that a run of ``config`` needs.
 
     ``imitates_others`` says whether the run imitates texts that the policy did not write. ``own``
-    are the models that the run's environment makes, by name.
+    are the models that the run's environment makes, by name. ``throughput`` is what a GPU does;
+    without it, it is assumed.
 
     Raises:
         ConfigError: The model is not on disk, and coevolve does not know its sizes.
@@ -103,16 +104,21 @@ def estimate(
     count = parameters(config.policy, sizes)
     learning = trained(config.policy, sizes, count)
     cache = cache_bytes_a_token(config, sizes)
+    engine = engine_memory(config, count, cache)
+    speed = throughput or Throughput()
     return Estimate(
         parameters=count,
         trained=learning,
         learner=learner_memory(config, sizes, count, learning, moments(config, imitates_others)),
-        engine=engine_memory(config, count, cache),
+        engine=engine,
         cache_bytes_a_token=cache,
         cached_tokens=cached_tokens(config, cache),
         rollout_tokens=rollout_tokens(config),
         trained_tokens=trained_tokens(config),
         disk=disk(config, learning, moments(config, imitates_others)),
+        host=host_memory(config, count, learning),
+        throughput=speed,
+        step=step_time(config, sizes, count, engine, cache, speed),
     )
 
 
@@ -136,70 +142,6 @@ def trained(policy: PolicyConfig, sizes: Architecture | None, count: int | None)
     return sizes.num_hidden_layers * policy.lora_rank * ends
 
 
-def learner_memory(
-    config: RunConfig,
-    sizes: Architecture | None,
-    count: int | None,
-    learning: int | None,
-    moment_bytes: int,
-) -> Mapping[str, Bytes]:
-    """Return the bytes of the learner's device, by purpose.
-
-    Training all weights: weights 4 P, gradients 4 P, moments 8 P, and b P for a reference model.
-    With bf16, copies for matrix products add 2 P; with gradient checkpointing only one layer has
-    them, which is left out. Training an adapter: weights b P + 4 T, gradients 4 T, moments 8 T. If
-    references are imitated, there are two sets of moments.
-    """
-    policy, learner = config.policy, config.learner
-    width = FP32 if policy.precision == "fp32" else BF16
-    full = policy.train == "full"
-    referred = learner.needs_reference
-    copied = full and policy.precision == "bf16" and not policy.gradient_checkpointing
-    base = 0 if full else _times(count, width)
-    return {
-        "weights": _sum(base, _times(learning, FP32)),
-        "gradients": _times(learning, FP32),
-        "optimizer": _times(learning, moment_bytes),
-        "reference": _times(count, width) if full and referred else 0,
-        "copies": _times(count, BF16) if copied else 0,
-        "activations": activations(config, sizes),
-        "logits": logits(config, sizes),
-    }
-
-
-def activations(config: RunConfig, sizes: Architecture | None) -> Bytes:
-    """Return the bytes that a micro-batch keeps for the backward pass.
-
-    They are b M L (6 H + 3 Q + 4 K + 4 F): the inputs and outputs of two norms and two sums, the
-    queries and keys before and after rotation, the values, attention's output, the gate before and
-    after its activation function, the other half, and the product of both. Attention keeps no
-    matrix of tokens by tokens. With gradient checkpointing one layer
-    keeps all of this, and every layer its input: b M (L H + 6 H + 3 Q + 4 K + 4 F).
-    """
-    if sizes is None:
-        return None
-    width = FP32 if config.policy.precision == "fp32" else BF16
-    layer = 6 * sizes.hidden_size + 3 * sizes.query_size + 4 * sizes.key_size
-    layer += 4 * sizes.feed_forward_size
-    layers = sizes.num_hidden_layers
-    if config.policy.gradient_checkpointing:
-        return width * micro_batch(config) * (layers * sizes.hidden_size + layer)
-    return width * micro_batch(config) * layers * layer
-
-
-def logits(config: RunConfig, sizes: Architecture | None) -> Bytes:
-    """Return 16 min(M V, 2^26): float32 logits and their backward pass, one chunk at a time."""
-    if sizes is None:
-        return None
-    entries = min(micro_batch(config) * sizes.vocab_size, LOGITS_AT_ONCE)
-    return FP32 * LOGIT_COPIES * entries
-
-
-def micro_batch(config: RunConfig) -> int:
-    """Return M: the setting, or the longest conversation if that is longer."""
-    return max(config.learner.micro_batch_tokens, config.rollout.max_tokens)
-
-
 def cache_bytes_a_token(config: RunConfig, sizes: Architecture | None) -> Bytes:
     """Return the bytes of a token's keys and values in an engine: 2 L K b."""
     if sizes is None:
@@ -216,10 +158,28 @@ def engine_memory(config: RunConfig, count: int | None, cache: Bytes) -> Mapping
     """
     engine = config.rollout.engine
     if not isinstance(engine, VllmEngine):
-        held: Bytes = _times(cache, config.conversations * config.rollout.max_tokens)
+        held: Bytes = times(cache, config.conversations * config.rollout.max_tokens)
     else:
         held = (engine.kv_cache_mb << 20) or None
-    return {"weights": _times(count, _engine_width(config)), "keys and values": held}
+    return {"weights": times(count, _engine_width(config)), "keys and values": held}
+
+
+def host_memory(config: RunConfig, count: int | None, learning: int | None) -> Mapping[str, Bytes]:
+    """Return the bytes of tensors in main memory while models and versions are read.
+
+    The learner reads the model, 4 P, or b P beside an adapter. An engine's process holds a
+    version while it reads it, 4 T; beside an adapter it also has the initial weights in float32,
+    4 P for the comparison, and 4 P more to merge it. The self-test reads 4 P before.
+    """
+    policy, engine = config.policy, config.rollout.engine
+    frozen = BF16 if policy.train == "lora" and policy.precision == "bf16" else FP32
+    reading = times(learning, FP32)
+    if policy.train == "lora":
+        merged = not isinstance(engine, VllmEngine) or engine.deliver == "merged"
+        reading = summed(reading, times(count, 2 * FP32 if merged else FP32))
+    tested = times(count, FP32) if isinstance(engine, VllmEngine) and engine.self_test else 0
+    known = None if reading is None or tested is None else max(reading, tested)
+    return {"learner": times(count, frozen), "engine": known}
 
 
 def cached_tokens(config: RunConfig, cache: Bytes) -> int | None:
@@ -261,29 +221,29 @@ def disk(config: RunConfig, learning: int | None, moment_bytes: int) -> Disk:
     them. A run that is copied has the journal twice while it is sent, and its copies share all but
     the journal, the newest version and the newest checkpoint.
     """
-    version, checkpoint = _times(learning, FP32), _times(learning, FP32 + moment_bytes)
+    version, checkpoint = times(learning, FP32), times(learning, FP32 + moment_bytes)
     journal = TOKEN_COLUMNS * rollout_tokens(config)
     steps = config.learner.steps
     scored = len({*range(0, steps + 1, config.evaluator.every), steps})
     recent = config.learner.max_staleness + RECENT_VERSIONS
     journals = 2 if config.store.copies else 1
-    copied = _sum(
-        _times(version, min(steps + 1, scored + 2)),
-        _times(checkpoint, most_checkpoints(config, steps)),
+    copied = summed(
+        times(version, min(steps + 1, scored + 2)),
+        times(checkpoint, most_checkpoints(config, steps)),
         2 * _retained(config, journal * steps),
     )
     return Disk(
         version=version,
         checkpoint=checkpoint,
         journal_a_step=journal,
-        whole_run=_sum(
-            _times(version, min(steps + 1, scored + recent)),
-            _times(checkpoint, most_checkpoints(config, steps)),
+        whole_run=summed(
+            times(version, min(steps + 1, scored + recent)),
+            times(checkpoint, most_checkpoints(config, steps)),
             journals * _retained(config, journal * steps),
         ),
-        a_day=_sum(
-            _times(version, STEPS_A_DAY // config.evaluator.every),
-            _times(checkpoint, most_checkpoints(config, STEPS_A_DAY)),
+        a_day=summed(
+            times(version, STEPS_A_DAY // config.evaluator.every),
+            times(checkpoint, most_checkpoints(config, STEPS_A_DAY)),
             journals * _retained(config, journal * STEPS_A_DAY),
         ),
         copies=copied if config.store.copies else 0,
@@ -308,15 +268,6 @@ def _retained(config: RunConfig, size: int) -> int:
 def _engine_width(config: RunConfig) -> int:
     engine = config.rollout.engine
     return BF16 if isinstance(engine, VllmEngine) and engine.dtype != "float32" else FP32
-
-
-def _times(count: int | None, width: int) -> Bytes:
-    return None if count is None else count * width
-
-
-def _sum(*parts: Bytes) -> Bytes:
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
 
 
 def _numbers(path: Path) -> int:

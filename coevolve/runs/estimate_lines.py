@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-from coevolve.runs.estimate import Bytes, Estimate
+from coevolve.runs.estimate import Estimate
+from coevolve.runs.sizes import Bytes
+from coevolve.runs.step_time import StepTime
 from protocols.config import RunConfig
 
 UNKNOWN = "unknown"
@@ -33,7 +35,39 @@ def estimate_lines(found: Estimate, config: RunConfig) -> list[str]:
         f"disk, whole run of {config.learner.steps} steps: {_size(disk.whole_run)}; a day at a "
         f"step a minute: {_size(disk.a_day)}",
         *([f"at store.copies: {_size(disk.copies)}"] if config.store.copies else ()),
+        f"main memory for tensors: {_size(found.host['learner'])} in the learner's first process, "
+        f"{_size(found.host['engine'])} in each engine's",
+        *(_step_lines(found, found.step, config) if found.step else ()),
     ]
+
+
+def _step_lines(found: Estimate, step: StepTime, config: RunConfig) -> list[str]:
+    """Return what a step takes on GPUs, what waits, and what this assumes."""
+    speed = found.throughput
+    needed = _total(found.learner) or 0
+    unfit = [f"the learner needs {_size(needed)} of each GPU: raise learner.devices"]
+    return [
+        *(unfit if needed > speed.gpu_gb * 1e9 else ()),
+        f"an engine's cache: room for {step.room:.3g} conversations of full length; it samples "
+        f"{step.at_once} of mean length at once, rollout.concurrent asks for "
+        f"{config.rollout.concurrent}",
+        f"time of a step: {step.step_s:.0f} s; the learner computes {step.learner_s:.0f} s, the "
+        f"engines sample {step.sampling_s:.0f} s, {_waits(step)}",
+        f"assumed, unless --measured says otherwise: a GPU has {speed.gpu_gb:g} GB, "
+        f"{speed.tflops:g} TFLOP/s at {speed.flops_share:.0%} and {speed.bandwidth_tb_s:g} TB/s at "
+        f"{speed.bandwidth_share:.0%}; a conversation has {speed.filled:.0%} of its maximum "
+        f"length, and the policy writes {speed.sampled:.0%} of it; tools take no time",
+    ]
+
+
+def _waits(step: StepTime) -> str:
+    """Return which side waits, and for which share of the step."""
+    if step.step_s > max(step.learner_s, step.sampling_s):
+        return "one after the other"
+    idle = f"{abs(step.sampling_s - step.learner_s) / step.step_s:.0%} of it"
+    if step.sampling_s > step.learner_s:
+        return f"the learner waits {idle}"
+    return f"the engines wait {idle}"
 
 
 def replaced_model_line(found: Estimate, config: RunConfig) -> str:

@@ -71,7 +71,8 @@ class Published:
     """Digest of the bytes that were read."""
 
     tensors: Mapping[str, torch.Tensor]
-    """Tensors by their names in the file, on the CPU, in the file's precision."""
+    """Tensors by their names in the file, on the CPU, in the file's precision. They are views of
+    the mapped file, which the system reads when they are used."""
 
     settings: Mapping[str, Any]
     """The adapter's settings, or the model's config."""
@@ -137,7 +138,7 @@ class Published:
 
 
 def read_published(version: PolicyVersion, run_dir: Path) -> Published:
-    """Read the files of ``version``, each of them once.
+    """Read the files of ``version``, each of them once; this needs the memory of their size once.
 
     Raises GeneratorError if a file is missing, differs from the digest, or is unsupported.
     """

@@ -29,7 +29,6 @@ from pathlib import Path
 from statistics import median
 
 import msgspec
-import numpy as np
 import psutil
 import torch
 import transformers
@@ -40,16 +39,12 @@ from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
 from coevolve.learning.trainer import Trainer
 from coevolve.models.load import read_model
 from coevolve.models.model_folder import TINY_FOLDER
-from protocols import columns
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
-from protocols.learning import TrainedGroup
 from protocols.objectives import Grpo
-from protocols.rollouts import Rollout, Tokens
 from tests.bench import output
+from tests.bench.batches import GROUP_SIZE, GROUPS, batch_groups
 from tests.bench.trl_peer import TrlPeer, trl_inputs
 
-GROUPS = 8
-GROUP_SIZE = 8
 MODELS = ("tiny", "small")
 MEMORY_STEPS = 3
 
@@ -171,60 +166,6 @@ def trl_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.Names
         return 1.0 - tokens / padded
 
     return step
-
-
-def batch_groups(seed: int = 0) -> list[BatchGroup]:
-    """Return a batch of synthetic rollouts: one to three turns of some calls with their answers."""
-    rng = np.random.default_rng(seed)
-    return [_group(number, rng) for number in range(GROUPS)]
-
-
-def _group(number: int, rng: np.random.Generator) -> BatchGroup:
-    prompt, turns = int(rng.integers(20, 60)), int(rng.integers(1, 4))
-    rollouts = tuple(
-        Rollout(
-            group_id=f"g{number}",
-            group=number,
-            index=index,
-            group_size=GROUP_SIZE,
-            task_id=f"t{number}",
-            seed=index,
-            tokens=_conversation(prompt, turns, rng),
-            actions=(),
-            turns_passed=int(index % 2 == 0),
-            turns_total=1,
-            reward=float(index % 2 == 0),
-            version_min=0,
-            version_max=0,
-            ended="finished" if index % 2 == 0 else "wrong",
-            wall_s=0.1,
-        )
-        for index in range(GROUP_SIZE)
-    )
-    record = TrainedGroup(
-        group_id=f"g{number}",
-        group=number,
-        task_id=f"t{number}",
-        sequences=(),
-        successes=GROUP_SIZE // 2,
-        use="policy_gradient",
-    )
-    return BatchGroup(record=record, rollouts=rollouts, reference=None)
-
-
-def _conversation(prompt: int, turns: int, rng: np.random.Generator) -> Tokens:
-    """Return a conversation of ``prompt`` tokens, then calls of the policy and their answers."""
-    mask = [0] * prompt
-    for _ in range(turns):
-        for _ in range(int(rng.integers(1, 4))):
-            mask += [1] * int(rng.integers(4, 13)) + [0] * int(rng.integers(3, 16))
-    count = len(mask)
-    return Tokens(
-        token_ids=columns.int32(rng.integers(6, 700, size=count).tolist()),
-        mask=columns.uint8(mask),
-        logprobs=columns.float32([-6.0 * each for each in mask]),
-        versions=columns.int32([each - 1 for each in mask]),
-    )
 
 
 def small_model(folder: Path) -> Path:

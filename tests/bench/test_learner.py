@@ -3,7 +3,8 @@ import argparse
 import pytest
 
 from coevolve.models.model_folder import TINY_FOLDER
-from tests.bench.learner import GROUP_SIZE, GROUPS, batch_groups, learner_step, trl_step
+from tests.bench.batches import GROUP_SIZE, GROUPS, batch_groups
+from tests.bench.learner import learner_step, trl_step
 
 OPTIONS = argparse.Namespace(rows=GROUP_SIZE, precision="fp32")
 

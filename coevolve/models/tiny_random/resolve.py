@@ -17,7 +17,7 @@ def running(config: RunConfig, run_dir: Path) -> RunConfig:
     """Return the settings for the parts: ``config``, unless the run makes its own model.
 
     If it does, the policy is the model in the run directory. With a tiny random model, learner and
-    engines use the CPU.
+    engines use the CPU, and the learner is one process.
     """
     made = run_dir / MODEL
     if config.policy.tiny_random:
@@ -25,6 +25,7 @@ def running(config: RunConfig, run_dir: Path) -> RunConfig:
             config,
             policy=replace(config.policy, model=str(made), device="cpu"),
             rollout=replace(config.rollout, engine=_on_cpu(config.rollout.engine)),
+            learner=replace(config.learner, devices=1),
         )
     if made.is_dir():
         return replace(config, policy=replace(config.policy, model=str(made)))

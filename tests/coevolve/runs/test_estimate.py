@@ -9,7 +9,7 @@ from coevolve.config import load_config
 from coevolve.learning import scoring
 from coevolve.learning.policy import Policy
 from coevolve.models.model_folder import TINY_FOLDER
-from coevolve.runs import estimate as module
+from coevolve.runs import learner_memory
 from coevolve.runs.estimate import Estimate, estimate
 from coevolve.runs.estimate_lines import estimate_lines
 from protocols.config import (
@@ -76,7 +76,9 @@ def test_all_weights_take_sixteen_bytes_each_in_float32(tmp_path: Path):
         "reference": 0,
         "copies": 0,
         # One conversation has 50 tokens, more than a micro-batch of 40.
-        "activations": 4 * 50 * 2 * (6 * 10 + 3 * 20 + 4 * 10 + 4 * 30),
+        # Two layers, gradients in work, and the last norm.
+        "activations": 50
+        * (2 * 4 * (6 * 10 + 4 * 20 + 4 * 10 + 4 * 30) + max(8 * 30, 12 * 10, 9 * 20) + 8 * 10),
         "logits": 16 * 50 * 100,
     }
 
@@ -108,16 +110,26 @@ def test_measuring_the_divergence_needs_the_first_weights_unless_an_adapter_is_t
     assert estimate(adapter).learner["reference"] == 0
 
 
-def test_bf16_copies_weights_and_halves_activations(tmp_path: Path):
+def test_bf16_copies_weights_and_keeps_the_stream_between_layers_in_float32(tmp_path: Path):
     config = plain(small(tmp_path, precision="bf16"))
     config = replace(config, learner=replace(config.learner, kl_coefficient=0.1))
     found = estimate(config).learner
     assert found["weights"] == 4 * PARAMETERS
     assert found["reference"] == found["copies"] == 2 * PARAMETERS
-    assert found["activations"] == 2 * 50 * 2 * 280
+    layer = 26 * 10 + 10 * 20 + 10 * 10 + 8 * 30
+    assert found["activations"] == 50 * (2 * layer + 240 + 80)
     again = replace(config, policy=replace(config.policy, gradient_checkpointing=True))
     assert estimate(again).learner["copies"] == 0
-    assert estimate(again).learner["activations"] == 2 * 50 * (2 * 10 + 280)
+    assert estimate(again).learner["activations"] == 50 * (2 * 4 * 10 + layer + 240 + 80)
+
+
+def test_devices_share_weights_and_moments_and_each_has_a_micro_batch_of_its_own(tmp_path: Path):
+    one = plain(small(tmp_path))
+    four = learning(one, devices=4)
+    alone, shared = estimate(one).learner, estimate(four).learner
+    for purpose in ("weights", "gradients", "optimizer"):
+        assert shared[purpose] == pytest.approx(alone[purpose] / 4, abs=1)
+    assert shared["activations"] == alone["activations"]
 
 
 def test_an_adapter_learns_both_ends_of_every_linear_layer(tmp_path: Path):
@@ -203,11 +215,11 @@ def test_the_estimate_for_an_adapter_equals_its_size(quickstart: RunConfig, tmp_
 
 
 def test_chunks_of_logits_are_as_large_as_the_learner_makes_them():
-    assert module.LOGITS_AT_ONCE == scoring.LOGITS_AT_ONCE
+    assert learner_memory.LOGITS_AT_ONCE == scoring.LOGITS_AT_ONCE
 
 
 def test_the_estimate_for_a_known_model_not_on_disk_is_printed():
-    config = load_config(CONFIGS / "bfcl_qwen3_4b.yaml")
+    config = load_config(CONFIGS / "bfcl_qwen3_4b.yaml", ["learner.devices=1"])
     found: Estimate = estimate(config)
     said = "\n".join(estimate_lines(found, config))
     assert "parameters: 4.02 G, of which 4.02 G learn" in said
