@@ -123,7 +123,7 @@ class Learner:
         options = Placement(config, node_id()).ranks(devices, 0)
         ranks = RemoteRanks(config=config, home=self._home, options=options)
         arguments = ("learner", config, self._home, self._store, (), ranks)
-        actor = LearnerActor.options(**options[0]).remote(*arguments)
+        actor: Any = LearnerActor.options(**options[0]).remote(*arguments)
         part = RemotePart("learner", actor)
         supervising = asyncio.create_task(Supervisor([part], self._note, restart_s=60.0).run())
         group = getattr(options[0].get("scheduling_strategy"), "placement_group", None)

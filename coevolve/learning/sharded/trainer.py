@@ -129,7 +129,9 @@ class ShardedTrainer:
 
     def save_weights(self, folder: Path) -> None:
         """Write the full weights and their config into ``folder``."""
-        self._call_all("save_weights", self._own.save_weights, folder)
+        # The others write nothing, so they need not find the folder.
+        order = Order(method="save_weights", arguments=(folder,))
+        self._run_on_all(order, lambda: self._own.save_weights(folder), "save_weights")
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint, usable with any number of devices, into ``folder``.

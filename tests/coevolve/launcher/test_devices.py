@@ -82,7 +82,7 @@ def test_a_cluster_is_asked_for_its_gpus_labels_and_cpus(address: str, tmp_path:
     assert refused.returncode == 1
     assert f"needs 3 GPUs (learner 3 x 1), and the cluster at '{address}' has 2" in refused.stderr
     assert not (tmp_path / "runs").exists()
-    placed = ("learner.devices=2", "placement.learner=group=gpu", "placement.cpus={learner: 1}")
+    placed = ("learner.devices=2", "placement.learner=group=gpu", "placement.cpus={learner: 0.5}")
     fits = called("launch", *words, *placed, "--dry-run", *here)
     assert fits.returncode == 0, fits.stderr
     assert "# missing" not in fits.stdout
