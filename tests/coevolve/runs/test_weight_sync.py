@@ -50,8 +50,8 @@ def test_an_alarm_stands_until_the_run_is_resumed():
 
 def test_an_engine_that_was_let_go_is_forgotten():
     deliveries = Deliveries()
-    for cause, engines in (("start", ("rollout-0", "rollout-1")), ("request", ("rollout-0",))):
-        scaled = RolloutScaled(cause=cause, actors=len(engines), engines=engines)
+    for engines in (("rollout-0", "rollout-1"), ("rollout-0",)):
+        scaled = RolloutScaled(cause="request", actors=len(engines), engines=engines)
         deliveries.fold(scaled)
         for engine in ("evaluator", *engines):
             deliveries.fold(proven(engine, 1, 0.0, 0.0))
