@@ -89,12 +89,6 @@ def conflicts(config: RunConfig) -> list[str]:
             f"most {config.most_rollouts_in_flight}",
         ),
         (
-            rollout.actors_per_node > rollout.actors,
-            f"$.rollout.actors_per_node: {rollout.actors_per_node} actors on a node need "
-            f"rollout.actors, the maximum on all nodes, of at least {rollout.actors_per_node}, "
-            f"found {rollout.actors}",
-        ),
-        (
             imitates and not has_references,
             f"$.learner.imitation.weight: {imitation.weight}, with "
             f"learner.imitation.replay_per_step {imitation.replay_per_step}, needs tasks with "

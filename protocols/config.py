@@ -152,8 +152,8 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Rollout actors and how they sample."""
 
     actors: Count = 1
-    """Processes that make rollouts, each with its own engine. ``coevolve attach scale rollout=N``
-    changes the number while the run goes on."""
+    """Processes that make rollouts, each with its own engine. ``coevolve attach scale`` changes
+    the number while the run goes on."""
 
     actors_per_node: NonNegative = 0
     """Rollout actors on each node that ``placement.rollout`` allows, as far as it has room for

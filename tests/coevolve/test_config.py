@@ -160,11 +160,6 @@ def test_engines_that_would_never_work_are_refused(quickstart: RunConfig):
     assert load_config(CONFIGS / "quickstart.yaml", [f"rollout.actors={most}"])
 
 
-def test_a_maximum_below_the_number_of_a_node_is_refused():
-    text = refusal(CONFIGS / "quickstart.yaml", "rollout.actors_per_node=4")
-    assert "of at least 4, found 1" in text
-
-
 def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
     most = quickstart.most_groups_in_flight
     text = refusal(CONFIGS / "quickstart.yaml", f"rollout.in_flight_groups={most + 1}")

@@ -48,6 +48,10 @@ async def test_engines_for_which_the_cluster_has_no_gpus_are_refused(quickstart:
     assert "\n" not in said
 
 
+async def test_the_maximum_may_be_below_the_number_of_a_node(quickstart: RunConfig):
+    assert not await engines(with_gpus(quickstart, 3), [node("head", 4.0)]).refusal(1)
+
+
 async def test_engines_that_would_have_nothing_to_do_are_refused(quickstart: RunConfig):
     most = quickstart.most_rollouts_in_flight
     said = await engines(quickstart, [node("head", 0.0)]).refusal(most + 1)
