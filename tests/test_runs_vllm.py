@@ -25,10 +25,18 @@ pytestmark = [pytest.mark.ray, pytest.mark.vllm, pytest.mark.timeout(900)]
 
 STEPS = 12
 ENGINE = "rollout.engine={kind: vllm, kv_cache_mb: 32, sleeps: true}"
+SCORES = "evaluator.engine=rollout"
 
 
 def test_a_run_on_vllm_goes_on_when_its_engine_is_killed(tmp_path: Path):
-    small = (*SMALL, "arm=static", ENGINE, "environment.held_out=8", f"learner.steps={STEPS}")
+    small = (
+        *SMALL,
+        "arm=static",
+        ENGINE,
+        SCORES,
+        "environment.held_out=8",
+        f"learner.steps={STEPS}",
+    )
     with launched(tmp_path, "vllm", *small) as run:
         run.until("the first step", lambda: run.step() >= 1, 300)
         run.process_of("RolloutShell").kill()
