@@ -99,8 +99,9 @@ def step_time(
     ``engine`` is an engine's memory by purpose, ``cache`` the bytes of a token's keys and values.
     """
     settings, weights = config.rollout.engine, engine["weights"]
-    on_gpus = isinstance(settings, VllmEngine) and settings.gpus and config.policy.device == "cuda"
-    if not on_gpus or sizes is None or count is None or cache is None or weights is None:
+    if not isinstance(settings, VllmEngine) or not settings.gpus or config.policy.device != "cuda":
+        return None
+    if sizes is None or count is None or cache is None or weights is None:
         return None
     used = active(sizes, count)
     length = config.rollout.max_tokens

@@ -130,7 +130,7 @@ def scored_version(number: int, *, kept: bool) -> PolicyVersion:
 
 async def test_no_time_counts_while_engines_stay_at_a_version_that_is_scored() -> None:
     journal = MemoryJournal()
-    waiting = watch(journal)
+    waiting = await watch(journal)
     journal.add(scored_version(0, kept=True), scored_version(1, kept=False))
     waiting.published(0)
     waiting.published(1)
