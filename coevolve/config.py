@@ -56,7 +56,6 @@ def conflicts(config: RunConfig) -> list[str]:
     imitation = learner.imitation
     imitates = imitation.weight > 0 or imitation.replay_per_step > 0
     has_references = environment_of(config).capabilities.references
-    most = config.most_groups_in_flight
     rules = (
         (
             config.cluster.address.startswith("ray://"),
@@ -68,26 +67,7 @@ def conflicts(config: RunConfig) -> list[str]:
         *environment_of(config).faults(),
         *_learner_rules(config),
         *_engine_rules(config),
-        (
-            rollout.in_flight_groups and rollout.in_flight_groups < learner.groups_per_step,
-            f"$.rollout.in_flight_groups: {rollout.in_flight_groups} groups in flight can never "
-            f"fill a step of learner.groups_per_step = {learner.groups_per_step}; the run would "
-            f"wait for ever; use at least {learner.groups_per_step}, or 0 for as many as staleness "
-            "allows",
-        ),
-        (
-            rollout.in_flight_groups > most,
-            f"$.rollout.in_flight_groups: {rollout.in_flight_groups} groups in flight would be too "
-            f"old to train on with learner.max_staleness = {learner.max_staleness}; use at most "
-            f"{most}",
-        ),
-        (
-            rollout.actors > config.most_rollouts_in_flight,
-            f"$.rollout.actors: {rollout.actors} actors are more than the "
-            f"{config.most_rollouts_in_flight} rollouts that may be in flight "
-            "(rollout.in_flight_groups x rollout.group_size), so some would idle; use at "
-            f"most {config.most_rollouts_in_flight}",
-        ),
+        *_flight_rules(config),
         (
             imitates and not has_references,
             f"$.learner.imitation.weight: {imitation.weight}, with "
@@ -107,6 +87,33 @@ def conflicts(config: RunConfig) -> list[str]:
         ),
     )
     return [fault for broken, fault in rules if broken]
+
+
+def _flight_rules(config: RunConfig) -> tuple[Fault, ...]:
+    learner, rollout = config.learner, config.rollout
+    most = config.most_groups_in_flight
+    return (
+        (
+            0 < rollout.in_flight_groups < learner.groups_per_step,
+            f"$.rollout.in_flight_groups: {rollout.in_flight_groups} groups in flight can never "
+            f"fill a step of learner.groups_per_step = {learner.groups_per_step}; the run would "
+            f"wait for ever; use at least {learner.groups_per_step}, or 0 for as many as staleness "
+            "allows",
+        ),
+        (
+            rollout.in_flight_groups > most,
+            f"$.rollout.in_flight_groups: {rollout.in_flight_groups} groups in flight would be too "
+            f"old to train on with learner.max_staleness = {learner.max_staleness}; use at most "
+            f"{most}",
+        ),
+        (
+            rollout.actors > config.most_rollouts_in_flight,
+            f"$.rollout.actors: {rollout.actors} actors are more than the "
+            f"{config.most_rollouts_in_flight} rollouts that may be in flight "
+            "(rollout.in_flight_groups x rollout.group_size), so some would idle; use at "
+            f"most {config.most_rollouts_in_flight}",
+        ),
+    )
 
 
 def _evolution_rules(config: RunConfig) -> tuple[Fault, ...]:

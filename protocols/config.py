@@ -153,12 +153,12 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     actors: Count = 1
     """Processes that make rollouts, each with its own engine. ``coevolve attach scale`` changes
-    the number while the run goes on."""
+    the number during the run."""
 
     actors_per_node: NonNegative = 0
     """Rollout actors on each node that ``placement.rollout`` allows, as far as it has room for
     them, with ``actors`` as the maximum on all nodes. A node that joins the cluster gets its actors
-    while the run goes on, and the actors of a node that leaves are let go. 0: Ray chooses nodes for
+    during the run, and the actors of a node that leaves are let go. 0: Ray chooses nodes for
     ``actors`` actors, and starts those of a lost node on others."""
 
     engine: Engine = TransformersEngine()
@@ -217,8 +217,8 @@ class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     timeout_s: Positive = 300.0
     """Seconds after publication within which each rollout engine must prove that version or a newer
-    one. An engine that restarts must be back within them. An engine that is added while the run
-    goes on may take longer to its first proof."""
+    one. An engine that restarts must be back within them. An engine that is added during the
+    run may take longer to its first proof."""
 
 
 class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -86,7 +86,7 @@ def _scale_of(context: click.Context, parameter: click.Parameter, text: str) -> 
     if kind != "rollout" or not number.isdecimal() or int(number) < 1:
         raise click.BadParameter(
             f"needs rollout=N with a whole number of at least 1, found {text!r}; only rollout "
-            "engines can be added and removed while a run goes on",
+            "engines can be added and removed while a run continues",
             param=parameter,
         )
     return int(number)

@@ -47,10 +47,9 @@ async def compose(
     keys by variable, for processes on other machines.
     """
     place = Placement(config, node_id())
-    store_actor = StoreActor.options(name=STORE_NAME, **place.launcher()).remote(
-        directory.store, config.store
-    )
-    store = RemoteStore(store_actor)
+    options = place.launcher()
+    journal = StoreActor.options(name=STORE_NAME, **options).remote(directory.store, config.store)
+    store = RemoteStore(journal)
     home = _home(config, directory, place, keys)
     workers, simulators = _simulators(config, home, place)
     await store.statistics()
@@ -72,12 +71,7 @@ async def compose(
         config.rollout.actors,
     )
     await pool.open()
-    ranks = RemoteRanks(
-        config=config,
-        home=home,
-        options=place.ranks(config.learner.devices, rank_gpus(config)),
-    )
-    learner = start("learner", LearnerActor, (), ranks, placed=ranks.options[0])
+    learner = _learner(config, home, place, start)
     has_engine = config.evaluator.engine == "own"
     evaluator = start("evaluator", EvaluatorActor, workers, **(engine if has_engine else {}))
     evolving = [start("signals", SignalsActor, workers)]
@@ -95,7 +89,7 @@ async def compose(
         models=[*synthesizing, learner, *([evaluator] if has_engine else [])],
         pool=pool,
         simulators=simulators,
-        services=[RemotePart(STORE_NAME, store_actor), *_files(home)],
+        services=[RemotePart(STORE_NAME, journal), *_files(home)],
         labels=build.labels(config),
         display=display,
         started=started,
@@ -127,6 +121,13 @@ class _Starter:
         placed = self._place.of(part) if placed is None else placed
         started = actor.options(name=name, **placed, **options)
         return RemotePart(name, started.remote(name, *self._arguments, workers, *arguments))
+
+
+def _learner(config: RunConfig, home: Home, place: Placement, start: _Starter) -> RemotePart:
+    """Start the learner, which is rank 0 and starts the others."""
+    options = place.ranks(config.learner.devices, rank_gpus(config))
+    ranks = RemoteRanks(config=config, home=home, options=options)
+    return start("learner", LearnerActor, (), ranks, placed=options[0])
 
 
 def _files(home: Home) -> list[RemotePart]:

@@ -1,4 +1,4 @@
-"""Changes the rollout engines while a run goes on: on request, and as nodes come and go.
+"""Changes the rollout engines during a run: on request, and as nodes come and go.
 
 Guarantees:
 

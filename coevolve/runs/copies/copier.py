@@ -5,7 +5,7 @@ that exist by that journal, the newest version and those that are scored, the ru
 model, its settings and its identity. Logs, metrics and the report are left out; the last two are
 written again from the journal.
 
-The journal is copied first, in the store's process, which goes on serving. Then the folders that
+The journal is copied first, in the store's process, which continues to serve. Then the folders that
 this copy of the journal names are linked beside it, so that the run may remove its own. From there
 a thread sends everything. Whatever fails is recorded, and the run continues.
 """
