@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -173,7 +173,7 @@ def read_published(version: PolicyVersion, run_dir: Path) -> Published:
 
 
 def _mapped(path: str) -> dict[str, torch.Tensor]:
-    with safe_open(path, framework="pt") as file:
+    with cast("Any", safe_open)(path, framework="pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 

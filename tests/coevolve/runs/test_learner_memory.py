@@ -31,7 +31,7 @@ SHAPES = {"hidden": (384, 256, 6), "feed-forward": (96, 1024, 6), "heads": (96, 
 def model(folder: Path, shape: str, kind: str = "qwen3") -> Path:
     """Write a random model whose layers have the proportions of ``shape``."""
     hidden, feed_forward, heads = SHAPES[shape]
-    sizes = SIZES | {
+    sizes: dict[str, Any] = SIZES | {
         "hidden_size": hidden,
         "intermediate_size": feed_forward,
         "num_attention_heads": heads,
