@@ -30,8 +30,9 @@ SMALL = (
     "simulator.workers=2",
     "learner.checkpoint_every=3",
     "learner.imitation.replay_per_step=4",
+    "evaluator.engine=rollout",
 )
-"""Settings that make the quickstart's run short."""
+"""Settings that make the quickstart's run short; one process less loads a model."""
 
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)

@@ -51,8 +51,8 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Mean length of a conversation, as a share of ``rollout.max_tokens``. An assumption."""
 
     sampled: Share = 0.17
-    """Share of a conversation's tokens that the policy writes. Assumes the lengths of BFCL's
-    prompts and answers in AgentEvolver's defaults: 20,480 and 4,096."""
+    """Share of a conversation's tokens that the policy writes. Assumes AgentEvolver's
+    default lengths of prompts and answers: 20,480 and 4,096."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ def step_time(
     ``engine`` is an engine's memory by purpose, ``cache`` the bytes of a token's keys and values.
     """
     settings, weights = config.rollout.engine, engine["weights"]
-    if not isinstance(settings, VllmEngine) or not settings.gpus or config.policy.device != "cuda":
+    if not isinstance(settings, VllmEngine) or not settings.gpus or config.policy.device == "cpu":
         return None
     if sizes is None or count is None or cache is None or weights is None:
         return None

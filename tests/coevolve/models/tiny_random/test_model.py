@@ -85,7 +85,7 @@ def test_a_dry_run_estimates_the_tiny_random_model_first(dense: Path):
     assert sizes
     assert 1000 * int(found[1]) == pytest.approx(sizes.parameters, rel=0.02)
     (real,) = (line for line in estimated if "itself: " in line)
-    assert "Instruct-2507 itself: 4.02 G parameters, learner's device 81.5 GB" in real
+    assert "Instruct-2507 itself: 4.02 G parameters, learner's device 27.3 GB" in real
 
 
 def test_a_tiny_random_model_follows_the_config_of_a_model_on_disk(tmp_path: Path, dense: Path):
