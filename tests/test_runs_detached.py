@@ -11,7 +11,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import psutil
@@ -127,6 +127,7 @@ def detached_and_stopped(run: LaunchedRun, *words: str) -> None:
         assert os.getsid(processes[0].pid) == processes[0].pid
         os.kill(processes[0].pid, signal.SIGHUP)
         until_further_step(run)
+        until_copied(run)
         assert run.told("status")["running"]
         assert run.told("stop") == {"run": "closed", "stopped": True}
         assert not gone(processes)
@@ -172,8 +173,18 @@ def until_further_step(run: LaunchedRun) -> None:
 
 def until_step(run: LaunchedRun, step: int) -> None:
     """Wait until the run has taken a step."""
+    until(lambda: run.count(StepReport) >= step)
+
+
+def until_copied(run: LaunchedRun) -> None:
+    """Wait until the run was copied once."""
+    until(lambda: run.holds(RunCopied))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition."""
     deadline = time.monotonic() + 180
-    while run.count(StepReport) < step:
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.2)
 

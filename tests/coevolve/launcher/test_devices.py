@@ -33,7 +33,9 @@ def test_a_run_on_the_cpu_needs_no_device():
 def test_gpus_that_the_machine_lacks_are_counted_by_who_asks_for_them():
     many = ("learner.devices=2", "rollout.actors=3")
     (said,) = missing_devices(config("bfcl_qwen3_4b", *many))
-    assert said.startswith("the run needs 5 GPUs (learner 2, rollout 3 x 1), and torch finds 0 ")
+    assert said.startswith(
+        "the run needs 5 GPUs (learner 2 x 1, rollout 3 x 1), and torch finds 0 "
+    )
     (said,) = missing_devices(config("bfcl_qwen3_4b", *many, "evaluator.engine=own"))
     assert said.startswith(
         "the run needs 6 GPUs (learner 2 x 1, rollout 3 x 1, evaluator 1), and torch finds 0 on "

@@ -13,6 +13,7 @@ from coevolve.runs import learner_memory
 from coevolve.runs.estimate import Estimate, estimate
 from coevolve.runs.estimate_lines import estimate_lines
 from protocols.config import (
+    EvaluatorConfig,
     LearnerConfig,
     PolicyConfig,
     RolloutConfig,
@@ -145,9 +146,11 @@ def test_an_adapter_learns_both_ends_of_every_linear_layer(tmp_path: Path):
 
 def test_an_engine_keeps_keys_and_values_of_every_layer(tmp_path: Path):
     config = small(tmp_path)
-    found = estimate(config)
+    found = estimate(replace(config, evaluator=EvaluatorConfig(engine="own")))
     assert found.cache_bytes_a_token == 2 * 2 * 10 * 4
     assert found.engine == {"weights": 4 * PARAMETERS, "keys and values": 160 * 3 * 50}
+    scored = estimate(replace(config, evaluator=EvaluatorConfig(concurrent=4)))
+    assert scored.engine["keys and values"] == 160 * (3 + 4) * 50
     engine = VllmEngine(dtype="bfloat16", kv_cache_mb=1)
     found = estimate(replace(config, rollout=replace(config.rollout, engine=engine)))
     assert found.engine == {"weights": 2 * PARAMETERS, "keys and values": 2**20}
