@@ -79,6 +79,7 @@ def settings(*, devices: int, steps: int, nodes: str = "any") -> RunConfig:
         delivery=DeliveryConfig(sampler_tolerance=1.0),
         learner=LearnerConfig(
             steps=steps,
+            recover_every=0,
             groups_per_step=PER_STEP,
             refill_batches=0,
             max_staleness=2 * ALL,
