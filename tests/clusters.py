@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from coevolve.config import load_config
-from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from tests.chat_server import digest_of
 from tests.commands import ROOT
 from tests.nodes import ADDRESS, HOME, JOB_SERVER, PRIVATE, Node
@@ -203,11 +202,13 @@ class Cluster:
 
     def check_clean_stop(self) -> None:
         """Fail if the run left no checkpoint of its last step, or copies on the workers."""
-        run = self.head.seen(RUNS / "quickstart")
-        with JournalReader(run / STORE_FOLDER).snapshot() as state:
-            steps = len(state.scan("step_report", limit=10**6))
-        folder = run / "checkpoints"
-        assert (folder / f"step_{steps}").is_dir(), list(folder.iterdir())
+        run = RUNS / "quickstart"
+        newest = self.head.run(
+            "coevolve", "attach", str(run), "tail", "step_report", "-n", "1", "--json"
+        )
+        step = json.loads(newest)["step"]
+        folder = self.head.seen(run / "checkpoints")
+        assert (folder / f"step_{step}").is_dir(), list(folder.iterdir())
         for worker in self.workers:
             assert "coevolve-" not in worker.run("sh", "-c", "ls $TMPDIR")
 
