@@ -46,7 +46,7 @@ class ClusterEngines:
         return self._rooms
 
     async def refusal(self, actors: int) -> str:
-        """Return why the run cannot have so many engines, in sentences; empty if it can."""
+        """Return in sentences why the run cannot have this number of engines; empty if it can."""
         config = replace(self._config, rollout=replace(self._config.rollout, actors=actors))
         try:
             nodes = await asyncio.to_thread(self._nodes)

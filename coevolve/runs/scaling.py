@@ -41,7 +41,7 @@ class EngineHost(Protocol):
         ...
 
     async def refusal(self, actors: int) -> str:
-        """Return why the run cannot have so many engines, in sentences; empty if it can."""
+        """Return in sentences why the run cannot have this number of engines; empty if it can."""
         ...
 
     def start(self, name: str, place: str) -> SupervisedPart:

@@ -89,7 +89,7 @@ class Stage:
         )
 
     async def ask(self, actors: int) -> Message:
-        """Ask for so many engines and return the answer."""
+        """Ask for this number of engines and return the answer."""
         count = len(await self.changes())
         await self.member.append([ScaleRequested(request_id="r", actors=actors)])
         return await self.change(count)
