@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # One more worker than cores: whole runs, which most of the time goes to, often wait.
 PYTEST := $(BIN)/python -m pytest --dist worksteal -n
 
-.PHONY: quickstart quickstart-vllm test pytest test-exhaustive test-vllm test-cluster test-gpu test-wheel test-beside check clean
+.PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-cluster test-gpu test-wheel test-beside check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/coevolve launch configs/quickstart.yaml $(ARGS)
@@ -31,9 +31,6 @@ quickstart-vllm: $(VENV)/.vllm
 	$(BIN)/coevolve launch configs/quickstart_vllm.yaml $(ARGS)
 
 test: $(VENV)/.dev
-	$(MAKE) --no-print-directory --jobs 2 check pytest
-
-pytest: $(VENV)/.dev
 	$(PYTEST) 3 -m "not vllm and not cluster and not exhaustive" $(ARGS)
 
 test-exhaustive: $(VENV)/.dev

@@ -46,21 +46,27 @@ further workers fill these gaps with quick ones."""
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the first workers start with the files of long tests, an equal number each.
 
-    Each worker starts at one end of its share of the list, and takes from the others' when it is
-    done: long tests at the end would leave some of them without work.
+    Each worker begins with its share of the list, and takes from the end of the others' when it is
+    done, but not their last two: long tests there would leave it without work. So the files whose
+    tests have the longest timeouts come first.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     runners = min(workers, WITH_LONG)
     long = [item for item in items if any(item.get_closest_marker(name) for name in LONG)]
-    files = list(dict.fromkeys(item.path for item in long))
+    files = list(dict.fromkeys(item.path for item in sorted(long, key=_timeout_s, reverse=True)))
     quick = iter(item for item in items if item not in set(long))
     size = -(-len(items) // workers)
     shares: list[list[pytest.Item]] = []
     for worker in range(workers):
         mine = files[worker::runners] if worker < runners else []
-        begun = [item for item in long if item.path in mine]
+        begun = [item for path in mine for item in long if item.path == path]
         shares.append([*begun, *islice(quick, max(0, size - len(begun)))])
     items[:] = [*chain(*shares), *quick]
+
+
+def _timeout_s(item: pytest.Item) -> float:
+    mark = item.get_closest_marker("timeout")
+    return mark.args[0] if mark else 0.0
 
 
 WAITS = (

@@ -27,7 +27,7 @@ MANY = 400
 
 SETTINGS = [*SMALL, "arm=static", "evaluator.every=1000"]
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
 
 def run(
