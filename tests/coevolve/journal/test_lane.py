@@ -197,12 +197,14 @@ async def test_answers_that_nobody_fetches_hold_up_further_calls() -> None:
 
 
 async def test_a_process_has_a_bounded_number_of_calls_in_work() -> None:
-    free = asyncio.Event()
+    free, full = asyncio.Event(), asyncio.Event()
     begun = 0
 
     async def blocked(call: bytes | bytearray) -> bytes:
         nonlocal begun
         begun += 1
+        if begun == MOST_CALLS:
+            full.set()
         await free.wait()
         return b""
 
@@ -211,8 +213,7 @@ async def test_a_process_has_a_bounded_number_of_calls_in_work() -> None:
     # The socket's buffer in the kernel holds calls beyond the frames that were read at once.
     calls = [asyncio.create_task(lane.call(b"x" * 1000)) for _ in range(MOST_CALLS + 2000)]
     async with asyncio.timeout(WAIT_S):
-        while begun < MOST_CALLS:
-            await asyncio.sleep(0.01)
+        await full.wait()
     before = -1
     while begun != before:
         before = begun
