@@ -54,26 +54,13 @@ async def compose(
     workers, simulators = _simulators(config, home, place)
     await store.statistics()
     start = _Starter(config, place, home, store)
-    engine = _engine_options(config)
     # Actors that load a model take longest to start, so they start first.
-    pool = EnginePool(
-        ClusterEngines(
-            config,
-            lambda name, node: start(
-                "rollout",
-                RolloutActor,
-                workers,
-                name=name,
-                placed=place.of("rollout", node),
-                **engine,
-            ),
-        ),
-        config.rollout.actors,
-    )
+    pool = _engines(config, place, start, workers)
     await pool.open()
     learner = _learner(config, home, place, start)
     has_engine = config.evaluator.engine == "own"
-    evaluator = start("evaluator", EvaluatorActor, workers, **(engine if has_engine else {}))
+    engine = _engine_options(config) if has_engine else {}
+    evaluator = start("evaluator", EvaluatorActor, workers, **engine)
     evolving = [start("signals", SignalsActor, workers)]
     synthesizing: list[RemotePart] = []
     if config.synthesizes:
@@ -121,6 +108,19 @@ class _Starter:
         placed = self._place.of(part) if placed is None else placed
         started = actor.options(name=name, **placed, **options)
         return RemotePart(name, started.remote(name, *self._arguments, workers, *arguments))
+
+
+def _engines(
+    config: RunConfig, place: Placement, start: _Starter, workers: Sequence[RemoteSimulator]
+) -> EnginePool:
+    """Return the pool of rollout engines, which starts them."""
+    engine = _engine_options(config)
+
+    def started(name: str, node: str) -> RemotePart:
+        placed = place.of("rollout", node)
+        return start("rollout", RolloutActor, workers, name=name, placed=placed, **engine)
+
+    return EnginePool(ClusterEngines(config, started), config.rollout.actors)
 
 
 def _learner(config: RunConfig, home: Home, place: Placement, start: _Starter) -> RemotePart:

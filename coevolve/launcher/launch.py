@@ -28,6 +28,7 @@ from coevolve.models.tiny_random.resolve import running
 from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
+from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import check_owner
 from coevolve.runs.costs import TOPICS as COSTLY
 from coevolve.runs.costs import Costs
@@ -154,6 +155,7 @@ async def launch(
     joining = with_address(config)
     with run_directory.launch_lock(directory):
         try:
+            discard_staged(directory.path)
             if config.store.copies:
                 run_id = directory.identity().run_id
                 await asyncio.to_thread(check_owner, config.store.copies, config.name, run_id)
