@@ -27,13 +27,13 @@ COLOURS = {"holds": "green", "fails": "red", "absent": "yellow"}
 EXAMPLE = Path(example.__file__).parent
 
 
-def check(use: str, settings: Sequence[str], *, most: int, as_json: bool) -> bool:
+def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_json: bool) -> bool:
     """Print the findings; return whether nothing failed. Raises ConfigError and RunError."""
     given = {"use": use} | dict(map(_setting, settings))
     with told(f"environment.use: {use!r} cannot be checked"), exits_raised():
         config = config_of(given)
         install(config)
-        findings = asyncio.run(_findings(config, most))
+        findings = asyncio.run(_findings(config, most, hostile=hostile))
     if as_json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(findings), indent=2) + "\n")
     else:
@@ -41,7 +41,9 @@ def check(use: str, settings: Sequence[str], *, most: int, as_json: bool) -> boo
     return all(finding.state != "fails" for finding in findings)
 
 
-async def _findings(config: RunConfig, most: int) -> tuple[Finding, ...]:
+async def _findings(config: RunConfig, most: int, *, hostile: bool) -> tuple[Finding, ...]:
+    if hostile:
+        return await environment_of(config).hostile(most)
     common = await common_findings(config, most)
     return (*common, *await environment_of(config).conformance(most))
 
