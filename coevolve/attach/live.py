@@ -21,6 +21,7 @@ from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.cluster import use_token
 from coevolve.launcher.interrupts import handlers_kept
+from coevolve.launcher.session import reaching
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig
@@ -91,7 +92,7 @@ def _joined(address: str) -> Generator[Mapping[str, Sequence[str]]]:
     logging.getLogger("ray").setLevel(logging.ERROR)
     use_token()
     try:
-        with handlers_kept():  # those of Ray print a stack trace
+        with reaching(address), handlers_kept():  # those of Ray print a stack trace
             ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RunError(f"cannot join the Ray cluster at {address!r}: {error}") from error

@@ -26,6 +26,7 @@ from coevolve.learning.guard import Guard
 from coevolve.models.model_folder import model_config
 from coevolve.models.tiny_random.resolve import running
 from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
+from coevolve.parts.privacy import private_files
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
 from coevolve.runs.copies.copy_folder import check_owner
@@ -136,7 +137,8 @@ def check(config: RunConfig) -> None:
 def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirectory:
     """Create a new run's folder, or open an earlier run's with ``resume``. Raises RunError."""
     path = (runs / config.name).resolve()
-    return (run_directory.reopen if resume else run_directory.create)(path, config)
+    with private_files():
+        return (run_directory.reopen if resume else run_directory.create)(path, config)
 
 
 async def launch(
@@ -152,7 +154,7 @@ async def launch(
     """
     failure: CoevolveError | None = None
     joining = with_address(config)
-    with run_directory.launch_lock(directory):
+    with private_files(), run_directory.launch_lock(directory):
         try:
             if config.store.copies:
                 run_id = directory.identity().run_id
@@ -167,6 +169,7 @@ async def launch(
                     display,
                     STARTED,
                     preflight.keys(config),
+                    joined.withheld,
                 )
                 identity = msgspec.structs.replace(
                     directory.identity(), address=joined.address, pid=os.getpid()

@@ -23,6 +23,7 @@ from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.models.tiny_random.resolve import running
+from coevolve.parts.privacy import FOLDER_MODE
 from protocols.config import RunConfig
 from protocols.control import RunFinished, RunStarted
 from protocols.errors import JournalError, RunError
@@ -229,7 +230,7 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
     if _never_began(RunDirectory(path)):
         shutil.rmtree(path)
     try:
-        path.mkdir(parents=True)
+        path.mkdir(mode=FOLDER_MODE, parents=True)
     except FileExistsError as error:
         _check_not_running(RunDirectory(path))
         raise RunError(
