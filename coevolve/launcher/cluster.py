@@ -139,21 +139,20 @@ def _own(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
     place = {"_node_ip_address": session.address_of(interface)} if interface else {}
     with (
         session.session_folder(directory.path) as folder,
-        guarded(folder),
         contextlib.nullcontext() if interface else session.on_loopback(),
         contextlib.ExitStack() as started,
     ):
         with session.withheld(config.cluster.variables) as secrets:
-            information = started.enter_context(
-                _connected(
-                    directory,
-                    "a local cluster",
-                    address="local",
-                    include_dashboard=False,
-                    _temp_dir=str(folder / session.INNER),
-                    **place,
-                )
+            started.enter_context(guarded(folder))
+            connected = _connected(
+                directory,
+                "a local cluster",
+                address="local",
+                include_dashboard=False,
+                _temp_dir=str(folder / session.INNER),
+                **place,
             )
+            information = started.enter_context(connected)
         yield _joined(information, secrets)
 
 

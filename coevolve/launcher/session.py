@@ -122,7 +122,7 @@ def on_loopback() -> Generator[None]:
 
     Ray has this switch for macOS and Windows, and reads its variable only when it is imported.
     """
-    before = ray_constants.ENABLE_RAY_CLUSTER
+    before = cast("bool", ray_constants.ENABLE_RAY_CLUSTER)
     ray_constants.ENABLE_RAY_CLUSTER = False
     try:
         yield
