@@ -229,6 +229,7 @@ def _fill(folder: Path, package: Package, lock: int) -> None:
             text=True,
             timeout=INSTALL_TIMEOUT_S,
             env=_installer_environment(),
+            umask=0o022,  # The sandbox of a simulation reads them as another user.
             # The program inherits the lock, so it stays locked if only this process is killed.
             pass_fds=(lock,),
         )
