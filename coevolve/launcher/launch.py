@@ -26,7 +26,7 @@ from coevolve.learning.guard import Guard
 from coevolve.models.model_folder import model_config
 from coevolve.models.tiny_random.resolve import running
 from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
-from coevolve.parts.privacy import private_files
+from coevolve.parts.privacy import FOLDER_MODE, private_files
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
 from coevolve.runs.copies.copy_folder import check_owner
@@ -155,6 +155,7 @@ async def launch(
     failure: CoevolveError | None = None
     joining = with_address(config)
     with private_files(), run_directory.launch_lock(directory):
+        directory.path.chmod(FOLDER_MODE)
         try:
             if config.store.copies:
                 run_id = directory.identity().run_id

@@ -7,10 +7,13 @@ another user, set the modes of what they write themselves.
 import contextlib
 import os
 import resource
+import stat
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 from coevolve.visible import as_visible
+from protocols.errors import TransferError
 
 UMASK = 0o077
 FOLDER_MODE = 0o700
@@ -31,6 +34,24 @@ def private_files() -> Generator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, cores)
         os.umask(before)
+
+
+def claim(folder: Path) -> None:
+    """Create a folder under a name that others may know, in a folder that all users share.
+
+    Raises TransferError if another user was faster, or if it cannot be created.
+    """
+    try:
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise TransferError(
+                f"{folder}: needs a folder of user {os.getuid()}, found one of user "
+                f"{found.st_uid} or a link; remove it, and start again"
+            )
+        folder.chmod(FOLDER_MODE)
+    except OSError as error:
+        raise TransferError(f"{folder}: cannot be created: {error}") from error
 
 
 def keep_private() -> None:

@@ -201,15 +201,22 @@ def launch_lock(directory: RunDirectory) -> Generator[None]:
         yield
 
 
-def _check_not_running(directory: RunDirectory) -> None:
-    """Refuse a run that a process is running. Writes nothing. Raises RunError."""
+def is_launched(directory: RunDirectory) -> bool:
+    """Return whether a launcher holds the run's lock now. Writes nothing."""
     try:
         with (directory.path / LOCK_FILE).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise RunError(_running(directory)) from error
+    except BlockingIOError:
+        return True
     except OSError:  # no process has ever launched it
-        return
+        return False
+    return False
+
+
+def _check_not_running(directory: RunDirectory) -> None:
+    """Refuse a run that a process is running. Writes nothing. Raises RunError."""
+    if is_launched(directory):
+        raise RunError(_running(directory))
 
 
 def _running(directory: RunDirectory) -> str:

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from coevolve.parts.privacy import private_files
+import pytest
+
+from coevolve.parts.privacy import claim, private_files
+from protocols.errors import TransferError
 
 CHILD = "import os, resource; print(os.umask(0), resource.getrlimit(resource.RLIMIT_CORE)[0])"
 
@@ -27,3 +30,22 @@ def test_files_are_the_users_alone_and_children_keep_that(tmp_path: Path):
     assert child.stdout == f"{0o077} 0\n"
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("folder", "file")]
     assert modes == [0o700, 0o600]
+
+
+def test_a_folder_with_a_name_that_others_know_is_the_users_or_refused(tmp_path: Path):
+    folder = tmp_path / "copies"
+    folder.mkdir(mode=0o755)
+    claim(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (tmp_path / "planted").symlink_to(folder)
+    with pytest.raises(TransferError, match="or a link; remove it"):
+        claim(tmp_path / "planted")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path):
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(TransferError, match="found one of user 65534"):
+        claim(folder)
