@@ -51,6 +51,13 @@ UNNAMED = {"HARMLESS": "ghp_planted-93c2b1e6f0"}
 
 TOKENS = SECRETS | UNNAMED
 
+ASKING = """
+import json, sys
+from tests.commands import answered
+answers = [answered(*words) for words in json.load(sys.stdin)]
+print(json.dumps([each.stdout + each.stderr for each in answers]))
+"""
+
 SHARED = (Path(tempfile.gettempdir()), Path("/dev/shm"))
 PLANT = exposure.HOSTILE + exposure.HOSTILE_PAGE
 PATIENCE_S = 600.0
@@ -206,16 +213,19 @@ class _OnTerminal(LaunchedRun):
         """Return everything that the terminal got."""
         return self._shown.decode(errors="surrogateescape")
 
-    def command(self, *words: str) -> str:
-        """Return what a command prints on standard output and error."""
+    def commands(self, *commands: Sequence[str]) -> list[str]:
+        """Return what commands print on standard output and error, in one process of their own."""
         done = subprocess.run(
-            [sys.executable, "-m", "coevolve", *words],
+            [sys.executable, "-c", ASKING],
+            input=json.dumps(commands),
             cwd=self._runs.parent,
             env=self.environment | {"PYTHONPATH": self._paths()},
             capture_output=True,
+            text=True,
             timeout=PATIENCE_S,
         )
-        return (done.stdout + done.stderr).decode(errors="surrogateescape")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
 
 def _end(processes: Sequence[psutil.Process]) -> None:
@@ -252,8 +262,8 @@ def _commands(run: LaunchedRun) -> list[tuple[str, ...]]:
 def _scan_outputs(run: _OnTerminal, scans: Scans) -> None:
     """Look at what every command prints that only looks."""
     seen = 0
-    for words in _commands(run):
-        text = run.command(*words)
+    commands = _commands(run)
+    for words, text in zip(commands, run.commands(*commands), strict=True):
         seen += text.count("UExBTlQ=")
         scans.add("terminal", 1, exposure.unsafe(" ".join(words), text))
         held = [
@@ -265,13 +275,13 @@ def _scan_outputs(run: _OnTerminal, scans: Scans) -> None:
 
 def _scan_files(run: _OnTerminal, scans: Scans, folder: Path) -> None:
     """Look at everything that the run and its exports wrote."""
-    for kind in EXPORTS:
-        target = folder / "exports" / kind
-        said = run.command("export", str(run.directory), kind, "--to", str(target))
+    name, exports = str(run.directory), {kind: folder / "exports" / kind for kind in EXPORTS}
+    made = [("export", name, kind, "--to", str(target)) for kind, target in exports.items()]
+    said = run.commands(*made, ("report", name))
+    for target in exports.values():
         assert target.is_dir(), said
         card = target / "README.md"
         scans.add("terminal", 1, exposure.unsafe(str(card), card.read_text()))
-    run.command("report", str(run.directory))
     page = (run.directory / "report.html").read_text()
     assert "UExBTlQ=" in page, "the report does not show the planted text"
     scans.add("report", page.count("<"), exposure.active_parts("report.html", page))
