@@ -67,8 +67,9 @@ def _outline(config: Any, dtype: torch.dtype) -> PreTrainedModel:
 def read_config(folder: Path) -> Any:
     """Return the model's config, without dropout. Raises ConfigError."""
     try:
-        found = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        config = cast("Any", found)
+        config = cast("Any", AutoConfig).from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
     except ValueError as error:
         raise _config_error(folder, f"{error}") from error
     if type(config) not in cast("Any", AutoModelForCausalLM)._model_mapping:
