@@ -58,19 +58,28 @@ answers = [answered(*words) for words in json.load(sys.stdin)]
 print(json.dumps([each.stdout + each.stderr for each in answers]))
 """
 
+JOINING = """
+import sys
+import ray
+ray.init(address=sys.argv[1], log_to_driver=False)
+"""
+"""Joins a cluster, as its user does and as a stranger would."""
+
 SHARED = (Path(tempfile.gettempdir()), Path("/dev/shm"))
 PLANT = exposure.HOSTILE + exposure.HOSTILE_PAGE
 PATIENCE_S = 600.0
+JOIN_S = 60.0
 EXPORTS = ("pool", "rollouts", "verl", "sft")
 
 WHAT = {
     "sockets": "listening sockets beyond loopback",
+    "strangers": "strangers without Ray's token who join",
     "modes": "files and folders open to other users",
     "processes": "processes other than the launcher with a secret",
     "cores": "processes that may dump core or have an open umask",
     "files": "files with a secret",
     "terminal": "outputs with characters that act or hide",
-    "report": "active parts of the report",
+    "report": "active parts of the report, of planted ones that it shows",
     "left": "things left behind",
 }
 
@@ -130,6 +139,7 @@ def _scanned(folder: Path, steps: int) -> Scans:
             run.until("steps", lambda: run.count(StepReport) >= steps, PATIENCE_S)
             processes = run.processes()
             _scan_processes(processes, scans)
+            _scan_strangers(run, scans)
             _scan_modes(run, scans, before | {folder})
             _scan_outputs(run, scans)
             run.signal(signal.SIGINT)
@@ -213,6 +223,25 @@ class _OnTerminal(LaunchedRun):
         """Return everything that the terminal got."""
         return self._shown.decode(errors="surrogateescape")
 
+    def address(self) -> str:
+        """Return the address of the run's cluster."""
+        return json.loads((self.directory / "run.json").read_bytes())["address"]
+
+    def joins(self, address: str, **variables: str) -> bool:
+        """Return whether a process with these variables joins the cluster in time."""
+        # Otherwise Ray would try this machine's other address.
+        loopback = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", JOINING, address],
+                env=self.environment | loopback | variables,
+                capture_output=True,
+                timeout=JOIN_S,
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0
+
     def commands(self, *commands: Sequence[str]) -> list[str]:
         """Return what commands print on standard output and error, in one process of their own."""
         done = subprocess.run(
@@ -241,6 +270,18 @@ def _scan_processes(processes: Sequence[psutil.Process], scans: Scans) -> None:
     scans.add("cores", len(processes), exposure.careless(processes))
     others = exposure.secrets_of_processes(processes[1:], SECRETS)
     scans.add("processes", len(processes) - 1, others)
+
+
+def _scan_strangers(run: _OnTerminal, scans: Scans) -> None:
+    """Try to join the run's cluster with its user's token, and without."""
+    address = run.address()
+    assert run.joins(address), "the run's own user cannot join"
+    strangers: tuple[dict[str, str], ...] = (
+        {"RAY_AUTH_TOKEN": "0" * 64},
+        {"RAY_AUTH_MODE": "disabled"},
+    )
+    joined = [f"{each} joins Ray" for each in strangers if run.joins(address, **each)]
+    scans.add("strangers", len(strangers), joined)
 
 
 def _scan_modes(run: LaunchedRun, scans: Scans, known: set[Path]) -> None:
@@ -283,8 +324,7 @@ def _scan_files(run: _OnTerminal, scans: Scans, folder: Path) -> None:
         card = target / "README.md"
         scans.add("terminal", 1, exposure.unsafe(str(card), card.read_text()))
     page = (run.directory / "report.html").read_text()
-    assert "UExBTlQ=" in page, "the report does not show the planted text"
-    scans.add("report", page.count("<"), exposure.active_parts("report.html", page))
+    scans.add("report", page.count("script&gt;alert"), exposure.active_parts("report.html", page))
     scans.add("terminal", 1, exposure.unsafe("report.html", page))
     for log in (run.directory / "logs").rglob("*"):
         if log.is_file():
