@@ -279,6 +279,15 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ``RAY_ADDRESS`` names, as in a Ray job or on Kubernetes; without it a local one, which ends with
     the run. ``local`` always starts a local one."""
 
+    interface: str = ""
+    """Network interface, such as ``eth0``, at which other machines reach a local cluster, for
+    example with ``coevolve attach --address``. Ray then listens on all interfaces, and its token
+    alone protects it. Empty: it listens on loopback only."""
+
+    variables: tuple[str, ...] = ()
+    """Environment variables that the processes of a local cluster get although their names say that
+    they hold secrets (``..._KEY``, ``..._TOKEN`` and the like). Keys of endpoints need no entry."""
+
     stop_s: Positive = 8.0
     """How long an interrupted run may take to finish the current step, seconds. After that the
     process ends, and a resumed run repeats the step. ``coevolve attach stop`` has no such limit."""

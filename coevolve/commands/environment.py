@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from coevolve.environments import example
 from coevolve.environments.common_checks import common_findings
@@ -18,6 +18,7 @@ from coevolve.environments.findings import Finding
 from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.registry import config_of, environment_of
 from coevolve.launcher.preflight import install
+from coevolve.terminal import Terminal
 from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
 from protocols.config import RunConfig
 from protocols.errors import RunError
@@ -37,7 +38,7 @@ def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_jso
     if as_json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(findings), indent=2) + "\n")
     else:
-        Console().print(_table(use, findings))
+        Terminal().print(_table(use, findings))
     return all(finding.state != "fails" for finding in findings)
 
 
@@ -79,5 +80,5 @@ def _table(use: str, findings: Sequence[Finding]) -> Table:
         table.add_column(column)
     for finding in findings:
         colour = COLOURS[finding.state]
-        table.add_row(finding.check, f"[{colour}]{finding.state}[/]", finding.found)
+        table.add_row(finding.check, Text(finding.state, style=colour), finding.found)
     return table

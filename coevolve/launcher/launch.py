@@ -26,6 +26,7 @@ from coevolve.learning.guard import Guard
 from coevolve.models.model_folder import model_config
 from coevolve.models.tiny_random.resolve import running
 from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
+from coevolve.parts.privacy import FOLDER_MODE, private_files
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
 from coevolve.runs.copies.copier import discard_staged
@@ -137,7 +138,8 @@ def check(config: RunConfig) -> None:
 def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirectory:
     """Create a new run's folder, or open an earlier run's with ``resume``. Raises RunError."""
     path = (runs / config.name).resolve()
-    return (run_directory.reopen if resume else run_directory.create)(path, config)
+    with private_files():
+        return (run_directory.reopen if resume else run_directory.create)(path, config)
 
 
 async def launch(
@@ -153,7 +155,8 @@ async def launch(
     """
     failure: CoevolveError | None = None
     joining = with_address(config)
-    with run_directory.launch_lock(directory):
+    with private_files(), run_directory.launch_lock(directory):
+        directory.path.chmod(FOLDER_MODE)
         try:
             discard_staged(directory.path)
             if config.store.copies:
@@ -169,6 +172,7 @@ async def launch(
                     display,
                     STARTED,
                     preflight.keys(config),
+                    joined.withheld,
                 )
                 identity = msgspec.structs.replace(
                     directory.identity(), address=joined.address, pid=os.getpid()

@@ -16,7 +16,7 @@ def variable_of(model: EndpointModel) -> str:
 
 
 _PROVIDED: dict[str, str] = {}
-"""Keys that this process was given because it runs on another machine than the launcher."""
+"""Keys that this process was given; its environment does not hold the launcher's secrets."""
 
 
 def provide(keys: Mapping[str, str]) -> None:

@@ -63,7 +63,7 @@ class ChatTemplate:
     def load(cls, folder: Path, *, variables: Mapping[str, object]) -> "ChatTemplate":
         """Return the template of a model folder. Raises ConfigError."""
         return cls(
-            AutoTokenizer.from_pretrained(folder),
+            AutoTokenizer.from_pretrained(folder, trust_remote_code=False),
             variables=variables,
             stop_ids=ends_of_text(folder),
         )

@@ -31,6 +31,7 @@ def read_model(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedMo
             attn_implementation=_attention(config),
             local_files_only=True,
             use_safetensors=True,
+            trust_remote_code=False,
         )
 
 
@@ -66,7 +67,9 @@ def _outline(config: Any, dtype: torch.dtype) -> PreTrainedModel:
 def read_config(folder: Path) -> Any:
     """Return the model's config, without dropout. Raises ConfigError."""
     try:
-        config = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
+        config = cast("Any", AutoConfig).from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
     except ValueError as error:
         raise _config_error(folder, f"{error}") from error
     if type(config) not in cast("Any", AutoModelForCausalLM)._model_mapping:

@@ -23,6 +23,7 @@ from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.models.tiny_random.resolve import running
+from coevolve.parts.privacy import FOLDER_MODE
 from protocols.config import RunConfig
 from protocols.control import RunFinished, RunStarted
 from protocols.errors import JournalError, RunError
@@ -200,15 +201,22 @@ def launch_lock(directory: RunDirectory) -> Generator[None]:
         yield
 
 
-def _check_not_running(directory: RunDirectory) -> None:
-    """Refuse a run that a process is running. Writes nothing. Raises RunError."""
+def is_launched(directory: RunDirectory) -> bool:
+    """Return whether a launcher holds the run's lock now. Writes nothing."""
     try:
         with (directory.path / LOCK_FILE).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise RunError(_running(directory)) from error
+    except BlockingIOError:
+        return True
     except OSError:  # no process has ever launched it
-        return
+        return False
+    return False
+
+
+def _check_not_running(directory: RunDirectory) -> None:
+    """Refuse a run that a process is running. Writes nothing. Raises RunError."""
+    if is_launched(directory):
+        raise RunError(_running(directory))
 
 
 def _running(directory: RunDirectory) -> str:
@@ -229,7 +237,7 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
     if _never_began(RunDirectory(path)):
         shutil.rmtree(path)
     try:
-        path.mkdir(parents=True)
+        path.mkdir(mode=FOLDER_MODE, parents=True)
     except FileExistsError as error:
         _check_not_running(RunDirectory(path))
         raise RunError(

@@ -1,15 +1,17 @@
-"""Ends Ray's processes when the launcher dies: `python -m coevolve.runs.guard PID`.
+"""Ends Ray's processes when the launcher dies: `python -m coevolve.runs.guard PID FOLDER`.
 
 The launcher starts the guard before Ray, in a session of its own, with a pipe as standard input.
 The pipe closes when the launcher ends, in whatever way. The guard then kills every Ray process
 that still holds a file of the launcher's Ray session open; otherwise Ray's agents would outlive
 a killed launcher by a minute. The guard recognizes the session's folder by its name, which ends in
-the process id of the launcher, so it also covers a launcher that dies while Ray starts.
+the process id of the launcher, so it also covers a launcher that dies while Ray starts. Then the
+guard removes FOLDER, which holds the session, if the launcher did not say that it ended by itself.
 """
 
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -25,11 +27,15 @@ BETWEEN_S = 0.5
 """Seconds between two looks. A later look finds processes that the killed ones had just started."""
 
 
+ENDED = b"ended"
+"""What a launcher says that removes the folder itself."""
+
+
 @contextlib.contextmanager
-def guarded() -> Generator[None]:
-    """Guard the Ray session that this process starts inside the block."""
+def guarded(folder: Path) -> Generator[None]:
+    """Guard the Ray session that this process starts inside the block, in ``folder``."""
     guard = subprocess.Popen(  # noqa: S603 - this very module
-        [sys.executable, "-m", "coevolve.runs.guard", str(os.getpid())],
+        [sys.executable, "-m", "coevolve.runs.guard", str(os.getpid()), str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
@@ -38,8 +44,8 @@ def guarded() -> Generator[None]:
     try:
         yield
     finally:
-        guard.stdin.close()
-        guard.wait(PATIENCE_S)
+        with contextlib.suppress(BrokenPipeError):  # the guard was killed
+            guard.communicate(ENDED, PATIENCE_S)
 
 
 def holders(launcher: int) -> list[psutil.Process]:
@@ -58,9 +64,16 @@ def holders(launcher: int) -> list[psutil.Process]:
 
 
 def main() -> None:
-    """Wait until the launcher ends, then kill the remaining processes of its Ray session."""
-    launcher = int(sys.argv[1])
-    sys.stdin.read()
+    """Wait until the launcher ends, then remove the remains of its Ray session."""
+    launcher, folder = int(sys.argv[1]), Path(sys.argv[2])
+    said = sys.stdin.buffer.read()
+    _kill_rest(launcher)
+    if said != ENDED:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kill_rest(launcher: int) -> None:
+    """Kill the remaining processes of the session."""
     for _ in range(LOOKS):
         found = holders(launcher)
         if not found:

@@ -7,6 +7,7 @@ BENCHES = {
     "calls": "tests.bench.calls",
     "delivery": "tests.bench.delivery",
     "engine": "tests.bench.engine",
+    "exposure": "tests.bench.exposure",
     "gpu": "tests.bench.gpu",
     "gradient": "tests.bench.gradient",
     "hdl": "tests.bench.hdl",

@@ -55,7 +55,8 @@ def format_of(folder: Path | None) -> ChatFormat:
     """Return the chat format of a model folder; ChatML if it has none."""
     if folder is None or not (folder / "tokenizer_config.json").is_file():
         return CHATML
-    tokenizer = cast("Any", AutoTokenizer.from_pretrained(folder, local_files_only=True))
+    found = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    tokenizer = cast("Any", found)
     if not isinstance(tokenizer.chat_template, str):
         return CHATML
     added = list(tokenizer.added_tokens_decoder.values())

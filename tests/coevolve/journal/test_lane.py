@@ -45,6 +45,19 @@ except ConnectionResetError:
 """
 
 
+IMPOSTOR = """
+import os, socket, sys
+os.setuid(65534)
+listening = socket.socket(socket.AF_UNIX)
+name = f"coevolve-{os.urandom(16).hex()}"
+listening.bind("\\0" + name)
+listening.listen()
+print(name, flush=True)
+connection, _ = listening.accept()
+print(connection.recv(1))
+"""
+
+
 async def sized(call: bytes | bytearray) -> bytes:
     """Return an answer whose size the call names, in decimal digits."""
     return b"x" * int(call)
@@ -232,6 +245,26 @@ async def test_other_users_are_turned_away() -> None:
         sys.executable, "-c", OTHER_USER, serving.name, stdout=subprocess.PIPE
     )
     said, _ = await other.communicate()
+    assert said == b"b''\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+async def test_another_user_who_took_the_name_gets_no_call() -> None:
+    impostor = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", IMPOSTOR),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert impostor.stdout is not None
+    name = (await impostor.stdout.readline()).decode().strip()
+
+    async def find() -> str:
+        return name
+
+    lane = Lane(find)
+    with pytest.raises(OSError, match="user 65534 answers there"):
+        await lane._connect(name)
+    said, _ = await impostor.communicate(b"done")
     assert said == b"b''\n"
 
 
