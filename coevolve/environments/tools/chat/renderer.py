@@ -21,7 +21,14 @@ from typing import Any
 import msgspec
 
 from coevolve.environments.tools.calls import parse_call
-from coevolve.environments.tools.chat.calls import READERS, CallForm, call_text, python_list, spoken
+from coevolve.environments.tools.chat.calls import (
+    FORMS,
+    CallForm,
+    call_text,
+    python_list,
+    read_calls,
+    spoken,
+)
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.models.chat_template import SENTINEL, ChatTemplate, Message
@@ -105,7 +112,7 @@ class ChatRenderer:
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         """Return the calls of a message; none if it has none. Raises ValueError."""
         text = self._text_after_thinking(token_ids)
-        return READERS[self.form](text) if self._has_tools else ()
+        return read_calls(self.form, text) if self._has_tools else ()
 
     def words(self, token_ids: Sequence[int]) -> str:
         """Return the part of a message after its thinking. Raises ValueError."""
@@ -178,12 +185,12 @@ class ChatRenderer:
         simple: dict[str, object] = {"text": "a b", "count": 2}
         written = self._template.written(_tool_call(_PROBE_TOOL, simple))[:-1]
         text = spoken(self._template.decode(written), thinking=self._thinking)
-        for form in READERS:
+        for form in FORMS:
             if _reads(form, text, simple):
                 return form
         raise ConfigError(
             "policy.chat.tools: 'template' needs a chat template that writes calls in one of the "
-            f"forms {', '.join(READERS)} (coevolve/environments/tools/chat/calls.py), found "
+            f"forms {', '.join(FORMS)} (coevolve/environments/tools/chat/calls.py), found "
             f"{text!r}; use policy.chat.tools: prompt"
         )
 
@@ -208,7 +215,7 @@ class ChatRenderer:
 def _reads(form: CallForm, text: str, arguments: Mapping[str, object]) -> bool:
     """Return whether ``text`` is the test call in this form."""
     try:
-        calls = [parse_call(call, {_PROBE_TOOL}) for call in READERS[form](text)]
+        calls = [parse_call(call, {_PROBE_TOOL}) for call in read_calls(form, text)]
     except ValueError:
         return False
     return calls == [(_PROBE_TOOL, (), arguments)]
