@@ -8,7 +8,7 @@ What the sentence quotes of the input is escaped, short and without credentials 
 import contextlib
 import re
 import reprlib
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 
 from protocols.errors import CoevolveError
@@ -25,7 +25,10 @@ SEARCHED_CHARS = 2_000
 MOST_BITS = 256
 """Numbers above 2 to this power are not written out; Python refuses those of 4,300 digits."""
 
-_USER = re.compile(r"(://)[^\s'\"@]*@")
+_USER = re.compile(r"(//|\w:)[^\s'\"@]+@")
+_KEY = re.compile(r"\b(sk-|sk_|gsk_|xai-|hf_|ghp_|AKIA|AIza)[\w-]{8,}")
+"""How keys of model servers and of code hosts begin."""
+
 _QUERY = re.compile(r"([?&][\w.-]{1,40}=)[^\s'\"&]+")
 _CUT_USER = re.compile(r"(://)(?=[^\s/'\"]*:[^\s/'\"]*\Z).*")
 """A URL whose end was cut off, so that no ``@`` shows whether it names a user."""
@@ -33,20 +36,22 @@ _CUT_USER = re.compile(r"(://)(?=[^\s/'\"]*:[^\s/'\"]*\Z).*")
 
 @contextlib.contextmanager
 def boundary(
-    error_type: Callable[[str], Exception], what: str, remedy: str = ""
+    error_type: type[Exception],
+    what: str,
+    remedy: str = "",
+    *,
+    passes: tuple[type[Exception], ...] = (),
 ) -> Generator[None]:
     """Raise ``error_type`` for any exception of the block.
 
     ``what`` says what is required and where; ``remedy`` begins with a semicolon. A CoevolveError,
-    and an ``error_type`` itself, pass unchanged.
+    an ``error_type`` itself, and those in ``passes`` pass unchanged.
     """
     try:
         yield
-    except CoevolveError:
+    except (CoevolveError, error_type, *passes):
         raise
     except Exception as error:
-        if isinstance(error_type, type) and isinstance(error, error_type):
-            raise
         raise error_type(f"{what}: {described(error)}{remedy}") from error
 
 
@@ -69,8 +74,9 @@ def plain(text: str, most: int = SHOWN_CHARS) -> str:
 
 
 def masked(text: str) -> str:
-    """Return the text's beginning with asterisks in place of credentials in its URLs."""
-    if "://" not in text:
+    """Return the text's beginning with asterisks in place of keys, and of credentials in URLs."""
+    text = _KEY.sub(r"\1***", text)
+    if "://" not in text and "@" not in text:
         return text
     whole = _QUERY.sub(r"\1***", _USER.sub(r"\1***@", text[:SEARCHED_CHARS]))
     return _CUT_USER.sub(r"\1***", whole) if len(text) >= SEARCHED_CHARS else whole

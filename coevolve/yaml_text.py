@@ -10,8 +10,9 @@ depth, and the size with all aliases written out are limited.
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
+import msgspec
 import yaml
 
 from coevolve.foreign import boundary, plain, shown
@@ -194,6 +195,24 @@ def parse_yaml(text: str) -> Any:
             return _unshared(yaml.load(text, _Loader))  # noqa: S506, it is a safe loader
         except (yaml.YAMLError, ValueError) as error:
             raise NotYamlError(_with_remedy(_place(error) + _problem(error))) from error
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes a text that either YAML 1.1 or the loader would take for a number or the like."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+        first: [
+            *yaml.SafeDumper.yaml_implicit_resolvers.get(first, []),
+            *_Loader.yaml_implicit_resolvers.get(first, []),
+        ]
+        for first in {*yaml.SafeDumper.yaml_implicit_resolvers, *_Loader.yaml_implicit_resolvers}
+    }
+
+
+def write_yaml(value: Any) -> str:
+    """Return a struct, or values, as YAML that `parse_yaml` reads as the same values."""
+    tree = msgspec.to_builtins(value)
+    return yaml.dump(tree, Dumper=_Dumper, allow_unicode=True, sort_keys=False)
 
 
 def _unshared(tree: Any) -> Any:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Container
 from pathlib import Path
 
+from coevolve.foreign import shown
 from coevolve.models.architecture import KNOWN, ModelConfig, read_config
 from protocols.config import PolicyConfig
 from protocols.errors import ConfigError, DependencyError
@@ -119,8 +120,8 @@ def _folder(name: str) -> Path:
 def _no_model(name: str) -> ConfigError:
     return ConfigError(
         f"policy.model: needs {TINY!r}, a folder in Hugging Face layout, or the name of a "
-        f"model on Hugging Face such as Qwen/Qwen3-4B-Instruct-2507, found {name!r}, and "
-        f"{name} is no folder; download the model first and give its path or its name"
+        f"model on Hugging Face such as Qwen/Qwen3-4B-Instruct-2507, found {shown(name)}, "
+        "which is no folder; download the model first and give its path or its name"
     )
 
 

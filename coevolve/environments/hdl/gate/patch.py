@@ -23,11 +23,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coevolve.environments.hdl.gate.line_search import occurrences
+from coevolve.foreign import boundary
 
 NO_CHANGES = "NO_CHANGES"
 
 MOST_LOOKED_AT = 1_000_000
 """Maximum of hunks times lines, including the patch's own lines."""
+
+MOST_REASONS = 20
+"""Maximum number of hunks whose faults the error names; it goes into a prompt."""
 
 _NUMBERED = re.compile(r"@@ -(\d{1,9})(?:,(\d+))?(?: \+\d+(?:,\d+)?)? @@")
 """Header with a line number; no file has lines with longer numbers."""
@@ -62,6 +66,11 @@ def apply(base: str, patch: str) -> str:
 
     Raises PatchError, with the number of each hunk that does not apply, or if there are too many.
     """
+    with boundary(PatchError, "the patch cannot be applied"):
+        return _apply(base, patch)
+
+
+def _apply(base: str, patch: str) -> str:
     if patch.strip() == NO_CHANGES:
         return base
     lines = base.split("\n")
@@ -79,7 +88,8 @@ def apply(base: str, patch: str) -> str:
         lines, behind = _apply_hunk(lines, hunk, places, _insertion(hunk, shift))
         shift += len(lines) - before
     if failed:
-        words = "; ".join(f"hunk {number}: {reason}" for number, reason in failed.items())
+        some = list(failed.items())[:MOST_REASONS]
+        words = "; ".join(f"hunk {number}: {reason}" for number, reason in some)
         raise PatchError(f"every hunk must apply, and nothing was changed: {words}", tuple(failed))
     return "\n".join(lines)
 
