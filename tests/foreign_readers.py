@@ -1,5 +1,7 @@
 """The readers of foreign input, each with real inputs, its own errors, and bounds."""
 
+import atexit
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -357,7 +359,7 @@ def synthesizer_answers() -> Reader:
 
 def run_folders() -> Reader:
     """The settings or the identity in a run's folder."""
-    folder = Path(tempfile.mkdtemp(prefix="coevolve-mutations-", dir=_memory()))
+    folder = scratch()
     directory = RunDirectory(folder)
     config = write_yaml(load_config("bfcl_qwen3_4b")).encode()
     identity = RunIdentity(run_id="a", name="b", namespace="c", address="127.0.0.1:1", pid=1)
@@ -377,7 +379,7 @@ def run_folders() -> Reader:
 
 
 def _from_file(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
-    folder = Path(tempfile.mkdtemp(prefix="coevolve-mutations-", dir=_memory()))
+    folder = scratch()
 
     def from_file(content: bytes) -> object:
         path = folder / name
@@ -391,8 +393,12 @@ def _encoded(*texts: str) -> tuple[bytes, ...]:
     return tuple(text.encode(errors="surrogatepass") for text in texts)
 
 
-def _memory() -> str | None:
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+def scratch() -> Path:
+    """Return a new folder that is removed when the process ends, in memory where possible."""
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    folder = tempfile.mkdtemp(prefix="coevolve-mutations-", dir=memory)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _text(content: bytes) -> str:

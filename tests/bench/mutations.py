@@ -22,6 +22,7 @@ import msgspec
 from rich.table import Table
 
 from tests.bench import output
+from tests.foreign_models import MODEL_READERS
 from tests.foreign_readers import READERS, Reader
 from tests.mutating import Mutator
 
@@ -33,6 +34,9 @@ SECRETS = ("pw@", "secret@", "\x1b", "\u202e", "\x00")
 
 STUCK_S = 20.0
 """CPU seconds after which an input counts as one that never ends."""
+
+
+KINDS = READERS | MODEL_READERS
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -62,7 +66,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="kinds that contain this word")
     options = parser.parse_args(arguments)
-    kinds = [kind for kind in READERS if not options.only or options.only in kind]
+    kinds = [kind for kind in KINDS if not options.only or options.only in kind]
     outcomes = [apart(kind, options.inputs, options.seed) for kind in kinds]
     output.show(outcomes, _table, as_json=options.json)
     for outcome in outcomes:
@@ -78,40 +82,45 @@ def apart(kind: str, inputs: int, seed: int) -> Outcome:
         return pool.submit(measured, kind, inputs, seed).result()
 
 
-def measured(kind: str, inputs: int, seed: int) -> Outcome:
-    """Return what becomes of the seeds of a kind and of ``inputs`` mutations of them."""
-    reader = READERS[kind]()
+def measured(kind: str, inputs: int, seed: int, *, most_bytes: int = 1 << 30) -> Outcome:
+    """Return what becomes of ``inputs``: the known ones of a kind first, then mutations of them.
+
+    Known bad ones of more than ``most_bytes`` are left out.
+    """
+    reader = KINDS[kind]()
     outcome, faults = Outcome(kind=kind), Counter[str]()
-    mutator = Mutator(reader.real, reader.bad, seed, structure=reader.structure)
-    known = (*reader.real, *reader.bad)
+    bad = tuple(each for each in reader.bad if len(each) <= most_bytes)
+    mutator = Mutator(reader.real, bad, seed, structure=reader.structure)
+    known = (*reader.real, *bad)
     reader.read(known[0])
     before = _resident_mb()
     for number in range(inputs):
         one = known[number] if number < len(known) else mutator.next()
         began = time.process_time()
-        fault = _fault(reader, one, outcome)
+        is_read, fault = fault_of(reader, one)
         outcome.slowest_ms = max(outcome.slowest_ms, 1000 * (time.process_time() - began))
+        outcome.read += is_read
         faults.update([fault] if fault else [])
     outcome.peak_mb = _resident_mb() - before
     outcome.raw = faults.total()
+    outcome.refused = inputs - outcome.read - outcome.raw
     outcome.faults = dict(faults)
     outcome.over = outcome.slowest_ms > reader.most_ms or outcome.peak_mb > reader.most_mb
     return outcome
 
 
-def _fault(reader: Reader, content: bytes, outcome: Outcome) -> str:
-    """Feed one input; return what is wrong with its outcome, and where, or nothing."""
+def fault_of(reader: Reader, content: bytes) -> tuple[bool, str]:
+    """Feed one input; return whether it was read, and what is wrong with the outcome, and where."""
     try:
         with _limited():
             reader.read(content)
     except reader.refusals as error:
-        outcome.refused += 1
-        return _unclear(str(error))
+        return False, _unclear(str(error))
     except (Exception, StuckError) as error:  # noqa: BLE001 -- these are counted
         last = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{type(error).__name__}: {str(error)[:80]!r} in {last.filename[-40:]}:{last.lineno}"
-    outcome.read += 1
-    return ""
+        where = f"{last.filename[-40:]}:{last.lineno}"
+        return False, f"{type(error).__name__}: {str(error)[:80]!r} in {where}"
+    return True, ""
 
 
 def _unclear(sentence: str) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coevolve.environments.hdl.gate.line_search import occurrences
-from coevolve.foreign import boundary
+from coevolve.foreign import boundary, shown
 
 NO_CHANGES = "NO_CHANGES"
 
@@ -113,7 +113,7 @@ def _hunks(patch: str) -> list[_Hunk]:
         elif line.strip() and not line.startswith(("---", "+++")):
             raise PatchError(
                 "a patch is hunks that each open with a line '@@', or NO_CHANGES alone; "
-                f"found {line.strip()[:60]!r} before any hunk"
+                f"found {shown(line.strip()[:60])} before any hunk"
             )
     if not bodies:
         raise PatchError("a patch needs a hunk that opens with a line '@@', found none")
@@ -137,7 +137,7 @@ def _hunk(header: str, body: Sequence[str]) -> _Hunk:
 def _fault(lines: Sequence[str]) -> str:
     for line in lines:
         if line[0] not in " -+":
-            return f"each line must start with ' ', '-' or '+', found {line[:60]!r}"
+            return f"each line must start with ' ', '-' or '+', found {shown(line[:60])}"
     if all(line[0] == " " for line in lines):
         return "it needs a line that starts with '-' or '+', found none"
     return ""
@@ -183,7 +183,7 @@ def _without_blank_lines(
     wanted = [line.strip() for line in hunk.old if line.strip()]
     found = occurrences([lines[index].strip() for index in worded], wanted)
     if not found:
-        raise PatchError(f"its old lines are not in the testbench; they start {_first(hunk)!r}")
+        raise PatchError(f"its old lines are not in the testbench; they start {shown(_first(hunk))}")
     starts = [worded[index] for index in found]
     at = found[starts.index(_only(starts, hunk, shift=shift, behind=behind))]
     rest = iter(worded[at : at + len(wanted)])
@@ -200,7 +200,7 @@ def _only(found: Sequence[int], hunk: _Hunk, *, shift: int, behind: int) -> int:
         return later[0]
     raise PatchError(
         f"its old lines occur at {len(found)} places, give more lines of context; "
-        f"they start {_first(hunk)!r}"
+        f"they start {shown(_first(hunk))}"
     )
 
 

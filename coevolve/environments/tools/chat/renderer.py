@@ -31,8 +31,10 @@ from coevolve.environments.tools.chat.calls import (
 )
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.models.chat_template import SENTINEL, ChatTemplate, Message
-from coevolve.models.model_files import unusable
+from coevolve.foreign import boundary
+from coevolve.models.chat_template import LOAD_S, SENTINEL, ChatTemplate, Message
+from coevolve.models.deadline import within
+from coevolve.models.model_files import DOWNLOAD_AGAIN, unusable
 from protocols.config import ChatConfig
 from protocols.errors import ConfigError
 from protocols.tasks import Task
@@ -89,8 +91,10 @@ class ChatRenderer:
     @classmethod
     def load(cls, folder: Path, chat: ChatConfig, *, has_tools: bool = True) -> "ChatRenderer":
         """Return the renderer for a model folder. Raises ConfigError."""
-        variables = {"enable_thinking": chat.thinking}
-        return cls(ChatTemplate.load(folder, variables=variables), chat, has_tools=has_tools)
+        template = ChatTemplate.load(folder, variables={"enable_thinking": chat.thinking})
+        what = f"policy.model: {folder} needs a chat template that can be used"
+        with boundary(ConfigError, what, DOWNLOAD_AGAIN), within(LOAD_S):
+            return cls(template, chat, has_tools=has_tools)
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
