@@ -183,7 +183,7 @@ def _without_blank_lines(
     wanted = [line.strip() for line in hunk.old if line.strip()]
     found = occurrences([lines[index].strip() for index in worded], wanted)
     if not found:
-        raise PatchError(f"its old lines are not in the testbench; they start {shown(_first(hunk))}")
+        raise PatchError(f"its old lines are not in the testbench; they start {_first(hunk)}")
     starts = [worded[index] for index in found]
     at = found[starts.index(_only(starts, hunk, shift=shift, behind=behind))]
     rest = iter(worded[at : at + len(wanted)])
@@ -200,12 +200,13 @@ def _only(found: Sequence[int], hunk: _Hunk, *, shift: int, behind: int) -> int:
         return later[0]
     raise PatchError(
         f"its old lines occur at {len(found)} places, give more lines of context; "
-        f"they start {shown(_first(hunk))}"
+        f"they start {_first(hunk)}"
     )
 
 
 def _first(hunk: _Hunk) -> str:
-    return next(line.strip() for line in hunk.old if line.strip())[:60]
+    """Return the first words of a hunk's old lines, quoted."""
+    return shown(next(line.strip() for line in hunk.old if line.strip())[:60])
 
 
 def _insertion(hunk: _Hunk, shift: int) -> int:
