@@ -237,6 +237,15 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     newer versions."""
 
 
+Place = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(?!.*://([^/\s]*@|[^/\s]*:[^\s]*@|[^\s]*\?[^\s]*=))",
+        description="a path, or a URL without user, password and query",
+    ),
+]
+
+
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The journal."""
 
@@ -252,9 +261,10 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     lease_s: Positive = 120.0
     """Seconds of silence after which a member loses the work that it took."""
 
-    copies: str = ""
+    copies: Place = ""
     """Folder for copies of the run: a path, or a URL that fsspec knows, such as
-    ``s3://BUCKET/FOLDER``. The run is copied after each checkpoint of
+    ``s3://BUCKET/FOLDER``. The URL is recorded, so credentials do not belong into it; fsspec takes
+    them from the environment or its own files. The run is copied after each checkpoint of
     ``learner.checkpoint_every`` and at its end, and the two newest copies stay. On another machine
     ``coevolve resume NAME --from FOLDER`` continues it. Empty makes no copies."""
 

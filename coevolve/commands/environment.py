@@ -17,9 +17,10 @@ from coevolve.environments.common_checks import common_findings
 from coevolve.environments.findings import Finding
 from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.registry import config_of, environment_of
+from coevolve.foreign import shown
 from coevolve.launcher.preflight import install
 from coevolve.terminal import Terminal
-from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
+from coevolve.yaml_text import NotYamlError, parse_yaml
 from protocols.config import RunConfig
 from protocols.errors import RunError
 
@@ -67,10 +68,10 @@ def _setting(word: str) -> tuple[str, Any]:
     name, equals, text = word.partition("=")
     try:
         value = parse_yaml(text)
-    except NOT_YAML as error:
-        raise RunError(f"{word!r}: the value is not YAML: {yaml_fault(error)}") from error
+    except NotYamlError as error:
+        raise RunError(f"{shown(word)}: the value is not YAML: {error}") from error
     if not (name and equals):
-        raise RunError(f"{word!r}: needs the form name=value, for example tasks=tasks.jsonl")
+        raise RunError(f"{shown(word)}: needs the form name=value, for example tasks=tasks.jsonl")
     return name, value
 
 

@@ -40,6 +40,7 @@ from coevolve.runs.estimate import estimate
 from coevolve.runs.estimate_lines import estimate_lines, replaced_model_line
 from coevolve.runs.scaling import recorded_scale
 from coevolve.runs.step_time import Throughput, read_throughput
+from coevolve.yaml_text import write_yaml
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from protocols.interfaces import Reader
@@ -83,7 +84,7 @@ def dry_run(config: RunConfig, measured: Path | None = None) -> str:
     ]
     lines = "".join(f"# {line}\n" for line in told)
     missing = preflight.comment_lines(preflight.missing(joining))
-    return msgspec.yaml.encode(config).decode() + lines + missing
+    return write_yaml(config) + lines + missing
 
 
 def _joined(config: RunConfig, joining: RunConfig) -> list[str]:

@@ -15,6 +15,7 @@ BENCHES = {
     "journal": "tests.bench.journal",
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
+    "mutations": "tests.bench.mutations",
     "recovery": "tests.bench.recovery",
     "rollouts": "tests.bench.rollouts",
     "scaling": "tests.bench.scaling",
@@ -32,8 +33,7 @@ def main(arguments: list[str]) -> int:
         found = arguments[0] if arguments else "nothing"
         sys.stderr.write(f"bench: needs one of {', '.join(BENCHES)}, got {found}\n")
         return 2
-    import_module(BENCHES[arguments[0]]).main(arguments[1:])
-    return 0
+    return import_module(BENCHES[arguments[0]]).main(arguments[1:]) or 0
 
 
 if __name__ == "__main__":
