@@ -34,6 +34,7 @@ Records of the journal (`protocols.journal.Message`):
 | `ProbeRequest`       | validator              | rollout                                       |
 | `ProbeReport`        | rollout                | validator                                     |
 | `ModelCall`          | synthesizer, validator, rollout | the same, after a restart             |
+| `CallFailed`         | the same               | attach                                        |
 | `SwapRequested`      | attach                 | synthesizer                                   |
 | `SynthesizerSwapped` | synthesizer            | attach, synthesizer (after a restart)         |
 | `SwapRefused`        | synthesizer            | attach                                        |

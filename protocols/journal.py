@@ -24,6 +24,7 @@ from protocols.control import (
     StopRequested,
 )
 from protocols.evolution import (
+    CallFailed,
     Candidate,
     CandidateVerdict,
     EnvironmentRecord,
@@ -99,6 +100,7 @@ Message = (
     | ProbeRequest
     | ProbeReport
     | ModelCall
+    | CallFailed
     | SwapRequested
     | SynthesizerSwapped
     | SwapRefused
