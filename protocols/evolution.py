@@ -338,3 +338,20 @@ class SwapRefused(msgspec.Struct, frozen=True, kw_only=True, tag="swap_refused")
 
     request_id: str
     reason: str
+
+
+class ModelRests(msgspec.Struct, frozen=True, kw_only=True, tag="model_rests"):
+    """The synthesizer's model failed several times in a row: signals wait until it answers."""
+
+    synthesizer: str
+    failures: int
+    """Failures in a row."""
+
+    reason: str
+    """The last one, in one sentence."""
+
+
+class ModelAnswers(msgspec.Struct, frozen=True, kw_only=True, tag="model_answers"):
+    """The synthesizer's model gives usable answers again."""
+
+    synthesizer: str

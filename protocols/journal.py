@@ -10,7 +10,11 @@ import msgspec
 
 from protocols.control import (
     CopyFailed,
+    DeadLetter,
+    LetterAnswered,
+    LetterRetried,
     PartFailed,
+    PartsParked,
     RolloutScaled,
     RunContinued,
     RunCopied,
@@ -22,6 +26,7 @@ from protocols.control import (
     ScaleRequested,
     Stalled,
     StopRequested,
+    UnitsBegan,
 )
 from protocols.evolution import (
     CallFailed,
@@ -30,7 +35,9 @@ from protocols.evolution import (
     EnvironmentRecord,
     Exploration,
     GroupSummary,
+    ModelAnswers,
     ModelCall,
+    ModelRests,
     ProbeReport,
     ProbeRequest,
     Signal,
@@ -70,6 +77,11 @@ Message = (
     | ScaleRefused
     | Stalled
     | PartFailed
+    | PartsParked
+    | UnitsBegan
+    | DeadLetter
+    | LetterRetried
+    | LetterAnswered
     | RunCopied
     | CopyFailed
     | Task
@@ -104,6 +116,8 @@ Message = (
     | SwapRequested
     | SynthesizerSwapped
     | SwapRefused
+    | ModelRests
+    | ModelAnswers
 )
 """All messages that the journal stores."""
 
