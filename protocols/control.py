@@ -70,7 +70,7 @@ class ScaleRequested(msgspec.Struct, frozen=True, kw_only=True, tag="scale_reque
 
 Cause = Literal["start", "request", "nodes", "failure"]
 """What changed the rollout engines: the run's start, a user's request, nodes that joined or left
-the cluster, or an added engine that cannot work."""
+the cluster, or an engine that cannot work."""
 
 
 class RolloutScaled(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_scaled"):
@@ -176,7 +176,10 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, tag="dead_letter"):
     """The unit's record in the journal."""
 
     unit: str
-    """The unit in a few words, for example ``rollout 3 of group g12``."""
+    """The unit in a few words, for example ``rollout request: group_id g12, index 3``."""
+
+    subject: str
+    """The candidate or the signal by its id, or the group by its number; empty for other units."""
 
     attempts: int
     reason: str

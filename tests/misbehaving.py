@@ -244,6 +244,12 @@ BEHAVIOURS: dict[str, Behaviour] = {
 }
 """What a server can do instead of giving an answer that the work can use, by name."""
 
+GOOD = "a reflection"
+"""The only answer that the work can use. It passes the check of a model, and nothing else."""
+
+TAUNTS = tuple(name for bad in BEHAVIOURS for name in (GOOD, bad))
+"""A server that seems to work before each thing that it does."""
+
 
 @dataclass
 class Misbehaving:
@@ -269,7 +275,8 @@ def misbehaving(names: Sequence[str] = tuple(BEHAVIOURS)) -> Generator[Misbehavi
                     with lock:
                         name = next(turns)
                         told.met[name] += 1
-                    BEHAVIOURS[name](Wire(self.request, closing))
+                    answer = body(_FINE) if name == GOOD else BEHAVIOURS[name]
+                    answer(Wire(self.request, closing))
 
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = True

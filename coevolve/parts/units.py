@@ -181,6 +181,7 @@ class Units:
             consumer=self._consumer,
             sequence=unit.sequence,
             unit=words(unit.message),
+            subject=subject_of(unit.message),
             attempts=self.attempts(unit),
             reason=reason,
         )
@@ -330,3 +331,9 @@ def words(message: Message) -> str:
     names = ("group_id", "index", "probe_id", "candidate_id", "signal_id", "task_id", "version")
     told = (f"{name} {getattr(message, name)}" for name in names if hasattr(message, name))
     return f"{topic}: {', '.join(told)}"
+
+
+def subject_of(message: Message) -> str:
+    """Return what a unit is about: a candidate, a signal, a group's number; empty for others."""
+    names = ("candidate_id", "signal_id", "group")
+    return next((str(getattr(message, name)) for name in names if hasattr(message, name)), "")

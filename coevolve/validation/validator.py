@@ -10,8 +10,9 @@ the same transaction writes its task. An infrastructure failure refuses nothing.
 
 A candidate whose simulators fail repeatedly stays unfinished: the validator retries it after a
 pause, or the next holder of its lease does. One that raises other errors, or kills the process, at
-each of several attempts is a dead letter without a verdict (`coevolve.parts.units`). Decisions depend only on the journal
-(`coevolve.validation.ledger`) and are made one at a time; only the gates run concurrently.
+each of several attempts is a dead letter without a verdict (`coevolve.parts.units`). Decisions
+depend only on the journal (`coevolve.validation.ledger`) and are made one at a time; only the gates
+run concurrently.
 """
 
 import asyncio
@@ -32,15 +33,13 @@ from coevolve.parts.units import RETRIES, SpoiltUnitError, Unit, UnitQueue, Unit
 from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger
+from coevolve.validation.verdicts import admission, task_of, verdict
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import JournalError, LeaseLostError, SimulatorError
 from protocols.evolution import (
     NO_OPINION,
-    Admitted,
     Candidate,
-    CandidateVerdict,
-    Label,
     Opinion,
     Parked,
     ProbeReport,
@@ -50,7 +49,7 @@ from protocols.evolution import (
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import PolicyVersion
-from protocols.tasks import Synthesized, Task
+from protocols.tasks import Task
 
 AHEAD = 16
 """Maximum number of records taken ahead, as a multiple of the candidates validated concurrently."""
@@ -204,7 +203,7 @@ class Validator:
                 return await self._judge.opinion(candidate)
         except JournalError:
             raise
-        except Exception as error:  # noqa: BLE001 - an opinion is optional
+        except Exception as error:  # an opinion is optional
             self._reporter.last_error = reason_of(error)
             log.exception("no_opinion", candidate=candidate.candidate_id)
             return NO_OPINION
@@ -229,7 +228,8 @@ class Validator:
                 batch.append(self._decisions.get_nowait())
             if not await self._settle(batch):
                 for decision in batch:
-                    await self._settle([decision])
+                    if not decision.decided.done():
+                        await self._settle([decision])
             for decision in batch:
                 if not decision.decided.done():
                     decision.decided.set_result(None)
@@ -290,14 +290,14 @@ class Validator:
         outcome = findings.outcome
         if isinstance(outcome, Sound):
             outcome = self._similarity_refusal(outcome.body) or outcome
-        verdict = functools.partial(
-            _verdict, candidate, candidate.policy_version, findings.simulator_calls, opinion
+        judged = functools.partial(
+            verdict, candidate, candidate.policy_version, findings.simulator_calls, opinion
         )
         if isinstance(outcome, Refused):
-            return (verdict(outcome),)
+            return (judged(outcome),)
         if outcome.tried is not None:
-            task = _task(candidate, outcome.body, outcome.skills)
-            return (*outcome.records, task, verdict(_admission(task, *outcome.tried)))
+            task = task_of(candidate, outcome.body, outcome.skills)
+            return (*outcome.records, task, judged(admission(task, *outcome.tried)))
         return (self._first_probe(candidate, outcome, findings.simulator_calls, opinion),)
 
     def _similarity_refusal(self, body: msgspec.Raw) -> Refused | None:
@@ -343,14 +343,14 @@ class Validator:
             self._ledger.probes_since_verdict(report.candidate_id) < FAILED_PROBES
         ):
             return (self._next_probe(asked, report.policy_version),)
-        verdict = functools.partial(
-            _verdict, candidate, report.policy_version, asked.simulator_calls, asked.opinion
+        judged = functools.partial(
+            verdict, candidate, report.policy_version, asked.simulator_calls, asked.opinion
         )
         has_room = self._ledger.has_room_for_not_yet(self._settings.not_yet_share)
         if report.rollouts and (report.successes or has_room):
-            task = _task(candidate, asked.body, asked.skills)
-            return task, verdict(_admission(task, report.successes, report.rollouts))
-        return (verdict(Parked(probe_rollouts=report.rollouts)),)
+            task = task_of(candidate, asked.body, asked.skills)
+            return task, judged(admission(task, report.successes, report.rollouts))
+        return (judged(Parked(probe_rollouts=report.rollouts)),)
 
     def _retries_due(self, version: PolicyVersion) -> Sequence[Message]:
         """Return further probes of candidates that were parked long enough ago."""
@@ -366,41 +366,3 @@ def _seed(probe_id: str) -> int:
 def _without_reported(probe: ProbeRequest) -> ProbeRequest:
     """Return the probe without the calls and the opinion, which a verdict has already reported."""
     return msgspec.structs.replace(probe, simulator_calls=0, opinion=NO_OPINION)
-
-
-def _admission(task: Task, successes: int, rollouts: int) -> Admitted:
-    label: Label = "mastered" if successes == rollouts else "learnable"
-    return Admitted(
-        task_id=task.task_id,
-        label=label if successes else "not_yet",
-        probe_successes=successes,
-        probe_rollouts=rollouts,
-    )
-
-
-def _verdict(
-    candidate: Candidate,
-    version: int,
-    simulator_calls: int,
-    opinion: Opinion,
-    outcome: Admitted | Parked | Refused,
-) -> CandidateVerdict:
-    return CandidateVerdict(
-        candidate_id=candidate.candidate_id,
-        signal_id=candidate.signal_id,
-        synthesizer=candidate.synthesizer,
-        outcome=outcome,
-        policy_version=version,
-        simulator_calls=simulator_calls,
-        opinion=opinion,
-    )
-
-
-def _task(candidate: Candidate, body: msgspec.Raw, skills: tuple[str, ...]) -> Task:
-    return Task(
-        task_id=f"task-{candidate.candidate_id}",
-        split="train",
-        origin=Synthesized(candidate_id=candidate.candidate_id, signal_id=candidate.signal_id),
-        skills=skills,
-        body=body,
-    )
