@@ -270,15 +270,20 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Notices that nothing moves."""
+    """Notices that nothing moves, and what fails again and again."""
 
     quiet_s: Positive = 60.0
     """Seconds without a new record after which the run says who waits for whom."""
 
+    attempts: Annotated[int, msgspec.Meta(ge=2)] = 3
+    """Attempts at one unit of work (a rollout, a signal, a candidate, a group, a score) that raise
+    an unexpected error or kill the process. Then the unit is a dead letter, which ``coevolve attach
+    letters`` lists, and the run goes on without it."""
+
     restart_s: Positive = 180.0
     """Seconds that a part may take to restart, on its own node or on another; then the run ends. A
-    run with several rollout actors continues with the others, and uses a late one again. Loading
-    a large model may take minutes."""
+    run with several rollout actors continues with the others, and uses a late one again; it also
+    continues without an optional part. Loading a large model may take minutes."""
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

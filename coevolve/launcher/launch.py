@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import structlog
 from rich.console import Console
 
 from coevolve.build import parts as build
@@ -27,6 +28,7 @@ from coevolve.models.model_folder import model_config
 from coevolve.models.tiny_random.resolve import running
 from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
 from coevolve.parts.privacy import FOLDER_MODE, private_files
+from coevolve.parts.units import reason_of
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
 from coevolve.runs.copies.copier import discard_staged
@@ -47,6 +49,8 @@ from protocols.interfaces import Reader
 from protocols.learning import PolicyRegressed
 
 STARTED = time.monotonic()
+
+log = structlog.get_logger()
 
 LET_GO_S = 5.0
 """Seconds that a run may take to end its tasks."""
@@ -189,8 +193,17 @@ async def launch(
                     await asyncio.to_thread(clean_up, joining, directory)
         finally:
             display.close()
-        await report(directory, directory.report, environment_of(config))
+        await _report(directory, config)
     return Ended(directory=directory, run=run, failure=failure)
+
+
+async def _report(directory: RunDirectory, config: RunConfig) -> None:
+    """Write the report; a run whose report cannot be written has ended all the same."""
+    try:
+        await report(directory, directory.report, environment_of(config))
+    except Exception as error:
+        remedy = f"coevolve report {directory.path.name}"
+        log.exception("report_failed", reason=reason_of(error), repeat_with=remedy)
 
 
 async def _drive(run: Run, joined: Joined, stop: asyncio.Event, also: OnLoss) -> None:

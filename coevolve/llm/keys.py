@@ -25,9 +25,9 @@ def provide(keys: Mapping[str, str]) -> None:
 
 
 def key_of(model: EndpointModel) -> str:
-    """Return the key; empty if there is none."""
+    """Return the key without blanks around it, such as a file's last newline; empty without one."""
     variable = variable_of(model)
-    return os.environ.get(variable) or _PROVIDED.get(variable, "")
+    return (os.environ.get(variable) or _PROVIDED.get(variable, "")).strip()
 
 
 def check_key(model: EndpointModel, setting: str) -> None:

@@ -6,6 +6,7 @@ from importlib import import_module
 BENCHES = {
     "calls": "tests.bench.calls",
     "delivery": "tests.bench.delivery",
+    "endpoint": "tests.bench.endpoint",
     "engine": "tests.bench.engine",
     "exposure": "tests.bench.exposure",
     "gpu": "tests.bench.gpu",

@@ -127,7 +127,7 @@ def _last_that_fits(answer: str, kind: type[T]) -> T:
     for text in reversed(tuple(_objects(answer))):
         try:
             return msgspec.json.decode(text, type=kind)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             complaint = complaint or str(error)
     raise UnusableAnswerError(complaint or _why_no_object(answer))
 
