@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from coevolve.launcher.interrupts import INTERRUPTED, raise_when_interrupted
-from protocols.errors import CoevolveError
+from coevolve.launcher.interrupts import INTERRUPTED, LOST, raise_when_interrupted
+from protocols.errors import CoevolveError, LostError
 
 
 def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
@@ -34,7 +34,7 @@ def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
         return error.exit_code
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
-        return 1
+        return LOST if isinstance(error, LostError) else 1
     except BrokenPipeError:
         _close_output()
         return INTERRUPTED

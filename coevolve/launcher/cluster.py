@@ -3,11 +3,10 @@
 import contextlib
 import logging
 import os
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,12 +19,14 @@ from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
 from coevolve.launcher import jobs
 from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
+from coevolve.launcher.vital import Vital, local_processes
 from coevolve.parts.logs import FOLDER
+from coevolve.runs import sessions
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.guard import guarded
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig
-from protocols.errors import RunError
+from protocols.errors import LostError, RunError
 
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """One thread per process, because a run's processes share the machine."""
@@ -60,6 +61,9 @@ class Joined:
     socket: str
     """Unix socket of Ray's process on this machine."""
 
+    processes: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Names and ids of the processes that a local cluster cannot do without."""
+
     @contextlib.contextmanager
     def watched(self, on_loss: Callable[[str], None]) -> Generator[None]:
         """Call ``on_loss`` in a thread of its own if the cluster is lost; give the reason.
@@ -77,12 +81,18 @@ class Joined:
 
     def _watch(self, ended: threading.Event, on_loss: Callable[[str], None]) -> None:
         seen = ""
-        while not ended.wait(LOOK_S):
-            reason = self._fault()
-            if reason and reason == seen:
-                on_loss(reason)
-                return
-            seen = reason
+        vital = Vital(self.processes)
+        try:
+            while not ended.is_set():
+                fault = self._fault()
+                reason = fault if fault == seen else ""
+                if reason := reason or vital.ended(LOOK_S):
+                    if not ended.is_set():
+                        on_loss(reason)
+                    return
+                seen = fault
+        finally:
+            vital.close()
 
     def _fault(self) -> str:
         if not listens(self.address):
@@ -99,7 +109,8 @@ class Joined:
 def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
     """Join the configured Ray cluster, or start a local one that ends with this process.
 
-    Raises RunError if this process has another run or already uses Ray.
+    Raises RunError if this process has another run or already uses Ray, and LostError if Ray does
+    not start or cannot be reached.
     """
     address = config.cluster.address
     # Other machines have other home folders, so pass on only a cache folder that the user set.
@@ -124,12 +135,16 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
                 )
         except Exception as error:  # Ray raises a bare Exception if a node starts too late
             place = f"the cluster at {address!r}" if address else "a local cluster"
-            raise RunError(f"Ray cannot reach or start {place}: {error}") from error
+            raise LostError(f"Ray cannot reach or start {place}: {error}") from error
         stack.callback(cast("Callable[[], None]", ray.shutdown))
         information = cast("Any", context).address_info
         if not address:
             sessions.append(Path(information["session_dir"]))
-        yield Joined(address=information["gcs_address"], socket=information["raylet_socket_name"])
+        yield Joined(
+            address=information["gcs_address"],
+            socket=information["raylet_socket_name"],
+            processes={} if address else local_processes(),
+        )
 
 
 def use_token() -> None:
@@ -168,11 +183,7 @@ def _deleted_sessions() -> Generator[list[Path]]:
     folders: list[Path] = []
     yield folders
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
-        latest = folder.parent / "session_latest"
-        # Ray never replaces a link that leads nowhere.
-        if latest.is_symlink() and latest.readlink() == folder:
-            latest.unlink(missing_ok=True)
+        sessions.remove(folder)
 
 
 @contextlib.contextmanager

@@ -200,15 +200,22 @@ def launch_lock(directory: RunDirectory) -> Generator[None]:
         yield
 
 
-def _check_not_running(directory: RunDirectory) -> None:
-    """Refuse a run that a process is running. Writes nothing. Raises RunError."""
+def is_running(directory: RunDirectory) -> bool:
+    """Return whether a process is running the run. Writes nothing."""
     try:
         with (directory.path / LOCK_FILE).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise RunError(_running(directory)) from error
+    except BlockingIOError:
+        return True
     except OSError:  # no process has ever launched it
-        return
+        return False
+    return False
+
+
+def _check_not_running(directory: RunDirectory) -> None:
+    """Refuse a run that a process is running. Writes nothing. Raises RunError."""
+    if is_running(directory):
+        raise RunError(_running(directory))
 
 
 def _running(directory: RunDirectory) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from protocols.control import PartFailed
-from protocols.errors import CoevolveError, RunError
+from protocols.errors import CoevolveError, LostError, RunError
 from protocols.interfaces import SupervisedPart
 
 FAILURES = 8
@@ -157,7 +157,7 @@ class Supervisor:
                 return
             if time.monotonic() > deadline:
                 if not await self._can_be_spared(part):
-                    raise RunError(
+                    raise LostError(
                         f"{part.name}: did not restart within watchdog.restart_s = "
                         f"{self._restart_s:g} s: {error}"
                     )
@@ -168,7 +168,7 @@ class Supervisor:
     async def _give_up(self, part: SupervisedPart, reason: str, error: CoevolveError) -> None:
         """Note that an added part cannot work. Raises RunError if the run needs the part."""
         if part.name not in self._added or not await self._can_be_spared(part):
-            raise RunError(reason) from error
+            raise (RunError if error.is_permanent else LostError)(reason) from error
         log.warning("part_given_up", part=part.name, reason=reason)
         self.failed[part.name] = reason
 
