@@ -3,8 +3,8 @@
 The launcher starts the guard before Ray, in a session of its own, with a pipe as standard input.
 The pipe closes when the launcher ends, in whatever way. The guard then kills every process that is
 left of its Ray session; otherwise Ray's agents would outlive a killed launcher by a minute. If the
-launcher was killed, the guard also removes the session's folder. If the guard was killed as well, the next start of the run does
-the same (`coevolve.runs.sessions`).
+launcher was killed, the guard also removes the session's folder. If the guard was killed as well,
+the next start of the run does the same (`coevolve.runs.sessions`).
 """
 
 import contextlib

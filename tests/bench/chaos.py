@@ -10,19 +10,20 @@ begun again, as systemd would. At the end the run stops, resumes, finishes, and 
 Ray or of the launcher, until the run has resumed), and *step* the time until the next step.
 """
 
+import argparse
 import contextlib
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from statistics import median
 
 import msgspec
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from coevolve.commands.audit import Examined, examine
@@ -30,7 +31,7 @@ from coevolve.runs.directory import RunDirectory
 from tests.bench import output
 from tests.chaos.blows import Clock, Disk
 from tests.chaos.population import adopt_orphans
-from tests.chaos.storm import Blow, Storm
+from tests.chaos.storm import WEIGHTS, Blow, Storm
 from tests.chaos.subject import Subject
 
 DISK_MB = 1024
@@ -70,59 +71,71 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kills", type=int, default=1000, help="kills and stops")
     parser.add_argument("--minutes", type=float, default=120.0, help="most minutes of the storm")
-    parser.add_argument("--pace", type=float, default=1.5, help="mean seconds between two blows")
+    parser.add_argument("--on", default=",".join(WEIGHTS), help="kinds of processes to strike")
+    parser.add_argument("--pace", type=float, default=1.0, help="mean seconds between two blows")
     parser.add_argument("--log", type=Path, help="write each blow into this file")
     options = parser.parse_args(arguments)
     adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="chaos-") as place:
-        figures = weathered(
-            Path(place), options.seed, options.kills, options.minutes, options.pace, options.log
-        )
+        figures = weathered(Path(place), options)
     output.show(figures, _drawn, as_json=options.json)
     if figures.faults:
         sys.exit(1)
 
 
-def weathered(
-    place: Path, seed: int, kills: int, minutes: float, pace_s: float, log: Path | None
-) -> Figures:
+def weathered(place: Path, options: argparse.Namespace) -> Figures:
     """Let a storm rage over a run in ``place``, and return what it did."""
     runs, temporary = place / "runs", place / "t"
     for folder in (runs, temporary):
         folder.mkdir()
     skipped: list[str] = []
-    disk, clock = _disk(runs, skipped), _clock(place, skipped)
-    subject = Subject(runs, {"TMPDIR": str(temporary)} | (clock.environment() if clock else {}))
     with contextlib.ExitStack() as stack:
-        say = _writer(stack, log)
-        storm = Storm(subject, Random(seed), kills, minutes, pace_s, disk, clock, say)
+        disk, clock = _disk(runs, skipped, stack), _clock(place, skipped)
+        subject = Subject(runs, {"TMPDIR": str(temporary)} | (clock.environment() if clock else {}))
+        stack.callback(_ended, subject, options.log)
+        storm = Storm(
+            subject=subject,
+            random=Random(options.seed),
+            kills=options.kills,
+            minutes=options.minutes,
+            pace_s=options.pace,
+            disk=disk,
+            clock=clock,
+            weights={kind: WEIGHTS[kind] for kind in options.on.split(",")},
+            say=_writer(stack, options.log),
+        )
         began = time.monotonic()
-        try:
-            subject.begin(resume=False)
-            subject.settle_in(START_S)
-            storm.rage()
-            code = subject.finish(steps=3)
-            left = [*subject.left(), *_files_left(temporary)]
-        finally:
-            subject.kill_all()
-            if log is not None:
-                shutil.copy(subject.output, log.with_suffix(".out"))
+        subject.begin(resume=False)
+        subject.settle_in(START_S)
+        storm.rage()
+        minutes = (time.monotonic() - began) / 60
+        code = subject.finish(steps=3)
+        ended = [] if code == 0 else [f"the run ended with code {code}: {subject.said()}"]
+        faults = [*storm.faults, *ended, *subject.left(), *_files_left(temporary)]
         audit = examine(RunDirectory(subject.directory), again=True)
-    ended = [] if code == 0 else [f"the run ended with code {code}: {subject.said()}"]
     return Figures(
-        seed=seed,
-        minutes=(time.monotonic() - began) / 60,
+        seed=options.seed,
+        minutes=minutes,
         kills=sum(each.how in ("kill", "stop") for each in storm.blows),
         skipped=tuple(skipped),
         recoveries=tuple(_recoveries(storm.blows)),
         audit=audit,
-        faults=(*storm.faults, *ended, *left, *audit.faults),
+        faults=(*faults, *audit.faults),
     )
 
 
-def _disk(runs: Path, skipped: list[str]) -> Disk | None:
+def _ended(subject: Subject, log: Path | None) -> None:
+    """End every process, and keep the output beside the log."""
+    subject.kill_all()
+    if log is not None:
+        shutil.copy(subject.output, log.with_suffix(".out"))
+
+
+def _disk(runs: Path, skipped: list[str], stack: contextlib.ExitStack) -> Disk | None:
     try:
-        return Disk(runs, DISK_MB)
+        disk = Disk(runs, DISK_MB)
+        stack.callback(disk.unmount)
+        return disk
     except (OSError, subprocess.CalledProcessError) as error:
         skipped.append(f"full disk: this process may not mount a file system ({error})")
     return None
@@ -136,11 +149,15 @@ def _clock(place: Path, skipped: list[str]) -> Clock | None:
     return None
 
 
-def _writer(stack: contextlib.ExitStack, log: Path | None):
+def _writer(stack: contextlib.ExitStack, log: Path | None) -> Callable[[str], None]:
     if log is None:
         return lambda line: None
     file = stack.enter_context(log.open("w", encoding="utf-8", buffering=1))
-    return lambda line: print(f"{time.monotonic():.1f} {line}", file=file)
+
+    def write(line: str) -> None:
+        file.write(f"{time.monotonic():.1f} {line}\n")
+
+    return write
 
 
 def _files_left(temporary: Path) -> list[str]:

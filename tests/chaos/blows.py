@@ -70,6 +70,7 @@ class Disk:
             check=True,
             capture_output=True,
         )
+        self._folder = folder
         self._filler = folder / "filler"
 
     def fill(self) -> None:
@@ -84,6 +85,10 @@ class Disk:
     def free(self) -> None:
         """Give the space back."""
         self._filler.unlink(missing_ok=True)
+
+    def unmount(self) -> None:
+        """Remove the file system."""
+        subprocess.run(["umount", "--lazy", str(self._folder)], check=True)
 
 
 class Clock:

@@ -77,9 +77,8 @@ class Population:
                     self._bury(process, keeper)
                     continue
                 words = process.cmdline()
-                found.append(
-                    Living(process.pid, kind_of(words, process.pid == keeper), made(words))
-                )
+                kind = kind_of(words, process.pid == keeper)
+                found.append(Living(process.pid, kind, made(words)))
         return found
 
     def _bury(self, process: psutil.Process, keeper: int | None) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -60,6 +60,7 @@ class Storm:
     pace_s: float
     disk: Disk | None
     clock: Clock | None
+    weights: Mapping[str, float]
     say: Callable[[str], None]
     blows: list[Blow] = field(default_factory=list[Blow])
     faults: list[str] = field(default_factory=list[str])
@@ -96,9 +97,9 @@ class Storm:
         return [each for each in self.blows if each.step_s is None or each.back_s is None]
 
     def _is_calm(self) -> bool:
-        """Return whether another blow may come: never amid a resumption, else at most two."""
+        """Return whether another blow may come: never amid a resumption."""
         opened = self._open()
-        return len(opened) < 3 and not any(_is_loss(each) for each in opened)
+        return len(opened) < 4 and not any(_is_loss(each) for each in opened)
 
     def _tick(self) -> None:
         self.subject.look()
@@ -146,7 +147,7 @@ class Storm:
                 *living.get("guard", [])[:1],
                 *living["launcher"][:1],
             ]
-            kind = self._drawn({each: WEIGHTS[each] for each in living if each in WEIGHTS})
+            kind = self._drawn({each: self.weights.get(each, 0.0) for each in living})
             self._hit(how, kind, living[kind])
 
     def _hit(self, how: str, kind: str, candidates: list[Living]) -> None:
@@ -205,7 +206,7 @@ class Storm:
         self.say(f"the keeper ended with code {code}: {said}")
         self.subject.begin(resume=True)
 
-    def _drawn(self, weights: dict[str, float]) -> str:
+    def _drawn(self, weights: Mapping[str, float]) -> str:
         return self.random.choices(list(weights), list(weights.values()))[0]
 
 

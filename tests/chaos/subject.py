@@ -41,12 +41,11 @@ class Subject:
 
     def begin(self, *, resume: bool, steps: int = 1_000_000) -> None:
         """Start or resume the run, with a keeper."""
-        words = [*SMALL, f"learner.steps={steps}", "--keep", "--runs", str(self.runs)]
-        flags = ["--resume"] if resume else []
+        words = ["launch", QUICKSTART, "name=chaos", *SMALL, f"learner.steps={steps}", "--keep"]
+        flags = ["--runs", str(self.runs), *(["--resume"] if resume else [])]
         with self.output.open("ab") as output:
             self._keeper = subprocess.Popen(
-                [sys.executable, "-m", "coevolve", "launch", QUICKSTART, "name=chaos", *words]
-                + flags,
+                [sys.executable, "-m", "coevolve", *words, *flags],
                 cwd=ROOT,
                 env=self._environment,
                 stdout=output,
