@@ -12,6 +12,7 @@ Ray or of the launcher, until the run has resumed), and *step* the time until th
 
 import argparse
 import contextlib
+import math
 import shutil
 import subprocess
 import sys
@@ -134,11 +135,11 @@ def _ended(subject: Subject, log: Path | None) -> None:
 def _disk(runs: Path, skipped: list[str], stack: contextlib.ExitStack) -> Disk | None:
     try:
         disk = Disk(runs, DISK_MB)
-        stack.callback(disk.unmount)
-        return disk
     except (OSError, subprocess.CalledProcessError) as error:
         skipped.append(f"full disk: this process may not mount a file system ({error})")
-    return None
+        return None
+    stack.callback(disk.unmount)
+    return disk
 
 
 def _clock(place: Path, skipped: list[str]) -> Clock | None:
@@ -185,7 +186,7 @@ def _recoveries(blows: list[Blow]) -> list[Recovery]:
 def _spread(times: list[float]) -> tuple[float, float, float]:
     if not times:
         return (0.0, 0.0, 0.0)
-    return median(times), sorted(times)[int(0.95 * (len(times) - 1))], max(times)
+    return median(times), sorted(times)[math.ceil(0.95 * len(times)) - 1], max(times)
 
 
 def _drawn(figures: Figures) -> Group:

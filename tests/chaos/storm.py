@@ -16,6 +16,9 @@ LOOK_S = 0.05
 PATIENCE_S = 240.0
 """Seconds without recovery after which a blow counts as fatal."""
 
+MOST_OPEN = 6
+"""Blows from which the run may be recovering when the next one comes."""
+
 WEIGHTS = {
     **dict.fromkeys(PARTS, 5.0),
     "idle worker": 1.0,
@@ -24,7 +27,7 @@ WEIGHTS = {
     "Ray's dashboard": 0.5,
     "Ray's log monitor": 0.5,
     "guard": 1.0,
-    **dict.fromkeys(LOSSES, 0.6),
+    **dict.fromkeys(LOSSES, 0.3),
 }
 """How often a kind of process is struck, relative to the others."""
 
@@ -99,7 +102,7 @@ class Storm:
     def _is_calm(self) -> bool:
         """Return whether another blow may come: never amid a resumption."""
         opened = self._open()
-        return len(opened) < 4 and not any(_is_loss(each) for each in opened)
+        return len(opened) < MOST_OPEN and not any(_is_loss(each) for each in opened)
 
     def _tick(self) -> None:
         self.subject.look()
@@ -115,7 +118,8 @@ class Storm:
     def _follow(self, blow: Blow, now: float) -> None:
         if blow.back_s is None and self._is_back(blow):
             blow.back_s = now - blow.at
-        if blow.step_s is None and self.subject.step > blow.step:
+        after = self.subject.start if _is_loss(blow) else blow.step
+        if blow.step_s is None and blow.back_s is not None and self.subject.step > after:
             blow.step_s = now - blow.at
         if now - blow.at > PATIENCE_S and (blow.back_s is None or blow.step_s is None):
             self.faults.append(f"no recovery within {PATIENCE_S:.0f} s of {blow.how} {blow.kind}")
