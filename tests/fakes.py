@@ -172,6 +172,7 @@ class ScriptPart:
         self.renewals = 0
         self.alive = True
         self.pid: int | None = 1
+        self.done = 0
 
     @property
     def name(self) -> str:
@@ -179,6 +180,7 @@ class ScriptPart:
 
     async def run(self) -> None:
         self.runs += 1
+        await asyncio.sleep(0)
         ending = self._endings.pop(0)
         if ending is not None:
             raise ending
@@ -199,7 +201,7 @@ class ScriptPart:
             waits_for="complete groups (5 of 8)",
             since_s=7.0,
             mailbox=0,
-            done=0,
+            done=self.done,
             policy_version=-1,
             last_error="",
         )
@@ -247,7 +249,7 @@ class SteadyPart:
             waits_for="requests",
             since_s=0.0,
             mailbox=0,
-            done=0,
+            done=self.done,
             policy_version=-1,
             last_error="",
         )

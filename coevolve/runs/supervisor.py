@@ -1,7 +1,8 @@
 """Keeps the parts of a run working: it restarts a part that dies or raises an error.
 
 The rest of the run sees no more than a pause, because everything that a part needs is in the
-journal. If a part keeps failing, the run ends with the error message of that part.
+journal. If a part keeps failing and finishes nothing in between, the run ends with the error
+message of that part. A part that is killed from outside does finish something between two kills.
 """
 
 import asyncio
@@ -19,6 +20,9 @@ FAILURES = 8
 WITHIN_S = 120.0
 PAUSE_S = 0.2
 LOOK_S = 5.0
+
+WORK_LOOK_S = 2.0
+"""Seconds between two looks at a part that has finished nothing yet."""
 
 LEAVE_S = 30.0
 """Seconds that a part may take to leave the run; then its process ends anyway."""
@@ -73,8 +77,9 @@ class Supervisor:
         """Return when every part has stopped.
 
         Raises:
-            RunError: A part raised a permanent error, or failed `FAILURES` times within
-                `WITHIN_S` seconds.
+            RunError: A part raised a permanent error.
+            LostError: A part failed `FAILURES` times within `WITHIN_S` seconds without finishing
+                a record in between, or did not restart.
         """
         async with self._group:
             for part in self.parts:
@@ -120,30 +125,25 @@ class Supervisor:
 
     async def _keep(self, part: SupervisedPart) -> None:
         failures: deque[float] = deque(maxlen=FAILURES)
-        while True:
-            try:
-                await part.run()
-            except CoevolveError as error:
-                if part.name in self._leaving:
-                    return
-                if error.is_permanent:
-                    await self._give_up(part, f"{part.name}: {error}", error)
-                    return
-                if self._stopping:
-                    return
-                failures.append(time.monotonic())
-                if len(failures) == FAILURES and failures[-1] - failures[0] < WITHIN_S:
-                    reason = (
-                        f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s; last error: "
-                        f"{error}; see its log in logs/{part.name}.jsonl"
-                    )
-                    await self._give_up(part, reason, error)
-                    return
-                log.warning("part_failed", part=part.name, reason=str(error))
-                await self._revive(part, error)
-                if self._ends(part):
-                    return
-            else:
+        while error := await _lived(part, failures):
+            if part.name in self._leaving:
+                return
+            if error.is_permanent:
+                await self._give_up(part, f"{part.name}: {error}", error)
+                return
+            if self._stopping:
+                return
+            failures.append(time.monotonic())
+            if len(failures) == FAILURES and failures[-1] - failures[0] < WITHIN_S:
+                reason = (
+                    f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s; last error: "
+                    f"{error}; see its log in logs/{part.name}.jsonl"
+                )
+                await self._give_up(part, reason, error)
+                return
+            log.warning("part_failed", part=part.name, reason=str(error))
+            await self._revive(part, error)
+            if self._ends(part):
                 return
 
     async def _revive(self, part: SupervisedPart, error: CoevolveError) -> None:
@@ -178,3 +178,28 @@ class Supervisor:
             return False
         others = [each for each in self._spare if each is not part]
         return any([(await each.status()).pid for each in others])
+
+
+async def _lived(part: SupervisedPart, failures: deque[float]) -> CoevolveError | None:
+    """Run a part until it ends; return its error, or None if it stopped.
+
+    Forget its earlier ``failures`` if it finished a record.
+    """
+    working = asyncio.create_task(_until_it_works(part))
+    try:
+        await part.run()
+    except CoevolveError as error:
+        if working.done():
+            failures.clear()
+        return error
+    finally:
+        working.cancel()
+    return None
+
+
+async def _until_it_works(part: SupervisedPart) -> None:
+    """Return when the part's process has finished a record."""
+    while True:
+        if (await part.status()).done:
+            return
+        await asyncio.sleep(WORK_LOOK_S)
