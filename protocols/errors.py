@@ -31,6 +31,10 @@ class RunError(CoevolveError):
     """A run directory cannot be created, resumed or attached to."""
 
 
+class LostError(RunError):
+    """A run lost its Ray cluster, or a part that it needs; a resumption continues it."""
+
+
 class TransferError(CoevolveError):
     """Files of the run cannot be copied between nodes, or the run's folder does not have them."""
 

@@ -175,6 +175,7 @@ class ScriptPart:
         self.renewals = 0
         self.alive = True
         self.pid: int | None = 1
+        self.done = 0
 
     @property
     def name(self) -> str:
@@ -182,6 +183,7 @@ class ScriptPart:
 
     async def run(self) -> None:
         self.runs += 1
+        await asyncio.sleep(0)
         if not self._endings and self.then is not None:
             await self.then.run()
             return
@@ -205,7 +207,7 @@ class ScriptPart:
             waits_for="complete groups (5 of 8)",
             since_s=7.0,
             mailbox=0,
-            done=0,
+            done=self.done,
             policy_version=-1,
             last_error="",
         )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from coevolve.launcher.interrupts import INTERRUPTED, raise_when_interrupted
+from coevolve.launcher.interrupts import INTERRUPTED, LOST, raise_when_interrupted
 from coevolve.visible import visible_output
-from protocols.errors import CoevolveError
+from protocols.errors import CoevolveError, LostError
 
 
 def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
@@ -40,7 +40,7 @@ def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int
         return error.exit_code
     except CoevolveError as error:
         sys.stderr.write(f"coevolve: {error}\n")
-        return 1
+        return LOST if isinstance(error, LostError) else 1
     except BrokenPipeError:
         _close_output()
         return INTERRUPTED

@@ -6,6 +6,7 @@ import click
 
 from coevolve.cli.options import (
     detach_option,
+    keep_option,
     overrides_argument,
     refuse_in_job,
     run_file_argument,
@@ -27,6 +28,7 @@ from coevolve.launcher.interrupts import end_at_once
     metavar="FILE",
     help="With --dry-run: what a GPU of yours was measured to do, from the GPU benchmark.",
 )
+@keep_option
 @detach_option
 @runs_option
 def command(
@@ -36,9 +38,10 @@ def command(
     resume: bool,
     dry_run: bool,
     measured: Path | None,
+    keep: bool,
     detach: bool,
     runs: Path,
-) -> None:
+) -> int:
     """Start a run and stay with it until it ends.
 
     FILE is a YAML file, or the name of one that coevolve carries (`coevolve config list`).
@@ -46,16 +49,20 @@ def command(
 
     All files of the run are in the folder RUNS/NAME. Ctrl-C stops the run after the current step; a
     second Ctrl-C stops it at once. `coevolve resume` continues it in either case. With --detach,
-    `coevolve attach NAME status` looks into the run and `coevolve attach NAME stop` stops it.
+    `coevolve attach NAME status` looks into the run and `coevolve attach NAME stop` stops it. With
+    --keep, the run resumes after each loss, until several resumptions in a row took no step.
     """
-    if dry_run and detach:
-        raise click.UsageError("--dry-run starts no run; leave --detach out")
+    if dry_run and (detach or keep):
+        raise click.UsageError("--dry-run starts no run; leave --detach and --keep out")
     if measured and not dry_run:
         raise click.UsageError("--measured is for --dry-run")
     if detach:
         refuse_in_job()
-    if not detach:
+    elif not keep:
         end_at_once("interrupted before the run began")
+    words = ("launch", run_file, *overrides, "--runs", str(runs))
+    if keep and not detach:
+        return kept(run_file, overrides, runs, words, resume=resume)
     from coevolve.cli.launching import print_dry_run, stay_with
     from coevolve.launcher.launch import settings
 
@@ -65,7 +72,19 @@ def command(
     elif detach:
         from coevolve.cli.detached import detach as start
 
-        words = ("launch", run_file, *overrides, "--resume", "--runs", str(runs))
-        start(config, runs, words, resume=resume)
+        start(config, runs, (*words, "--resume", *(("--keep",) if keep else ())), resume=resume)
     else:
         stay_with(config, runs, resume=resume)
+    return 0
+
+
+def kept(
+    run_file: str, overrides: tuple[str, ...], runs: Path, words: tuple[str, ...], *, resume: bool
+) -> int:
+    """Keep the run of a file going, by the command ``words``; return its exit code."""
+    from coevolve.cli.keeping import keep
+    from coevolve.config import load_config
+
+    config = load_config(run_file, overrides)
+    path = (runs / config.name).resolve()
+    return keep(config, path, lambda again: (*words, "--resume") if again else words, resume=resume)

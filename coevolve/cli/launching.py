@@ -8,13 +8,13 @@ from rich.console import Console
 
 from coevolve.launcher import jobs
 from coevolve.launcher import launch as launcher
-from coevolve.launcher.interrupts import end_within, stop_when_interrupted
+from coevolve.launcher.interrupts import LOST, end_within, stop_when_interrupted
 from coevolve.parts import logs
 from coevolve.runs.display import open_display
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 
-LOST_S = 15.0
+LOST_S = 8.0
 """Seconds after which this process ends if its cluster is lost, whatever still waits for it."""
 
 
@@ -47,7 +47,7 @@ async def _stay_with(config: RunConfig, directory: launcher.RunDirectory, consol
         stop_when_interrupted(asyncio.get_running_loop(), stop, config.cluster.stop_s)
 
     def on_loss(sentence: str) -> None:
-        end_within(LOST_S, sentence, code=1)
+        end_within(LOST_S, sentence, code=LOST)
 
     ended = await launcher.launch(config, directory, display, on_start, on_loss)
     await launcher.summarize(ended, config, console)

@@ -19,6 +19,7 @@ COMMANDS = {
     "report": "Write a run's report, one self-contained HTML page.",
     "export": "Write a run's weights or tables into a new folder.",
     "evaluate": "Score a policy on held-out tasks.",
+    "audit": "Check that a run lost nothing and did nothing twice.",
     "replay": "Take a run's learner steps again and compare the weights.",
     "resynthesize": "Make a run's tasks again from the recorded model calls.",
     "calibrate": "Measure how often each signal rule fires by chance.",
@@ -35,6 +36,7 @@ Exit codes:
   0    the command did what it says
   1    it was refused or failed; one message on stderr says why
   2    the command line cannot be read
+  75   the run lost Ray, a node or a part; `coevolve resume` continues it
   130  it was interrupted
 Where a command compares or grades, its own --help says what 1 means.
 """

@@ -32,6 +32,12 @@ detach_option = click.option(
     "--detach", is_flag=True, help="Return when the run has begun; it continues without a terminal."
 )
 
+keep_option = click.option(
+    "--keep",
+    is_flag=True,
+    help="Resume by itself whenever the run loses Ray, a node or its own process.",
+)
+
 
 def refuse_in_job() -> None:
     """Refuse to detach a run from a Ray job, which would end, and its files with it."""

@@ -6,6 +6,7 @@ import click
 
 from coevolve.cli.options import (
     detach_option,
+    keep_option,
     overrides_argument,
     refuse_in_job,
     run_argument,
@@ -23,38 +24,53 @@ from coevolve.launcher.interrupts import end_at_once
     metavar="FOLDER",
     help="Restore the run from its newest copy; FOLDER is what its store.copies named.",
 )
+@keep_option
 @detach_option
 @runs_option
 def command(
-    run: str, overrides: tuple[str, ...], *, copies: str | None, detach: bool, runs: Path
-) -> None:
+    run: str,
+    overrides: tuple[str, ...],
+    *,
+    copies: str | None,
+    keep: bool,
+    detach: bool,
+    runs: Path,
+) -> int:
     """Continue a run that was stopped or killed, with the settings in its folder.
 
     KEY=VALUE changes a setting that may change, such as learner.steps=200. Without
     rollout.actors=N, the run keeps the number that `coevolve attach scale` set last.
 
-    With --from, the run's folder is made from a copy, for example on another machine.
+    With --from, the run's folder is made from a copy, for example on another machine. With --keep,
+    the run resumes after each loss, until several resumptions in a row took no step.
     """
     if detach:
         refuse_in_job()
-    else:
+    elif not keep:
         end_at_once("interrupted before the run continued")
-    from coevolve.cli.launching import stay_with
-    from coevolve.launcher.launch import settings
     from coevolve.runs import directory as run_directory
 
     if copies is not None:
         _restore(copies, runs / run if Path(run).name == run else Path(run))
     directory = run_directory.find(run, runs)
+    words = ("resume", run, *overrides, "--runs", str(runs))
+    if keep and not detach:
+        from coevolve.cli.keeping import keep as kept
+
+        return kept(directory.written_config(), directory.path, lambda _: words, resume=True)
+    from coevolve.cli.launching import stay_with
+    from coevolve.launcher.launch import settings
+
     written = directory.path / "config.yaml"
     config = settings(written, overrides, directory.path.parent, resume=True)
     if detach:
         from coevolve.cli.detached import detach as start
 
-        words = ("resume", run, *overrides, "--runs", str(runs))
+        words = (*words, "--keep") if keep else words
         start(config, directory.path.parent, words, resume=True)
     else:
         stay_with(config, directory.path.parent, resume=True)
+    return 0
 
 
 def _restore(copies: str, path: Path) -> None:

@@ -117,7 +117,7 @@ def attribute(run_dir: Path, sources: Sequence[Source], *, anew: bool) -> None:
 
 
 async def _compare(run_dir: Path, from_checkpoint: int | None, console: Console) -> bool:
-    config, history = _records(run_dir)
+    config, history = records(run_dir)
     steps = 0
     differing: list[int] = []
     async for step in replay(config, run_dir, history, from_checkpoint=from_checkpoint):
@@ -135,7 +135,7 @@ async def _compare(run_dir: Path, from_checkpoint: int | None, console: Console)
     return not differing
 
 
-def _records(run_dir: Path) -> tuple[RunConfig, History]:
+def records(run_dir: Path) -> tuple[RunConfig, History]:
     """Return the settings and the records of a run. Raises RunError if there is no such run."""
     config = RunDirectory(run_dir).config()
     install(config)
@@ -146,7 +146,7 @@ def _records(run_dir: Path) -> tuple[RunConfig, History]:
 async def _attribute(
     run_dir: Path, sources: Sequence[Source], console: Console, *, anew: bool
 ) -> None:
-    config, history = _records(run_dir)
+    config, history = records(run_dir)
     attribution.read(run_dir)  # raises an error now, not after hours of training
     named = list(dict.fromkeys(sources))
     found = await (run_without(run_dir, named) if anew else ablate(config, run_dir, history, named))

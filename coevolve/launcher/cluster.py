@@ -19,12 +19,14 @@ from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
 from coevolve.launcher import jobs, session
 from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
+from coevolve.launcher.vital import Vital, local_processes
 from coevolve.parts.logs import FOLDER
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.guard import guarded
 from coevolve.runs.reach import listens
+from coevolve.runs.sessions import INNER
 from protocols.config import RunConfig
-from protocols.errors import RunError
+from protocols.errors import LostError, RunError
 
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 """One thread per process, because a run's processes share the machine."""
@@ -61,6 +63,8 @@ class Joined:
 
     withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Secrets of the launcher's environment that Ray's processes do not have, by variable."""
+    processes: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Names and ids of the processes that a local cluster cannot do without."""
 
     @contextlib.contextmanager
     def watched(self, on_loss: Callable[[str], None]) -> Generator[None]:
@@ -79,12 +83,18 @@ class Joined:
 
     def _watch(self, ended: threading.Event, on_loss: Callable[[str], None]) -> None:
         seen = ""
-        while not ended.wait(LOOK_S):
-            reason = self._fault()
-            if reason and reason == seen:
-                on_loss(reason)
-                return
-            seen = reason
+        vital = Vital(self.processes)
+        try:
+            while not ended.is_set():
+                fault = self._fault()
+                reason = fault if fault == seen else ""
+                if reason := reason or vital.ended(LOOK_S):
+                    if not ended.is_set():
+                        on_loss(reason)
+                    return
+                seen = fault
+        finally:
+            vital.close()
 
     def _fault(self) -> str:
         if not listens(self.address):
@@ -101,7 +111,8 @@ class Joined:
 def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
     """Join the configured Ray cluster, or start a local one that ends with this process.
 
-    Raises RunError if this process has another run or already uses Ray.
+    Raises RunError if this process has another run or already uses Ray, and LostError if Ray does
+    not start or cannot be reached.
     """
     address = config.cluster.address
     with (
@@ -149,18 +160,18 @@ def _own(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
                 "a local cluster",
                 address="local",
                 include_dashboard=False,
-                _temp_dir=str(folder / session.INNER),
+                _temp_dir=str(folder / INNER),
                 **place,
             )
             information = started.enter_context(connected)
-        yield _joined(information, secrets)
+        yield _joined(information, secrets, local_processes())
 
 
 @contextlib.contextmanager
 def _connected(directory: RunDirectory, what: str, **options: Any) -> Generator[dict[str, str]]:
     """Use Ray with these options in the block; yield what it says of addresses.
 
-    Raises RunError.
+    Raises LostError.
     """
     try:
         with held_back(directory.path / FOLDER / "ray.log", ANNOUNCEMENT), hangups_blocked():
@@ -171,18 +182,23 @@ def _connected(directory: RunDirectory, what: str, **options: Any) -> Generator[
                 **options,
             )
     except Exception as error:  # Ray raises a bare Exception if a node starts too late
-        raise RunError(f"Ray cannot reach or start {what}: {error}") from error
+        raise LostError(f"Ray cannot reach or start {what}: {error}") from error
     try:
         yield cast("Any", context).address_info
     finally:
         ray.shutdown()
 
 
-def _joined(information: Mapping[str, str], withheld: Mapping[str, str] | None = None) -> Joined:
+def _joined(
+    information: Mapping[str, str],
+    withheld: Mapping[str, str] | None = None,
+    processes: Mapping[str, int] | None = None,
+) -> Joined:
     return Joined(
         address=information["gcs_address"],
         socket=information["raylet_socket_name"],
-        withheld=dict(withheld or {}),
+        withheld=withheld or {},
+        processes=processes or {},
     )
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 
+LOST = 75
+"""Exit code of a run that a resumption continues: ``EX_TEMPFAIL`` of sysexits.h."""
+
 PATIENCE_S = 8.0
 """Seconds that an interrupted command may take to end by itself."""
 

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -31,6 +32,7 @@ from coevolve.parts.privacy import FOLDER_MODE, private_files
 from coevolve.parts.units import reason_of
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
+from coevolve.runs import sessions
 from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import check_owner
 from coevolve.runs.costs import TOPICS as COSTLY
@@ -44,7 +46,7 @@ from coevolve.runs.scaling import recorded_scale
 from coevolve.runs.step_time import Throughput, read_throughput
 from coevolve.yaml_text import write_yaml
 from protocols.config import RunConfig
-from protocols.errors import CoevolveError, RunError
+from protocols.errors import CoevolveError, LostError
 from protocols.interfaces import Reader
 from protocols.learning import PolicyRegressed
 
@@ -54,6 +56,8 @@ log = structlog.get_logger()
 
 LET_GO_S = 5.0
 """Seconds that a run may take to end its tasks."""
+
+Result = TypeVar("Result")
 
 OnStart = Callable[[asyncio.Event], None]
 """Called in the run's event loop with an event; setting the event stops the run cleanly."""
@@ -141,8 +145,13 @@ def check(config: RunConfig) -> None:
 
 
 def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirectory:
-    """Create a new run's folder, or open an earlier run's with ``resume``. Raises RunError."""
+    """Create a new run's folder, or open an earlier run's with ``resume``. Raises RunError.
+
+    If the earlier run's launcher was killed, this ends what is left of its local Ray cluster.
+    """
     path = (runs / config.name).resolve()
+    if resume and not config.cluster.address:
+        sessions.end_last(path / run_directory.LOCK_FILE)
     with private_files():
         return (run_directory.reopen if resume else run_directory.create)(path, config)
 
@@ -171,7 +180,7 @@ async def launch(
             with cluster(joining, directory) as joined:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
-                run = await compose(
+                starting = compose(
                     running(joining, directory.path),
                     directory,
                     display,
@@ -179,12 +188,13 @@ async def launch(
                     preflight.keys(config),
                     joined.withheld,
                 )
+                run = await _unless_lost(starting, joined, config.name, on_loss)
                 identity = msgspec.structs.replace(
                     directory.identity(), address=joined.address, pid=os.getpid()
                 )
                 directory.record_launch(config, identity)
                 try:
-                    await _drive(run, joined, stop, on_loss)
+                    await _unless_lost(run.drive(stop), joined, config.name, on_loss)
                 except CoevolveError as error:
                     if not run.progress.step:
                         raise
@@ -206,29 +216,32 @@ async def _report(directory: RunDirectory, config: RunConfig) -> None:
         log.exception("report_failed", reason=reason_of(error), repeat_with=remedy)
 
 
-async def _drive(run: Run, joined: Joined, stop: asyncio.Event, also: OnLoss) -> None:
-    """Drive the run to its end. Raises RunError if the cluster is lost, and calls ``also``."""
+async def _unless_lost(
+    work: Coroutine[Any, Any, Result], joined: Joined, name: str, also: OnLoss
+) -> Result:
+    """Return the result of ``work``; if the cluster is lost, call ``also`` and raise LostError."""
     loop = asyncio.get_running_loop()
     lost: asyncio.Future[str] = loop.create_future()
 
     def on_loss(reason: str) -> None:
+        first = "" if joined.processes else "start Ray again, and "
         said = (
-            f"{reason}; the journal has everything that was completed: start Ray again, and "
-            f"continue with: coevolve resume {run.name}"
+            f"{reason}; the journal has everything that was completed: {first}"
+            f"continue with: coevolve resume {name}"
         )
         also(said)
         loop.call_soon_threadsafe(lost.set_result, said)
 
-    driving = asyncio.create_task(run.drive(stop))
+    working = asyncio.create_task(work)
     try:
         with joined.watched(on_loss):
-            await asyncio.wait((driving, lost), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((working, lost), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        driving.cancel()
-        await asyncio.wait((driving,), timeout=LET_GO_S)
+        working.cancel()
+        await asyncio.wait((working,), timeout=LET_GO_S)
     if lost.done():
-        raise RunError(lost.result())
-    await driving
+        raise LostError(lost.result())
+    return await working
 
 
 async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:

@@ -1,9 +1,11 @@
 """Keeps the parts of a run working: it restarts a part that dies or raises an error.
 
 The rest of the run sees no more than a pause, because everything that a part needs is in the
-journal. If a part keeps failing, the run ends with the error message of that part, with two
-exceptions. A rollout engine is given up as long as another one works. An optional part rests: the
-journal says so, with the cause, training goes on without it, and it is tried again after a pause.
+journal. If a part keeps failing and finishes nothing in between, the run ends with the error
+message of that part, with two exceptions. A rollout engine is given up as long as another one
+works. An optional part rests: the journal says so, with the cause, training goes on without it, and
+it is tried again after a pause. A part that is killed from outside does finish something between
+two kills.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import structlog
 
 from protocols.control import PartFailed
-from protocols.errors import CoevolveError, RunError
+from protocols.errors import CoevolveError, LostError, RunError
 from protocols.interfaces import SupervisedPart
 
 FAILURES = 8
@@ -32,6 +34,8 @@ LONGEST_REST_S = 1800.0
 
 STEADY_S = 30.0
 """Seconds that a part which rested has to work before it counts as working."""
+WORK_LOOK_S = 2.0
+"""Seconds between two looks at a part that has finished nothing yet."""
 
 LEAVE_S = 30.0
 """Seconds that a part may take to leave the run; then its process ends anyway."""
@@ -92,8 +96,9 @@ class Supervisor:
         """Return when every part has stopped.
 
         Raises:
-            RunError: A part raised a permanent error, or failed `FAILURES` times within
-                `WITHIN_S` seconds.
+            RunError: A part raised a permanent error.
+            LostError: A part failed `FAILURES` times within `WITHIN_S` seconds without finishing
+                a record in between, or did not restart.
         """
         async with self._group:
             for part in self.parts:
@@ -141,30 +146,41 @@ class Supervisor:
     async def _keep(self, part: SupervisedPart) -> None:
         failures: deque[float] = deque(maxlen=FAILURES)
         rests = 0
-        while True:
-            try:
-                await self._run(part)
-            except CoevolveError as error:
-                spared = part.name in OPTIONAL or not error.is_permanent
-                if part.name in self._leaving or (self._stopping and spared):
-                    return
-                failures.append(time.monotonic())
-                reason = self._reason_to_give_up(part, error, failures)
-                if reason and part.name in OPTIONAL:
-                    await self._rest(part, reason, rests)
-                    rests += 1
-                    failures.clear()
-                elif reason:
-                    await self._give_up(part, reason, error)
-                    return
-                log.warning("part_failed", part=part.name, reason=str(error))
-                if self._ends(part):
-                    return
-                await self._revive(part, error)
-                if self._ends(part):
-                    return
-            else:
+        while error := await self._lived(part, failures):
+            spared = part.name in OPTIONAL or not error.is_permanent
+            if part.name in self._leaving or (self._stopping and spared):
                 return
+            failures.append(time.monotonic())
+            reason = self._reason_to_give_up(part, error, failures)
+            if reason and part.name in OPTIONAL:
+                await self._rest(part, reason, rests)
+                rests += 1
+                failures.clear()
+            elif reason:
+                await self._give_up(part, reason, error)
+                return
+            log.warning("part_failed", part=part.name, reason=str(error))
+            if self._ends(part):
+                return
+            await self._revive(part, error)
+            if self._ends(part):
+                return
+
+    async def _lived(self, part: SupervisedPart, failures: deque[float]) -> CoevolveError | None:
+        """Run a part until it ends; return its error, or None if it stopped.
+
+        Forget its earlier ``failures`` if it finished a record.
+        """
+        working = asyncio.create_task(_until_it_works(part))
+        try:
+            await self._run(part)
+        except CoevolveError as error:
+            if working.done():
+                failures.clear()
+            return error
+        finally:
+            working.cancel()
+        return None
 
     async def _run(self, part: SupervisedPart) -> None:
         """Run a part; one that rested counts as working after `STEADY_S`."""
@@ -226,7 +242,7 @@ class Supervisor:
                 if part.name in OPTIONAL:
                     await self._park(part, reason)
                 elif not await self._can_be_spared(part):
-                    raise RunError(reason)
+                    raise LostError(reason)
                 deadline = time.monotonic() + self._restart_s
                 log.warning("part_missing", part=part.name, reason=str(error))
             await asyncio.sleep(PAUSE_S)
@@ -235,7 +251,7 @@ class Supervisor:
         """Note that a part cannot work. Raises RunError if the run needs it, or all of its kind."""
         needed = error.is_permanent and part.name not in self._added
         if needed or not await self._can_be_spared(part):
-            raise RunError(reason) from error
+            raise (RunError if error.is_permanent else LostError)(reason) from error
         log.warning("part_given_up", part=part.name, reason=reason)
         self.failed[part.name] = reason
 
@@ -245,3 +261,11 @@ class Supervisor:
             return False
         others = [each for each in self._spare if each is not part]
         return any([(await each.status()).pid for each in others])
+
+
+async def _until_it_works(part: SupervisedPart) -> None:
+    """Return when the part's process has finished a record."""
+    while True:
+        if (await part.status()).done:
+            return
+        await asyncio.sleep(WORK_LOOK_S)

@@ -5,6 +5,7 @@ from importlib import import_module
 
 BENCHES = {
     "calls": "tests.bench.calls",
+    "chaos": "tests.bench.chaos",
     "delivery": "tests.bench.delivery",
     "endpoint": "tests.bench.endpoint",
     "engine": "tests.bench.engine",

@@ -48,6 +48,13 @@ async def test_a_part_that_keeps_failing_ends_the_run_with_its_error_message():
         await supervised(part)
 
 
+async def test_kills_of_a_part_that_works_in_between_do_not_end_the_run():
+    part = ScriptPart("signals", [*[PartDiedError("killed")] * (2 * FAILURES), None])
+    part.done = 1
+    noted = await supervised(part)
+    assert len(noted) == 2 * FAILURES
+
+
 @pytest.mark.parametrize("kind", [LearnerError, DeliveryError])
 async def test_an_error_that_a_restart_cannot_mend_ends_the_run_at_once(kind: type[CoevolveError]):
     part = ScriptPart("learner", [kind("the loss of step 7 is not finite")])

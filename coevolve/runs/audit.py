@@ -1,0 +1,208 @@
+"""Audits the journal of a run: nothing lost, nothing done twice.
+
+Each rule is a promise of the run, whatever process was killed. A run may be audited while it works;
+what it has asked for and not answered yet is then open, and no fault. Once it has finished, every
+rollout request has an answer, and every group was trained on or discarded.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+
+import msgspec
+
+from coevolve.journal.codec import TOPICS, decode
+from coevolve.journal.fold import in_order
+from protocols.control import RunFinished, RunResumed, RunStarted
+from protocols.evolution import (
+    Candidate,
+    CandidateVerdict,
+    GroupSummary,
+    Parked,
+    ProbeReport,
+    ProbeRequest,
+    Signal,
+    SignalSettled,
+)
+from protocols.interfaces import Reader
+from protocols.journal import Message
+from protocols.learning import (
+    Evaluation,
+    GroupDiscarded,
+    PolicyVersion,
+    ScoreReport,
+    ScoreRequest,
+    StepReport,
+)
+from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
+from protocols.tasks import Task
+
+MOST_NAMED = 5
+"""Maximum number of things that a fault lists."""
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What an audit counted and found."""
+
+    records: int
+    starts: int
+    """Starts of the run, the first one included."""
+
+    steps: int
+    versions: int
+    requests: int
+    """Rollout requests."""
+
+    open_requests: int
+    """Rollout requests without an answer."""
+
+    deleted: int
+    """Records that retention deleted."""
+
+    finished: bool
+    faults: tuple[str, ...]
+    """One sentence for each broken promise."""
+
+
+async def audit(reader: Reader) -> Audit:
+    """Read every record of a run, and return what was found."""
+    books = Books()
+    async for record in in_order(reader, TOPICS):
+        books.enter(record.sequence, decode(record))
+    return books.close()
+
+
+class Books:
+    """The accounts of a run; `enter` every record in order, then `close`."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._once: dict[str, Counter[Hashable]] = {}
+        self._steps: list[int] = []
+        self._versions: list[int] = []
+        self._last = 0
+        self._finished = False
+
+    def enter(self, sequence: int, message: Message) -> None:
+        """Add the record of a sequence."""
+        self._last = sequence
+        self._counts[type(message).__name__] += 1
+        for account, key in _entries(message):
+            self._once.setdefault(account, Counter())[key] += 1
+        match message:
+            case StepReport(step=step):
+                self._steps.append(step)
+            case PolicyVersion(version=version):
+                self._versions.append(version)
+            case RunFinished() | RunResumed():
+                self._finished = isinstance(message, RunFinished)
+            case _:
+                pass
+
+    def close(self) -> Audit:
+        """Return the counts, and what is wrong with them."""
+        requests, answers = self._of("rollout request"), self._of("rollout")
+        opened = set(requests) - set(answers)
+        deleted = self._last - self._counts.total()
+        return Audit(
+            records=self._counts.total(),
+            starts=self._counts[RunStarted.__name__] + self._counts[RunResumed.__name__],
+            steps=len(self._steps),
+            versions=len(self._versions),
+            requests=len(requests),
+            open_requests=len(opened),
+            deleted=deleted,
+            finished=self._finished,
+            faults=(
+                *self._repeated(),
+                *self._unasked(),
+                *self._order(),
+                *(self._left_open(opened, deleted) if self._finished else ()),
+            ),
+        )
+
+    def _of(self, account: str) -> Counter[Hashable]:
+        return self._once.get(account, Counter())
+
+    def _repeated(self) -> Iterable[str]:
+        for account, seen in self._once.items():
+            often = [key for key, count in seen.items() if count > 1]
+            if often:
+                yield f"{account}: {len(often)} recorded more than once: {_named(often)}"
+
+    def _unasked(self) -> Iterable[str]:
+        for answer, request in ANSWERS.items():
+            found = set(self._of(answer)) - set(self._of(request))
+            if found:
+                yield f"{answer}: {len(found)} without a {request}: {_named(found)}"
+
+    def _order(self) -> Iterable[str]:
+        if self._steps != list(range(1, len(self._steps) + 1)):
+            yield f"steps: need to be 1, 2, 3, ... and are {_named(self._steps)}"
+        if self._versions != sorted(set(self._versions)):
+            yield f"policy versions: need to increase and are {_named(self._versions)}"
+
+    def _left_open(self, opened: set[Hashable], deleted: int) -> Iterable[str]:
+        if len(opened) > deleted:
+            yield f"rollout request: {len(opened)} without an answer: {_named(opened)}"
+        groups = {key[0] for key in self._of("rollout request") if isinstance(key, tuple)}
+        unused = groups - set(self._of("group trained on or discarded"))
+        if unused:
+            yield f"group: {len(unused)} neither trained on nor discarded: {_named(unused)}"
+
+
+ANSWERS: Mapping[str, str] = {
+    "rollout": "rollout request",
+    "score report": "score request",
+    "probe report": "probe request",
+    "settled signal": "signal",
+    "verdict": "candidate",
+}
+"""Answer -> what has to be there before."""
+
+
+def _entries(message: Message) -> Iterable[tuple[str, Hashable]]:
+    """Return the accounts that a message belongs to, and its key in each, which is unique there."""
+    match message:
+        case StepReport():
+            return [
+                ("step", message.step),
+                *(("group trained on or discarded", each.group_id) for each in message.groups),
+                *(
+                    ("rollout trained on", each)
+                    for group in message.groups
+                    for each in group.sequences
+                ),
+            ]
+        case GroupDiscarded():
+            return [("group trained on or discarded", message.group_id)]
+        case CandidateVerdict(outcome=Parked()):
+            return []
+        case _:
+            name, *fields = _UNIQUE.get(type(message), ("",))
+            key = tuple(getattr(message, field) for field in fields)
+            return [(name, key if len(key) > 1 else key[0])] if name else []
+
+
+_UNIQUE: Mapping[type[Message], tuple[str, ...]] = {
+    RolloutRequest: ("rollout request", "group_id", "index"),
+    Rollout: ("rollout", "group_id", "index"),
+    FailedRollout: ("rollout", "group_id", "index"),
+    PolicyVersion: ("policy version", "version"),
+    ScoreRequest: ("score request", "version", "task_id"),
+    ScoreReport: ("score report", "version", "task_id"),
+    Evaluation: ("evaluation", "version"),
+    ProbeRequest: ("probe request", "probe_id"),
+    ProbeReport: ("probe report", "probe_id"),
+    GroupSummary: ("group summary", "group_id"),
+    Signal: ("signal", "signal_id"),
+    SignalSettled: ("settled signal", "signal_id"),
+    Candidate: ("candidate", "candidate_id"),
+    CandidateVerdict: ("verdict", "candidate_id"),
+    Task: ("task", "task_id"),
+}
+"""Message -> its account, and the fields of its key."""
+
+
+def _named(keys: Iterable[Hashable]) -> str:
+    names = [str(key) for key in keys]
+    return ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")

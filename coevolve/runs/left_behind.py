@@ -1,0 +1,36 @@
+"""What the processes of a run left on this machine that the run's end should have removed."""
+
+from pathlib import Path
+
+import psutil
+
+from coevolve.models.atomic_folder import PARTIAL
+from coevolve.runs import sessions
+from coevolve.runs.directory import LOCK_FILE, RunDirectory, is_running
+
+
+def left_behind(directory: RunDirectory) -> list[str]:
+    """Return a sentence for each thing that is left; nothing while the run is running."""
+    if is_running(directory):
+        return []
+    return [*_of_ray(directory), *_unfinished(directory.path)]
+
+
+def _of_ray(directory: RunDirectory) -> list[str]:
+    """Return what is left of the Ray session of the run's last launcher."""
+    lock = directory.path / LOCK_FILE
+    launcher = lock.read_text() if lock.is_file() else ""
+    if not launcher.isdecimal() or psutil.pid_exists(int(launcher)):
+        return []
+    processes = sessions.holders(int(launcher))
+    folders = sessions.folders(int(launcher))
+    return [
+        *(f"process {each.pid} of Ray outlived its run" for each in processes),
+        *(f"{folder}: Ray's folder is left" for folder in folders),
+    ]
+
+
+def _unfinished(run: Path) -> list[str]:
+    """Return what is left of files and folders that were being written."""
+    found = [*run.rglob(f"{PARTIAL}*"), *run.glob("*.new")]
+    return [f"{path}: is left of an interrupted write" for path in sorted(found)]

@@ -1,0 +1,71 @@
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from coevolve.runs.audit import Audit, Books
+from protocols.control import RunFinished, RunResumed, RunStarted
+from protocols.journal import Message
+from protocols.learning import GroupDiscarded, PolicyVersion
+from protocols.rollouts import FailedRollout, RolloutRequest
+
+STARTED = RunStarted(run_id="1", config="{}")
+REQUEST = RolloutRequest(
+    group_id="g", group=0, index=0, group_size=1, task_id="t", seed=0, policy_version_at_least=0
+)
+ANSWER = FailedRollout(
+    group_id="g", group=0, index=0, group_size=1, task_id="t", reason="broke", tries=3
+)
+DISCARD = GroupDiscarded(
+    group_id="g",
+    group=0,
+    task_id="t",
+    reason="failed",
+    successes=0,
+    rollouts=0,
+    groups_consumed=1,
+)
+VERSION = PolicyVersion(
+    version=0, path="versions/0", format="full", digest="d", size_bytes=1, kept=True
+)
+FINISHED = RunFinished(steps=0)
+WHOLE = (STARTED, VERSION, REQUEST, ANSWER, DISCARD, FINISHED)
+
+
+def audited(*messages: Message, gap: int = 0) -> Audit:
+    books = Books()
+    for sequence, message in enumerate(messages, start=1 + gap):
+        books.enter(sequence, message)
+    return books.close()
+
+
+def test_the_books_of_a_whole_run_have_no_fault():
+    audit = audited(*WHOLE)
+    assert not audit.faults
+    assert (audit.requests, audit.open_requests, audit.starts) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("messages", "fault"),
+    [
+        ((*WHOLE, ANSWER), "rollout: 1 recorded more than once: ('g', 0)"),
+        ((*WHOLE, replace(ANSWER, index=1)), "rollout: 1 without a rollout request: ('g', 1)"),
+        ((*WHOLE, DISCARD), "group trained on or discarded: 1 recorded more than once: g"),
+        ((*WHOLE, VERSION), "policy versions: need to increase and are 0, 0"),
+        ((STARTED, REQUEST, DISCARD, FINISHED), "rollout request: 1 without an answer: ('g', 0)"),
+        ((STARTED, REQUEST, ANSWER, FINISHED), "group: 1 neither trained on nor discarded: g"),
+    ],
+)
+def test_a_broken_promise_is_named(messages: Sequence[Message], fault: str):
+    assert fault in audited(*messages).faults
+
+
+def test_what_a_resumed_run_has_not_answered_yet_is_open_and_no_fault():
+    audit = audited(STARTED, FINISHED, RunResumed(run_id="1", config="{}"), REQUEST)
+    assert not audit.faults
+    assert audit.open_requests == 1
+    assert not audit.finished
+
+
+def test_an_answer_that_retention_deleted_is_not_missed():
+    assert not audited(REQUEST, DISCARD, FINISHED, gap=1).faults

@@ -1,0 +1,62 @@
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+
+from coevolve.runs.keeper import TRIES, Keeper, pause_s
+
+LOST = 75
+
+
+class Script:
+    """Processes that end in a scripted way; each may take a step before."""
+
+    def __init__(self, endings: Sequence[tuple[str, int]]) -> None:
+        self._endings = list(endings)
+        self.starts = self.steps = 0
+        self.said: list[str] = []
+        self.begun = threading.Event()
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        self.begun.set()
+        code, steps = self._endings.pop(0)
+        self.starts += 1
+        self.steps += steps
+        return subprocess.Popen(["/bin/sh", "-c", code])
+
+    def keep(self) -> int:
+        return Keeper(
+            self.start, lambda: self.starts, lambda: self.steps, self.said.append, lost=LOST
+        ).keep()
+
+
+def test_a_run_is_resumed_after_losses_until_it_ends():
+    script = Script([("kill -9 $$", 1), ("exit 75", 1), ("exit 0", 0)])
+    assert script.keep() == 0
+    assert script.starts == 3
+    lost = [line for line in script.said if line.startswith("lost")]
+    assert "SIGKILL" in lost[0]
+    assert all("1 of 5 without a step" in line for line in lost)
+
+
+def test_a_refusal_and_a_permanent_error_are_final():
+    script = Script([("exit 1", 0)])
+    assert script.keep() == 1
+    assert script.starts == 1
+
+
+def test_resumptions_without_a_step_are_bounded(monkeypatch):
+    monkeypatch.setattr("coevolve.runs.keeper.pause_s", lambda tries: 0.0)
+    script = Script([("exit 75", 1), *[("exit 75", 0)] * TRIES])
+    assert script.keep() == LOST
+    assert script.starts == TRIES + 1
+    assert script.said[-1] == f"gave up: {TRIES} resumptions in a row took no step"
+    assert pause_s(1) == 0.0 < pause_s(2) < pause_s(3)
+
+
+def test_an_interrupt_reaches_the_run_and_nothing_is_resumed():
+    script = Script([("trap 'exit 0' INT; while :; do sleep 0.05; done", 0)])
+    soon = threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,))
+    soon.start()
+    assert script.keep() == 0
+    assert script.starts == 1
