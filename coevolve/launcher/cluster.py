@@ -19,7 +19,7 @@ from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
 from coevolve.launcher import jobs
 from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
-from coevolve.launcher.vital import Vital, local_processes
+from coevolve.launcher.vital import Vital, vital_processes
 from coevolve.parts.logs import FOLDER
 from coevolve.runs import sessions
 from coevolve.runs.directory import RunDirectory
@@ -143,8 +143,14 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
         yield Joined(
             address=information["gcs_address"],
             socket=information["raylet_socket_name"],
-            processes={} if address else local_processes(),
+            processes={} if address else vital_processes(_started()),
         )
+
+
+def _started() -> dict[str, int]:
+    """Return the processes that Ray has just started here, which its public API does not say."""
+    node = cast("Any", ray)._private.worker._global_node
+    return {kind: each[0].process.pid for kind, each in node.all_processes.items()}
 
 
 def use_token() -> None:
