@@ -249,7 +249,7 @@ class SteadyPart:
             waits_for="requests",
             since_s=0.0,
             mailbox=0,
-            done=self.done,
+            done=0,
             policy_version=-1,
             last_error="",
         )
