@@ -8,6 +8,7 @@ import ray
 
 from actors.remote_files import FILES_NAME
 from coevolve.parts.files import FileEntry, SentFolders
+from coevolve.parts.privacy import keep_private
 from coevolve.parts.status import StatusReporter
 from protocols.control import PartStatus
 
@@ -18,6 +19,7 @@ class FilesShell:
     """Forwards to the run's folder; runs on the node that has it."""
 
     def __init__(self, root: Path, model: Path | None) -> None:
+        keep_private()
         self._folders = SentFolders(root, model)
         self._reporter = StatusReporter(FILES_NAME)
         self._reporter.waits_for("requests")

@@ -30,6 +30,7 @@ from coevolve.llm import keys
 from coevolve.models.model_folder import HUB_ID, TINY, whole_model
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import MODEL_COPY, LocalFiles
+from coevolve.parts.privacy import keep_private
 from coevolve.parts.starting import starting
 from protocols.config import RunConfig
 
@@ -78,7 +79,7 @@ class Home:
     """The actor `actors.files.FilesActor`; None if the cluster is this node alone."""
 
     keys: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Endpoints' keys, by the variables that hold them on the run's node."""
+    """Endpoints' keys, by variable, for a part that calls endpoints."""
 
     def reach(self) -> LocalFiles | RemoteFiles:
         """Return the run's files, as this process has them."""
@@ -92,6 +93,7 @@ class Home:
 
     def starting(self, part: str) -> AbstractContextManager[None]:
         """Return the context for the creation of a part in this process."""
+        keep_private()
         files = self.reach()
         send = partial(files.log, part) if isinstance(files, RemoteFiles) else None
         return starting(files.folder, part, send)

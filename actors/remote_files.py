@@ -22,6 +22,7 @@ from coevolve.models.atomic_folder import begin_folder, finish_folder, partial_o
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.weight_files import joint_digest
 from coevolve.parts.files import FileEntry, check, disk_errors, listing_of, read_piece, write_piece
+from coevolve.parts.privacy import claim
 from protocols.errors import CoevolveError, TransferError
 
 FILES_NAME = "files"
@@ -40,7 +41,11 @@ class RemoteFiles:
     """A `protocols.interfaces.Files` on a node that has only copies."""
 
     def __init__(self, actor: Any, folder: Path) -> None:
-        """Keep the copies in ``folder``, which the parts of this node share."""
+        """Keep the copies in ``folder``, which the parts of this node share.
+
+        Raises TransferError if the folder is another user's.
+        """
+        claim(folder)
         self._actor = actor
         self.folder = folder
 

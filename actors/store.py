@@ -13,6 +13,7 @@ from actors.remote_store import STORE_NAME
 from coevolve.journal.called_store import CalledStore
 from coevolve.journal.journal import Journal
 from coevolve.journal.lane import Serving, serve
+from coevolve.parts.privacy import keep_private
 from coevolve.parts.status import StatusReporter
 from protocols.config import StoreConfig
 from protocols.control import PartStatus
@@ -26,6 +27,7 @@ class StoreShell:
     """Runs the journal in ``folder``, in its only writing process."""
 
     def __init__(self, folder: Path, config: StoreConfig) -> None:
+        keep_private()
         journal = Journal.open(
             folder,
             durability=config.durability,

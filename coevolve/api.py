@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from coevolve.launcher import launch as launcher
 from coevolve.launcher.jobs import lasting
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display, open_display
 from coevolve.runs.progress import Progress
+from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.journal import Message
@@ -100,7 +99,7 @@ class _InThread:
     ) -> None:
         self._config = config
         self._directory = directory
-        self._console = Console() if show else Console(quiet=True)
+        self._console = Terminal() if show else Terminal(quiet=True)
         self._display = _Callbacks(
             open_display(config, self._console) if show else _Silence(), on_step, self.stop
         )

@@ -12,11 +12,12 @@ import msgspec
 
 from coevolve.environments.interface import Fault
 from coevolve.environments.registry import check_environment, complete, environment_of
+from coevolve.foreign import boundary
 from coevolve.overrides import apply, fault_report
 from coevolve.run_files import run_file, text_of
 from coevolve.value_remedies import found
 from coevolve.yaml_structs import check_section, with_kinds
-from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
+from coevolve.yaml_text import NotYamlError, parse_yaml
 from protocols.capabilities import absent
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
@@ -35,7 +36,12 @@ def load_config(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         ConfigError: The file cannot be read or breaks rules; the message lists all of them.
     """
     path = run_file(f"{name}")
-    tree = _read(path, text_of(path))
+    with boundary(ConfigError, f"{path}: cannot be checked"):
+        return _checked(path, text_of(path), overrides)
+
+
+def _checked(path: Path, text: str, overrides: Sequence[str]) -> RunConfig:
+    tree = _read(path, text)
     for override in overrides:
         apply(tree, override)
     faults: list[str] = []
@@ -256,8 +262,8 @@ def _learner_rules(config: RunConfig) -> tuple[Fault, ...]:
 def _read(path: Path, text: str) -> dict[str, Any]:
     try:
         tree = parse_yaml(text)
-    except NOT_YAML as error:
-        raise ConfigError(f"{path}: is not YAML: {yaml_fault(error)}") from error
+    except NotYamlError as error:
+        raise ConfigError(f"{path}: is not YAML: {error}") from error
     if not isinstance(tree, dict):
         raise ConfigError(
             f"{path}: a run file needs a mapping of settings at the top, `name: value`, found "

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
+from coevolve.foreign import plain, shown
+from coevolve.yaml_structs import MOST_FAULTS
+from coevolve.yaml_text import NotYamlError, parse_yaml
 from protocols.errors import ConfigError
 
 UNKNOWN = re.compile(r"unknown field '(?P<name>[^']*)'")
@@ -14,38 +16,38 @@ UNKNOWN = re.compile(r"unknown field '(?P<name>[^']*)'")
 def apply(tree: dict[str, Any], override: str) -> None:
     """Set the value that ``override`` names in a run file's tree. Raises ConfigError."""
     key, equals, text = override.partition("=")
-    names = _names(key)
+    names, said = _names(key), shown(override)
     if not equals:
         raise ConfigError(
-            f"override {override!r}: has no '='; write {'.'.join(names)}=VALUE, for example "
+            f"override {said}: has no '='; write {plain('.'.join(names))}=VALUE, for example "
             f"learner.steps=20{_second_file(override)}"
         )
     if not all(names):
         raise ConfigError(
-            f"override {override!r}: needs the form key.path=value without blanks, for example "
+            f"override {said}: needs the form key.path=value without blanks, for example "
             "learner.steps=20"
         )
     try:
         value = parse_yaml(text)
-    except NOT_YAML as error:
+    except NotYamlError as error:
         raise ConfigError(
-            f"override {override!r}: the value is not YAML: {yaml_fault(error)}; a value with "
+            f"override {said}: the value is not YAML: {error}; a value with "
             "blanks needs quotes for the shell around the whole override"
         ) from error
-    for name in names[:-1]:
+    for depth, name in enumerate(names[:-1], start=1):
         inner = tree.setdefault(name, {})
-        if isinstance(inner, list):
-            raise ConfigError(
-                f"override {override!r}: {name!r} is a list; give the whole of it: "
-                f"{'.'.join(names[: names.index(name) + 1])}='[...]'"
-            )
         if not isinstance(inner, dict):
-            raise ConfigError(
-                f"override {override!r}: {name!r} is a value, not a section; give "
-                f"{'.'.join(names[: names.index(name) + 1])}=value, or leave it out of the path"
-            )
+            raise ConfigError(f"override {said}: {_no_section(inner, names[:depth])}")
         tree = cast("dict[str, Any]", inner)
     tree[names[-1]] = value
+
+
+def _no_section(value: object, names: Sequence[str]) -> str:
+    """Return why the setting ``names`` has no settings in it, and the remedy."""
+    name, path = shown(names[-1]), plain(".".join(names))
+    if isinstance(value, list):
+        return f"{name} is a list; give the whole of it: {path}='[...]'"
+    return f"{name} is a value, not a section; give {path}=value, or leave it out of the path"
 
 
 def _second_file(override: str) -> str:
@@ -62,7 +64,8 @@ def fault_report(path: Path, faults: Sequence[str], overrides: Sequence[str]) ->
     of_file = [line for line in lines if line in faults]
     if not of_file and len(lines) == 1:
         return lines[0]
-    noun = "1 problem" if len(lines) == 1 else f"{len(lines)} problems"
+    more = " or more" if len(lines) >= MOST_FAULTS else ""
+    noun = "1 problem" if len(lines) == 1 else f"{len(lines)} problems{more}"
     where = f"{path}{' with overrides' if overrides else ''}: " if of_file else ""
     return f"{where}{noun}:\n" + "\n".join(f"  {line}" for line in lines)
 

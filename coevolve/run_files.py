@@ -3,11 +3,16 @@
 import difflib
 import itertools
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from pathlib import Path
 
+from coevolve.foreign import boundary, bytes_of, shown
 from coevolve.shipped import configs
 from protocols.errors import ConfigError
+
+MOST_BYTES = 262_144
+"""Maximum bytes of a run file; a device or a pipe may have no end."""
 
 
 def carried() -> Mapping[str, Path]:
@@ -24,7 +29,11 @@ def run_file(name: str) -> Path:
     Raises:
         ConfigError: There is no such file, or it is a folder.
     """
-    path, known = Path(name), carried()
+    with boundary(ConfigError, f"needs the path or the name of a run file, found {shown(name)}"):
+        return _run_file(Path(name), carried())
+
+
+def _run_file(path: Path, known: Mapping[str, Path]) -> Path:
     if path.exists() and not path.is_dir():
         return path
     if path.parent.as_posix() in (".", "configs") and path.suffix in ("", ".yaml"):
@@ -43,7 +52,7 @@ def text_of(path: Path) -> str:
         ConfigError: It cannot be read, or is no UTF-8 text.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return bytes_of(path, MOST_BYTES).removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{path}: cannot be read as UTF-8 text: byte {error.start + 1} is no part of it; save "
@@ -51,6 +60,8 @@ def text_of(path: Path) -> str:
         ) from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: cannot be a run file: {error}") from error
 
 
 def purpose(path: Path) -> str:

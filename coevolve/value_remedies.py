@@ -3,13 +3,21 @@
 import datetime
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from coevolve.foreign import plain as plain_text
+from coevolve.foreign import shown
 from coevolve.value_forms import choices, entry_of, plain
 
 UNITS = {"s": "seconds", "mb": "megabytes", "gb": "gigabytes", "usd": "US dollars"}
 """Suffix of a setting's name -> the unit that it counts in."""
+
+NAME_CHARS = 100
+"""Maximum characters of a text that may mean a name."""
+
+NUMBER_CHARS = 40
+"""Maximum characters of a text that may mean a number."""
 
 THOUSANDS = {"k": 10**3, "K": 10**3, "m": 10**6, "M": 10**6}
 
@@ -20,8 +28,7 @@ def found(value: Any) -> str:
         return "nothing"
     if isinstance(value, bool):
         return str(value).lower()
-    said = f"{value}" if isinstance(value, datetime.date) else repr(value)
-    return said if len(said) <= 80 else f"{said[:77]}..."
+    return f"{value}" if isinstance(value, datetime.date) else shown(value)
 
 
 def remedy(kind: Any, value: Any, path: str) -> str:
@@ -45,14 +52,21 @@ def remedy(kind: Any, value: Any, path: str) -> str:
 def meant(value: Any, known: Sequence[Any]) -> str:
     """Return the most similar one of ``known``, as a question; empty if none is similar."""
     texts = [each for each in known if isinstance(each, str)]
-    near = difflib.get_close_matches(f"{value}".strip().lower(), texts, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    near = nearest(value, texts)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def nearest(value: Any, known: Iterable[str]) -> str:
+    """Return the most similar one of ``known``; empty if none is similar."""
+    written = f"{value}".strip().lower() if isinstance(value, str | int | float) else ""
+    near = difflib.get_close_matches(written, list(known), 1) if len(written) < NAME_CHARS else []
+    return near[0] if near else ""
 
 
 def _list_remedy(value: Any) -> str:
     if isinstance(value, str):
         entries = ", ".join(each.strip(" []") for each in value.split(",") if each.strip(" []"))
-        return f"; write a list: [{entries}]"
+        return f"; write a list: [{plain_text(entries)}]"
     if isinstance(value, Mapping):
         keys = cast("Mapping[Any, Any]", value)
         whole = "give the whole list" if all(f"{key}".isdigit() for key in keys) else ""
@@ -63,7 +77,7 @@ def _list_remedy(value: Any) -> str:
 def _number_remedy(nature: type, value: Any, path: str) -> str:
     if isinstance(value, str):
         return _text_remedy(value.strip(), path)
-    if nature is int and isinstance(value, float) and value.is_integer():
+    if nature is int and isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return f"; write {int(value)}"
     if nature is float and isinstance(value, int | float) and 1 < value <= 100:
         return f"; {value:g} % is {value / 100:g}"
@@ -71,12 +85,14 @@ def _number_remedy(nature: type, value: Any, path: str) -> str:
 
 
 def _text_remedy(text: str, path: str) -> str:
-    """Return how to write the number that a text contains."""
+    """Return how to write the number that a text contains; empty for a long text."""
+    if len(text) > NUMBER_CHARS:
+        return ""
     unit = UNITS.get(path.rpartition("_")[2], "")
     alone = f"; give the number of {unit} alone" if unit else "; give the number alone"
     odd = next((each for each in text if not each.isascii()), "")
     if odd:
-        return f"; {odd!r} is no sign of a number: type it anew"
+        return f"; {shown(odd)} is no sign of a number: type it anew"
     if re.fullmatch(r"[-+]?0\d+", text):
         return "; leave out the leading zero"
     if re.fullmatch(r"[-+]?[\d_.]+([eE][-+]?\d+)?", text):

@@ -1,20 +1,25 @@
 """Checks a section of YAML against a struct; reports every fault with its remedy."""
 
-import difflib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import NoneType
 from typing import Any, cast, get_args, get_origin
 
 import msgspec
 
+from coevolve.foreign import plain as plain_text
+from coevolve.foreign import shown
 from coevolve.value_forms import alternatives, entry_of, is_struct, needed, plain
-from coevolve.value_remedies import found, meant, remedy
+from coevolve.value_remedies import NAME_CHARS, found, meant, nearest, remedy
 
 LARGEST = 2**63 - 1
 """Largest whole number that the journal and torch can store."""
+
+MOST_FAULTS = 20
+"""Maximum faults of one section that are looked for."""
 
 
 def check_section(kind: type[msgspec.Struct], tree: Any, path: str, faults: list[str]) -> None:
@@ -30,17 +35,21 @@ class _Checker:
     base: str
     faults: list[str]
 
+    @property
+    def room(self) -> int:
+        """How many more faults are looked for."""
+        return max(0, MOST_FAULTS - len(self.faults))
+
     def section(self, kind: type[msgspec.Struct], tree: Any, path: str) -> None:
         if not isinstance(tree, Mapping):
             self.faults.append(_no_section(tree, path))
             return
         section = cast("Mapping[Any, Any]", tree)
         fields = {field.name: field for field in msgspec.structs.fields(kind)}
-        for key, value in section.items():
-            if key not in fields:
-                hint = _unknown(key, value, tuple(fields)) or self._elsewhere(key)
-                hint = hint or _near(key, fields)
-                self.faults.append(f"{path}: unknown field {str(key)!r}; {hint}")
+        for key in islice((key for key in section if key not in fields), self.room):
+            hint = _unknown(key, section[key], tuple(fields)) or self._elsewhere(key)
+            hint = hint or _near(key, fields)
+            self.faults.append(f"{path}: unknown field {shown(f'{key}')}; {hint}")
         for name, field in fields.items():
             if name in section:
                 self.value(field.type, section[name], f"{path}.{name}")
@@ -65,6 +74,8 @@ class _Checker:
     def _list(self, kind: Any, value: Sequence[Any], path: str) -> None:
         before = len(self.faults)
         for index, entry in enumerate(value):
+            if not self.room:
+                return
             self.value(entry_of(kind), entry, f"{path}[{index}]")
         if len(self.faults) == before:
             self._leaf(kind, value, path)
@@ -75,8 +86,10 @@ class _Checker:
             return
         key_kind, value_kind = get_args(kind)
         for key, entry in cast("Mapping[Any, Any]", value).items():
+            if not self.room:
+                return
             self._leaf(key_kind, key, path)
-            self.value(value_kind, entry, f"{path}.{key}")
+            self.value(value_kind, entry, f"{path}.{plain_text(f'{key}')}")
 
     def _leaf(self, kind: Any, value: Any, path: str) -> None:
         fault = _fault(kind, value)
@@ -87,8 +100,8 @@ class _Checker:
         self, members: Mapping[str, type[msgspec.Struct]], value: Any, path: str
     ) -> None:
         if not isinstance(value, Mapping):
-            near = difflib.get_close_matches(f"{value}".lower(), members, 1)
-            write = f"; write {{kind: {near[0]}}}" if near else f"; kinds: {', '.join(members)}"
+            near = nearest(value, members)
+            write = f"; write {{kind: {near}}}" if near else f"; kinds: {', '.join(members)}"
             self.faults.append(f"{path}: needs a section of settings, found {found(value)}{write}")
             return
         section = dict(cast("Mapping[Any, Any]", value))
@@ -137,7 +150,7 @@ def _no_section(value: Any, path: str) -> str:
 
 def _unknown(key: Any, value: Any, known: Sequence[str]) -> str:
     """Return a hint for a key with a typical YAML mistake; empty if it has none."""
-    text = f"{key}"
+    text = f"{key}"[:NAME_CHARS]
     if text.isdigit() and value is None:
         return "write a number of thousands without commas"
     if text != text.strip():
@@ -155,14 +168,14 @@ def _punctuated(name: str, mark: str, rest: str) -> str:
         case "[":
             return f"give the whole list of {name}"
         case ".":
-            return f"write it as a section: {name}: {{{rest}: ...}}"
+            return f"write it as a section: {name}: {{{plain_text(rest)}: ...}}"
         case _:
-            return f"write it with colon and space: {name}: {rest}"
+            return f"write it with colon and space: {name}: {plain_text(rest)}"
 
 
 def _near(key: Any, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(str(key), known, 1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    near = nearest(key, known)
+    return f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
 
 
 def _fault(kind: Any, value: Any) -> str:

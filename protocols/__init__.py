@@ -34,9 +34,12 @@ Records of the journal (`protocols.journal.Message`):
 | `ProbeRequest`       | validator              | rollout                                       |
 | `ProbeReport`        | rollout                | validator                                     |
 | `ModelCall`          | synthesizer, validator, rollout | the same, after a restart             |
+| `CallFailed`         | the same               | attach                                        |
 | `SwapRequested`      | attach                 | synthesizer                                   |
 | `SynthesizerSwapped` | synthesizer            | attach, synthesizer (after a restart)         |
 | `SwapRefused`        | synthesizer            | attach                                        |
+| `ModelRests`         | synthesizer            | launch, attach                                |
+| `ModelAnswers`       | synthesizer            | launch, attach                                |
 | `StopRequested`      | attach                 | launch                                        |
 | `RunPaused`          | attach                 | curriculum, synthesizer, watchdog             |
 | `RunContinued`       | attach                 | curriculum, synthesizer, watchdog             |
@@ -45,6 +48,11 @@ Records of the journal (`protocols.journal.Message`):
 | `ScaleRefused`       | launch                 | attach                                        |
 | `Stalled`            | launch (watchdog)      | attach                                        |
 | `PartFailed`         | launch                 | attach                                        |
+| `PartsParked`        | launch                 | rollout, curriculum, attach                   |
+| `UnitsBegan`         | rollout, signals, synthesizer, validator | the same, after a restart    |
+| `DeadLetter`         | the same               | curriculum, attach                            |
+| `LetterRetried`      | attach                 | the sender of the letter                      |
+| `LetterAnswered`     | the same as `DeadLetter` | attach                                      |
 | `RunCopied`          | launch (copier)        | attach                                        |
 | `CopyFailed`         | launch (copier)        | attach                                        |
 | `RunFinished`        | launch                 | attach                                        |

@@ -237,6 +237,15 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     newer versions."""
 
 
+Place = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(?!.*://([^/\s]*@|[^/\s]*:[^\s]*@|[^\s]*\?[^\s]*=))",
+        description="a path, or a URL without user, password and query",
+    ),
+]
+
+
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The journal."""
 
@@ -252,23 +261,29 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     lease_s: Positive = 120.0
     """Seconds of silence after which a member loses the work that it took."""
 
-    copies: str = ""
+    copies: Place = ""
     """Folder for copies of the run: a path, or a URL that fsspec knows, such as
-    ``s3://BUCKET/FOLDER``. The run is copied after each checkpoint of
+    ``s3://BUCKET/FOLDER``. The URL is recorded, so credentials do not belong into it; fsspec takes
+    them from the environment or its own files. The run is copied after each checkpoint of
     ``learner.checkpoint_every`` and at its end, and the two newest copies stay. On another machine
     ``coevolve resume NAME --from FOLDER`` continues it. Empty makes no copies."""
 
 
 class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Notices that nothing moves."""
+    """Notices that nothing moves, and what fails again and again."""
 
     quiet_s: Positive = 60.0
     """Seconds without a new record after which the run says who waits for whom."""
 
+    attempts: Annotated[int, msgspec.Meta(ge=2)] = 3
+    """Attempts at one unit of work (a rollout, a signal, a candidate, a group, a score) that raise
+    an unexpected error or kill the process. Then the unit is a dead letter, which ``coevolve attach
+    letters`` lists, and the run goes on without it."""
+
     restart_s: Positive = 180.0
     """Seconds that a part may take to restart, on its own node or on another; then the run ends. A
-    run with several rollout actors continues with the others, and uses a late one again. Loading
-    a large model may take minutes."""
+    run with several rollout actors continues with the others, and uses a late one again; it also
+    continues without an optional part. Loading a large model may take minutes."""
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -278,6 +293,15 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Address of a running cluster, as HOST:PORT of its head. Empty: the one that the variable
     ``RAY_ADDRESS`` names, as in a Ray job or on Kubernetes; without it a local one, which ends with
     the run. ``local`` always starts a local one."""
+
+    interface: str = ""
+    """Network interface, such as ``eth0``, at which other machines reach a local cluster, for
+    example with ``coevolve attach --address``. Ray then listens on all interfaces, and its token
+    alone protects it. Empty: it listens on loopback only."""
+
+    variables: tuple[str, ...] = ()
+    """Environment variables that the processes of a local cluster get although their names say that
+    they hold secrets (``..._KEY``, ``..._TOKEN`` and the like). Keys of endpoints need no entry."""
 
     stop_s: Positive = 8.0
     """How long an interrupted run may take to finish the current step, seconds. After that the

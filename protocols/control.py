@@ -70,7 +70,7 @@ class ScaleRequested(msgspec.Struct, frozen=True, kw_only=True, tag="scale_reque
 
 Cause = Literal["start", "request", "nodes", "failure"]
 """What changed the rollout engines: the run's start, a user's request, nodes that joined or left
-the cluster, or an added engine that cannot work."""
+the cluster, or an engine that cannot work."""
 
 
 class RolloutScaled(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_scaled"):
@@ -135,6 +135,77 @@ class PartFailed(msgspec.Struct, frozen=True, kw_only=True, tag="part_failed"):
 
     part: str
     reason: str
+
+
+class PartsParked(msgspec.Struct, frozen=True, kw_only=True, tag="parts_parked"):
+    """The optional parts that rest because they failed again and again; the run goes on.
+
+    The newest record has all of them. A part that rests is tried again later.
+    """
+
+    causes: dict[str, str]
+    """Part -> its last error; empty if all parts work."""
+
+
+class UnitsBegan(msgspec.Struct, frozen=True, kw_only=True, tag="units_began"):
+    """A member begins attempts at units of work, each of them a record that it took.
+
+    Written before the attempts, so that one that kills the process is counted as well.
+    """
+
+    consumer: str
+    member: str
+    sequences: tuple[int, ...]
+    """The records; one entry for each attempt."""
+
+    put_back: tuple[int, ...] = ()
+    """Records whose last attempt does not count, because it said nothing about them: the model that
+    it needs does not answer."""
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, tag="dead_letter"):
+    """A unit of work that raised errors, or killed its process, at each of its attempts.
+
+    Written in the transaction that finishes the unit, which is not attempted again by itself.
+    """
+
+    consumer: str
+    """Whose unit it was, for example ``rollout``."""
+
+    sequence: int
+    """The unit's record in the journal."""
+
+    unit: str
+    """The unit in a few words, for example ``rollout request: group_id g12, index 3``."""
+
+    subject: str
+    """The candidate or the signal by its id, or the group by its number; empty for other units."""
+
+    attempts: int
+    reason: str
+    """The last error, in one sentence."""
+
+
+class LetterRetried(msgspec.Struct, frozen=True, kw_only=True, tag="letter_retried"):
+    """An attached user asks for further attempts at the unit of a dead letter."""
+
+    letter: int
+    """Sequence of the `DeadLetter`."""
+
+    consumer: str
+    sequence: int
+    """As in the letter."""
+
+
+class LetterAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="letter_answered"):
+    """What came of a `LetterRetried`."""
+
+    letter: int
+    done: bool
+    """Whether the unit is done now."""
+
+    outcome: str
+    """Its results, or the last error."""
 
 
 class PartStatus(msgspec.Struct, frozen=True, kw_only=True):

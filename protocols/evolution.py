@@ -277,6 +277,7 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True, tag="probe_report")
 
 
 CallKind = SignalKind | Literal["teaching"]
+CallPurpose = Literal["reflect", "explore", "abstract", "judge", "teach"]
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True, tag="model_call"):
@@ -288,7 +289,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, tag="model_call"):
     ordinal: Annotated[int, msgspec.Meta(ge=0)]
     """Number of the call within its signal, counted from 0 in the order of requests."""
 
-    purpose: Literal["reflect", "explore", "abstract", "judge", "teach"]
+    purpose: CallPurpose
     kind: CallKind
     """Kind of the signal; budgets are kept per kind."""
 
@@ -303,6 +304,17 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True, tag="model_call"):
     answer_tokens: Annotated[int, msgspec.Meta(ge=0)]
     cost_usd: Annotated[float, msgspec.Meta(ge=0.0)]
     wall_s: float
+
+
+class CallFailed(msgspec.Struct, frozen=True, kw_only=True, tag="call_failed"):
+    """A call of a synthesizer's or teacher's model got no answer; the same call may be repeated."""
+
+    signal_id: str
+    ordinal: Annotated[int, msgspec.Meta(ge=0)]
+    purpose: CallPurpose
+    model: str
+    reason: str
+    """What the server did, in one sentence."""
 
 
 class SwapRequested(msgspec.Struct, frozen=True, kw_only=True, tag="swap_requested"):
@@ -326,3 +338,20 @@ class SwapRefused(msgspec.Struct, frozen=True, kw_only=True, tag="swap_refused")
 
     request_id: str
     reason: str
+
+
+class ModelRests(msgspec.Struct, frozen=True, kw_only=True, tag="model_rests"):
+    """The synthesizer's model failed several times in a row: signals wait until it answers."""
+
+    synthesizer: str
+    failures: int
+    """Failures in a row."""
+
+    reason: str
+    """The last one, in one sentence."""
+
+
+class ModelAnswers(msgspec.Struct, frozen=True, kw_only=True, tag="model_answers"):
+    """The synthesizer's model gives usable answers again."""
+
+    synthesizer: str

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from protocols.control import PartStatus
-from protocols.evolution import ModelCall
+from protocols.evolution import CallFailed, ModelCall
 from protocols.generation import Generation, GenerationRequest, Grammar
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
 from protocols.learning import PolicyVersion, ServedWeights
@@ -241,6 +241,10 @@ class CallLog(Protocol):
         """Record a completed call; returns when the record is durable."""
         ...
 
+    async def failed(self, call: CallFailed) -> None:
+        """Record a call that got no answer; returns when the record is durable."""
+        ...
+
 
 class Synthesizer(Protocol):
     """A model that turns a weakness into tasks; each swap creates a new one."""
@@ -251,7 +255,10 @@ class Synthesizer(Protocol):
         ...
 
     async def check(self) -> None:
-        """Verify that the model answers. Raises EndpointError."""
+        """Verify that the model answers in the form that the work needs.
+
+        Raises EndpointError, AnswerError or GeneratorError.
+        """
         ...
 
     async def synthesize(self, brief: Brief, calls: CallLog) -> Synthesis:

@@ -10,7 +10,11 @@ import msgspec
 
 from protocols.control import (
     CopyFailed,
+    DeadLetter,
+    LetterAnswered,
+    LetterRetried,
     PartFailed,
+    PartsParked,
     RolloutScaled,
     RunContinued,
     RunCopied,
@@ -22,14 +26,18 @@ from protocols.control import (
     ScaleRequested,
     Stalled,
     StopRequested,
+    UnitsBegan,
 )
 from protocols.evolution import (
+    CallFailed,
     Candidate,
     CandidateVerdict,
     EnvironmentRecord,
     Exploration,
     GroupSummary,
+    ModelAnswers,
     ModelCall,
+    ModelRests,
     ProbeReport,
     ProbeRequest,
     Signal,
@@ -69,6 +77,11 @@ Message = (
     | ScaleRefused
     | Stalled
     | PartFailed
+    | PartsParked
+    | UnitsBegan
+    | DeadLetter
+    | LetterRetried
+    | LetterAnswered
     | RunCopied
     | CopyFailed
     | Task
@@ -99,9 +112,12 @@ Message = (
     | ProbeRequest
     | ProbeReport
     | ModelCall
+    | CallFailed
     | SwapRequested
     | SynthesizerSwapped
     | SwapRefused
+    | ModelRests
+    | ModelAnswers
 )
 """All messages that the journal stores."""
 

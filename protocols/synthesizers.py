@@ -7,7 +7,16 @@ import msgspec
 Url = Annotated[
     str,
     msgspec.Meta(
-        pattern=r"^https?://[^\s/]+", description="a URL that begins with http:// or https://"
+        pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?\Z",
+        description="a URL that begins with http:// or https://, without user, password and query",
+    ),
+]
+"""A server's address. It is printed and recorded, so it may hold no credentials."""
+
+Variable = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?\Z", description="the name of an environment variable"
     ),
 ]
 
@@ -44,12 +53,13 @@ class EndpointModel(
     """A model behind an OpenAI-compatible server."""
 
     base_url: Url
-    """Address of the server, for example ``http://127.0.0.1:8000/v1``."""
+    """Address of the server, for example ``http://127.0.0.1:8000/v1``. It is recorded, so a key
+    does not belong into it: ``key_variable`` names the variable that holds the key."""
 
     model: Annotated[str, msgspec.Meta(min_length=1)]
     """Name of the model, as the server has it."""
 
-    key_variable: str = ""
+    key_variable: Variable = ""
     """Environment variable that holds the key, in the process that asks the model; one that is
     named has to be set. Empty for ``OPENAI_API_KEY``, which may be unset for servers that want no
     key. The key itself is never recorded."""

@@ -1,7 +1,7 @@
 """Fakes that satisfy the interfaces of `protocols.interfaces`, as pyright checks."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from coevolve.environments.tools.commands import Failed, Observed, Passed, Tried, TriedTurn, Verdict
 from coevolve.environments.tools.task import ToolTask, ToolTurn
@@ -168,6 +168,9 @@ class ScriptPart:
     def __init__(self, name: str, endings: Sequence[Exception | None]) -> None:
         self._name = name
         self._endings = list(endings)
+        self.then: SteadyPart | None = None
+        """What it does after its last ending."""
+
         self.runs = 0
         self.renewals = 0
         self.alive = True
@@ -181,6 +184,9 @@ class ScriptPart:
     async def run(self) -> None:
         self.runs += 1
         await asyncio.sleep(0)
+        if not self._endings and self.then is not None:
+            await self.then.run()
+            return
         ending = self._endings.pop(0)
         if ending is not None:
             raise ending
@@ -256,3 +262,8 @@ class SteadyPart:
 
     async def cpu_s(self) -> float:
         return 0.0
+
+
+async def unparked(causes: Mapping[str, str]) -> None:
+    """Take note of the parts that rest in a test in which none does."""
+    raise AssertionError(causes)

@@ -5,7 +5,7 @@ import msgspec
 from coevolve.environments.tools.synthesis.brief import Start, ToolContext, tool_context
 from coevolve.environments.tools.task import ToolTask
 from protocols.errors import OverBudgetError
-from protocols.evolution import ModelCall, OnTask, SignalKind
+from protocols.evolution import CallFailed, ModelCall, OnTask, SignalKind
 from protocols.rollouts import Action
 from protocols.synthesis import Anything, Attempt, Brief
 from protocols.synthesizers import EndpointModel
@@ -17,6 +17,7 @@ class MemoryCalls:
 
     def __init__(self, most_tokens: int = 10_000_000) -> None:
         self.calls: dict[int, ModelCall] = {}
+        self.failures: list[CallFailed] = []
         self.reserved: list[tuple[int, int, float]] = []
         self._left = most_tokens
 
@@ -32,6 +33,9 @@ class MemoryCalls:
         assert call.ordinal not in self.calls
         self.calls[call.ordinal] = call
         self._left -= call.prompt_tokens + call.answer_tokens
+
+    async def failed(self, call: CallFailed) -> None:
+        self.failures.append(call)
 
 
 def model_at(base_url: str, **changes: object) -> EndpointModel:

@@ -274,6 +274,18 @@ def test_the_page_names_every_folder_that_a_run_leaves():
     assert not [name for name in left if name not in text]
 
 
+def test_every_statement_about_security_says_what_checks_it():
+    text = (FOLDER / "security.md").read_text()
+    opened, _, rest = text.partition("\n## What a run leaves open")[2].partition("\n## ")
+    rows = [line for line in opened.splitlines() if line.startswith("|")][2:]
+    attackers = rest.partition("\n## What each attacker")[2].partition("\n## ")[0]
+    paragraphs = [each for each in attackers.split("\n\n") if each.startswith("**")]
+    assert len(rows) > 8
+    assert len(paragraphs) > 6
+    checked = re.compile(r"`tests/|`exposure`|[Nn]ot checked|\(#")
+    assert not [each for each in (*rows, *paragraphs) if not checked.search(each)]
+
+
 # Blocks.
 
 

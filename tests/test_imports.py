@@ -14,6 +14,7 @@ COMPOSITION_ROOTS = {
     "coevolve.launcher.compose",
     "coevolve.launcher.launch",
     "coevolve.launcher.placement",
+    "coevolve.launcher.session",
 }
 VLLM = "coevolve.engine.vllm"
 """vLLM itself loads Ray if Ray is installed."""

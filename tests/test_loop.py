@@ -16,12 +16,22 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
 from protocols.config import RunConfig
-from protocols.control import RunStarted
-from protocols.evolution import Candidate, CandidateVerdict, GroupSummary, Signal, SignalSettled
+from protocols.control import DeadLetter, RunStarted
+from protocols.evolution import (
+    CallFailed,
+    Candidate,
+    CandidateVerdict,
+    GroupSummary,
+    ModelRests,
+    Signal,
+    SignalSettled,
+)
 from protocols.interfaces import Part
 from protocols.journal import Append, Receipt
 from protocols.learning import Evaluation, StepReport
+from protocols.synthesizers import EndpointModel
 from protocols.tasks import Synthesized, Task
+from tests.misbehaving import BEHAVIOURS, TAUNTS, misbehaving
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("short_waits")]
 
@@ -127,3 +137,24 @@ async def test_a_run_writes_no_held_out_task_into_the_journal(
     last = (await store.statistics()).last_sequence
     bodies = [record.body for record in await store.read(range(1, last + 1))]
     assert not any(world in body for world in held_out for body in bodies)
+
+
+async def test_an_endpoint_that_misbehaves_in_every_way_uses_up_no_signal(
+    quickstart: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("coevolve.synthesis.serving.MAX_PAUSE_S", 0.0)
+    # Training waits for the model's first failures, so that there are signals for it to fail at.
+    config = small(quickstart, "full", steps=16, evolve_every=8)
+    with misbehaving(TAUNTS) as server:
+        model = EndpointModel(base_url=server.base_url, model="bad", timeout_s=0.2, tries=1)
+        synthesizer = msgspec.structs.replace(config.synthesizer, model=model)
+        store = await run_here(msgspec.structs.replace(config, synthesizer=synthesizer), tmp_path)
+    reports: list[StepReport] = await everything(store, StepReport)
+    assert [report.step for report in reports] == list(range(1, 17))
+    assert await everything(store, Signal)
+    assert await everything(store, SignalSettled) == []
+    assert await everything(store, DeadLetter) == []
+    rests: list[ModelRests] = await everything(store, ModelRests)
+    assert rests[0].failures == 3
+    assert await everything(store, CallFailed)
+    assert sum(server.met[name] > 0 for name in BEHAVIOURS) >= 20

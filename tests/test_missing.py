@@ -135,11 +135,11 @@ def test_a_dry_run_names_a_cluster_that_is_not_there():
 def test_a_folder_whose_path_is_too_long_for_sockets_is_refused_before_the_start(
     variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv(variable, f"/tmp/{'a' * 34}")
+    monkeypatch.setenv(variable, f"/tmp/{'a' * 21}")
     assert not missing(dry(QUICKSTART))
-    monkeypatch.setenv(variable, f"/tmp/{'a' * 35}")
+    monkeypatch.setenv(variable, f"/tmp/{'a' * 22}")
     (said,) = missing(dry(QUICKSTART))
-    assert said.startswith(f"{variable}: Ray's sockets need a folder whose path has at most 39")
+    assert said.startswith(f"{variable}: Ray's sockets need a folder whose path has at most 26")
     assert said.endswith(f"start the run with a shorter one, such as {variable}=/tmp")
     answer = answered("launch", QUICKSTART, "--runs", str(tmp_path / "runs"))
     assert (answer.returncode, answer.stderr) == (1, f"coevolve: {said}\n")

@@ -1,10 +1,9 @@
 """A merged export on vLLM's own server, with the endpoint synthesizer's client.
 
 The model's weights are random, so its answers are garbage. The tests check that garbage is refused,
-counted and paid for, and that the run survives it.
+counted and paid for, and that no run takes it.
 """
 
-import asyncio
 import json
 import shutil
 from collections.abc import Generator, Sequence
@@ -27,16 +26,15 @@ from coevolve.environments.tools.task import read_body
 from coevolve.journal.codec import decode
 from coevolve.llm.client import Chat, Message, cost_usd
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
-from coevolve.runs.lineage import whole_fold
 from protocols import journal
 from protocols.config import RunConfig
 from protocols.errors import AnswerError, OverBudgetError
-from protocols.evolution import NO_OPINION, Candidate, ModelCall, SignalSettled, SynthesizerSwapped
+from protocols.evolution import NO_OPINION, Candidate, ModelCall, SynthesizerSwapped
 from protocols.evolution_config import SynthesizerConfig
 from protocols.synthesizers import EndpointModel
 from protocols.tasks import body_of
 from tests.chat_server import serving
-from tests.commands import answered, called
+from tests.commands import Answer, answered, called
 from tests.exporting import chat_model, settings, write_run, write_versions
 from tests.launched import LaunchedRun, launched
 from tests.learning import MemoryJournal
@@ -140,7 +138,6 @@ async def test_the_client_gets_a_constrained_answer_with_the_servers_own_counts(
 ):
     chat = Chat(model_of(server))
     question = (Message(role="system", content="Be brief."), Message(role="user", content="Well?"))
-    await chat.check()
     said = await chat.ask(question)
     await chat.close()
     tokenizer = AutoTokenizer.from_pretrained(served.export)
@@ -237,41 +234,32 @@ async def test_a_judge_that_answers_garbage_has_no_opinion_and_its_calls_are_cou
 
 
 @pytest.mark.ray
-def test_a_live_run_survives_a_model_that_answers_garbage_and_continues_with_another(
+def test_a_live_run_refuses_a_model_that_answers_garbage_and_continues_with_another(
     server: VllmServer, tmp_path: Path
 ):
     with serving() as scripted, launched(tmp_path, "served", *SMALL) as run:
         run.until("the first step", lambda: run.step() >= 1, PATIENCE_S)
-        swap(run, server.base_url, GARBLER)
-        run.until("garbage to be refused", lambda: bool(refused_signals(run)), PATIENCE_S)
-        swap(run, scripted.base_url, SCRIPTED)
+        refused = swap(run, server.base_url, GARBLER)
+        assert refused.returncode == 1
+        assert "gave no usable answer" in refused.stderr
+        assert swap(run, scripted.base_url, SCRIPTED).returncode == 0
         run.until("a candidate of the other model", lambda: SCRIPTED in makers(run), PATIENCE_S)
         before = run.step()
         run.until("training to go on", lambda: run.step() > before, PATIENCE_S)
         assert called("attach", str(run.directory), "stop").returncode == 0
         assert run.wait() == 0, run.said()
-    swaps = [swapped.synthesizer for swapped in found(run, SynthesizerSwapped)]
-    assert swaps == [GARBLER, SCRIPTED]
+    assert [swapped.synthesizer for swapped in found(run, SynthesizerSwapped)] == [SCRIPTED]
     assert GARBLER not in makers(run)
-    paid = [call for call in found(run, ModelCall) if call.model == GARBLER]
-    assert paid
-    assert all(call.prompt_tokens > 100 and call.cost_usd > 0 for call in paid)
-    for settled in refused_signals(run):
-        assert "gave no usable answer" in settled.reason
-    all_totals = asyncio.run(whole_fold(run.reader())).synthesizers()
-    totals = next(each for each in all_totals if each.synthesizer == GARBLER)
-    assert (totals.usage.calls, totals.admitted) == (len(paid), 0)
-    assert totals.usage.cost_usd == pytest.approx(sum(call.cost_usd for call in paid))
+    assert not [call for call in found(run, ModelCall) if call.model == GARBLER]
 
 
-def swap(run: LaunchedRun, base_url: str, model: str) -> None:
-    """Swap to another model, with a price."""
-    answer = run.attach(
+def swap(run: LaunchedRun, base_url: str, model: str) -> Answer:
+    """Swap to another model, with a price; return what attach says."""
+    return run.attach(
         *("swap-synthesizer", "--base-url", base_url, "--model", model, "--tries", "1"),
         *("--timeout-s", "60", "--max-answer-tokens", "48" if model == GARBLER else "2048"),
         *("--usd-per-million-prompt-tokens", "2", "--usd-per-million-answer-tokens", "10"),
     )
-    assert answer.returncode == 0, answer.stderr
 
 
 def found(run: LaunchedRun, kind: type[Any]) -> list[Any]:
@@ -283,12 +271,3 @@ def found(run: LaunchedRun, kind: type[Any]) -> list[Any]:
 
 def makers(run: LaunchedRun) -> set[str]:
     return {candidate.synthesizer for candidate in found(run, Candidate)}
-
-
-def refused_signals(run: LaunchedRun) -> list[SignalSettled]:
-    """Return the signals without candidates, because of the garbage."""
-    return [
-        settled
-        for settled in found(run, SignalSettled)
-        if settled.synthesizer == GARBLER and settled.outcome == "failed"
-    ]

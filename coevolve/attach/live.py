@@ -21,7 +21,8 @@ from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.cluster import use_token
 from coevolve.launcher.interrupts import handlers_kept
-from coevolve.runs.directory import RunDirectory
+from coevolve.launcher.session import reaching
+from coevolve.runs.directory import RunDirectory, is_launched
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted
@@ -39,8 +40,10 @@ def opened(directory: RunDirectory, *, join: bool) -> Generator[Subject]:
     reader = run_reader(directory.path)
     with contextlib.ExitStack() as stack:
         live = None
-        running = listens(identity.address) and psutil.pid_exists(identity.pid)
-        if join and listens(identity.address):
+        # A folder from elsewhere may name any address, and joining shows Ray's token there.
+        is_there = is_launched(directory) and listens(identity.address)
+        running = is_there and psutil.pid_exists(identity.pid)
+        if join and is_there:
             actors = stack.enter_context(_joined(identity.address))
             live = _live(identity.namespace, actors.get(identity.namespace, ()))
             running = live is not None
@@ -91,7 +94,7 @@ def _joined(address: str) -> Generator[Mapping[str, Sequence[str]]]:
     logging.getLogger("ray").setLevel(logging.ERROR)
     use_token()
     try:
-        with handlers_kept():  # those of Ray print a stack trace
+        with reaching(address), handlers_kept():  # those of Ray print a stack trace
             ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise RunError(f"cannot join the Ray cluster at {address!r}: {error}") from error

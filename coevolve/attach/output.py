@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
+
+from coevolve.terminal import Terminal
 
 WIDTH = 140
 """Width in columns of a table that is written to a file or a pipe."""
@@ -14,9 +15,9 @@ WIDTH = 140
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
-def console() -> Console:
-    """Return the console for tables. It does not interpret markup in what it prints."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH, markup=False, highlight=False)
+def console() -> Terminal:
+    """Return the console for tables."""
+    return Terminal(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
 def table(title: str, columns: Sequence[str], *, wrapped: Sequence[str] = ()) -> Table:

@@ -88,6 +88,9 @@ def _tree(
         "deliveries": progress.deliveries.newest,
         "weight_sync_alarm": progress.deliveries.alarm,
         "failures": progress.failures,
+        "parked": progress.degraded.parts,
+        "model_rests": progress.degraded.model,
+        "dead_letters": progress.degraded.letters,
         "stalls": progress.stalls,
         "copied": progress.copied,
         "copy_failed": progress.copy_failed,
@@ -167,11 +170,12 @@ def _progress_line(subject: Subject, progress: Progress, *, begun: bool) -> str:
 
 
 def _remarks(progress: Progress, evolution: LineageIndex) -> list[str]:
-    """Return what a user should know first: an alarm, returns, a pause, and the newest copy."""
+    """Return what a user should know first: an alarm, what rests, a pause, and the newest copy."""
     return [
         *([f"ALARM: {sentence(progress.deliveries.alarm)}"] if progress.deliveries.alarm else ()),
         *(regression(each) for each in progress.teaching.returns[-ERRORS:]),
         *(["paused; continue with `attach resume`"] if evolution.paused else ()),
+        *progress.degraded.lines(),
         *([_copied(progress.copied)] if progress.copied else ()),
         *([copy_failure(progress.copy_failed)] if progress.copy_failed else ()),
     ]

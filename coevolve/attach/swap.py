@@ -10,6 +10,7 @@ import msgspec
 from coevolve.attach.output import print_json, say
 from coevolve.attach.subject import Subject
 from coevolve.environments.registry import environment_of
+from coevolve.foreign import shown
 from coevolve.journal.codec import decode
 from protocols.errors import RunError
 from protocols.evolution import SwapRefused, SwapRequested, SynthesizerSwapped
@@ -120,4 +121,4 @@ def _fault(error: str, given: Mapping[str, Any]) -> str:
         return f"the new synthesizer's settings: {error}"
     name = match["name"]
     needed = f"needs {match['fault'].partition(', got')[0].removeprefix('Expected ')}"
-    return f"{_option(name)}: {needed}, found {given[name]!r}"
+    return f"{_option(name)}: {needed}, found {shown(given[name])}"

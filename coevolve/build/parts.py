@@ -191,6 +191,7 @@ def _scoring(
         name,
         context.config,
         store=context.store,
+        reader=context.reader,
         scorer=environment.scorer(context, proven, simulators),
         tasks=lambda: (*environment.scored_tasks(), *environment.canaries()),
         served=served,

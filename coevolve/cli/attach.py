@@ -137,6 +137,33 @@ def tasks(*, origin: Literal["seed", "synthesized"] | None, last: int, as_json: 
     )
 
 
+def _letters_of(
+    context: click.Context, parameter: click.Parameter, numbers: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the numbers of letters, or ``all``. Raises BadParameter for other words."""
+    del context
+    wrong = [each for each in numbers if each != "all" and not each.isdecimal()]
+    if wrong:
+        raise click.BadParameter(f"needs a number, or `all`, found {wrong[0]!r}", param=parameter)
+    return numbers
+
+
+@command.command()
+@click.option(
+    "--retry",
+    metavar="NUMBER|all",
+    multiple=True,
+    callback=_letters_of,
+    help="Attempt this one again.",
+)
+@json_option
+def letters(*, retry: tuple[str, ...], as_json: bool) -> None:
+    """Show the units of work that failed at each attempt and were given up, or retry them."""
+    from coevolve.attach.letters import letters
+
+    _carry_out(lambda subject: letters(subject, retry, as_json=as_json), join=bool(retry))
+
+
 @command.command()
 @click.argument("task")
 @json_option

@@ -8,14 +8,20 @@ from pathlib import Path
 import click
 
 from coevolve.launcher.interrupts import INTERRUPTED, LOST, raise_when_interrupted
+from coevolve.visible import visible_output
 from protocols.errors import CoevolveError, LostError
 
 
 def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
     """Execute a command line; return the exit code.
 
-    If the command returns a number, that is the exit code.
+    If the command returns a number, that is the exit code. Whatever it prints is made visible.
     """
+    with visible_output():
+        return _carried_out(command, words, name)
+
+
+def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
     raise_when_interrupted()
     try:
         _find_own_environments()

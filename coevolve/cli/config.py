@@ -44,11 +44,10 @@ def show(run_file: str, overrides: tuple[str, ...], *, resolved: bool) -> None:
 
         sys.stdout.write(run_files.text_of(run_files.run_file(run_file)))
         return
-    import msgspec
-
     from coevolve.config import load_config
+    from coevolve.yaml_text import write_yaml
 
-    sys.stdout.write(msgspec.yaml.encode(load_config(run_file, overrides)).decode())
+    sys.stdout.write(write_yaml(load_config(run_file, overrides)))
 
 
 @command.command()

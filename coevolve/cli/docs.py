@@ -39,10 +39,11 @@ def command(page: str | None, *, raw: bool) -> None:
     if raw or page in files() or not sys.stdout.isatty():
         sys.stdout.write(text)
         return
-    from rich.console import Console
     from rich.markdown import Markdown
 
-    console = Console()
+    from coevolve.terminal import Terminal
+
+    console = Terminal()
     with console.pager(styles=True):
         console.print(Markdown(text))
 

@@ -11,6 +11,7 @@ from coevolve.launcher import launch as launcher
 from coevolve.launcher.interrupts import LOST, end_within, stop_when_interrupted
 from coevolve.parts import logs
 from coevolve.runs.display import open_display
+from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 
 LOST_S = 8.0
@@ -30,7 +31,7 @@ def stay_with(config: RunConfig, runs: Path, *, resume: bool) -> None:
 
     Raises CoevolveError if it cannot start or continue.
     """
-    console = Console()
+    console = Terminal()
     logs.to_output()
     launcher.check(config)
     directory = launcher.open_directory(config, runs, resume=resume)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
 from coevolve.signals.calibration import Rate, Size, calibrate
+from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 
 LIMIT = 0.05
@@ -60,7 +60,7 @@ def _size(histories: int) -> Size:
 
 
 def _show(rates: Sequence[Rate]) -> None:
-    console = Console()
+    console = Terminal()
     for table in tables(rates):
         console.print(table)
     for rules in ("paper", "posterior"):

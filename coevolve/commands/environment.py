@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from coevolve.environments import example
 from coevolve.environments.common_checks import common_findings
 from coevolve.environments.findings import Finding
 from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.registry import config_of, environment_of
+from coevolve.foreign import shown
 from coevolve.launcher.preflight import install
-from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
+from coevolve.terminal import Terminal
+from coevolve.yaml_text import NotYamlError, parse_yaml
 from protocols.config import RunConfig
 from protocols.errors import RunError
 
@@ -27,21 +29,23 @@ COLOURS = {"holds": "green", "fails": "red", "absent": "yellow"}
 EXAMPLE = Path(example.__file__).parent
 
 
-def check(use: str, settings: Sequence[str], *, most: int, as_json: bool) -> bool:
+def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_json: bool) -> bool:
     """Print the findings; return whether nothing failed. Raises ConfigError and RunError."""
     given = {"use": use} | dict(map(_setting, settings))
     with told(f"environment.use: {use!r} cannot be checked"), exits_raised():
         config = config_of(given)
         install(config)
-        findings = asyncio.run(_findings(config, most))
+        findings = asyncio.run(_findings(config, most, hostile=hostile))
     if as_json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(findings), indent=2) + "\n")
     else:
-        Console().print(_table(use, findings))
+        Terminal().print(_table(use, findings))
     return all(finding.state != "fails" for finding in findings)
 
 
-async def _findings(config: RunConfig, most: int) -> tuple[Finding, ...]:
+async def _findings(config: RunConfig, most: int, *, hostile: bool) -> tuple[Finding, ...]:
+    if hostile:
+        return await environment_of(config).hostile(most)
     common = await common_findings(config, most)
     return (*common, *await environment_of(config).conformance(most))
 
@@ -64,10 +68,10 @@ def _setting(word: str) -> tuple[str, Any]:
     name, equals, text = word.partition("=")
     try:
         value = parse_yaml(text)
-    except NOT_YAML as error:
-        raise RunError(f"{word!r}: the value is not YAML: {yaml_fault(error)}") from error
+    except NotYamlError as error:
+        raise RunError(f"{shown(word)}: the value is not YAML: {error}") from error
     if not (name and equals):
-        raise RunError(f"{word!r}: needs the form name=value, for example tasks=tasks.jsonl")
+        raise RunError(f"{shown(word)}: needs the form name=value, for example tasks=tasks.jsonl")
     return name, value
 
 
@@ -77,5 +81,5 @@ def _table(use: str, findings: Sequence[Finding]) -> Table:
         table.add_column(column)
     for finding in findings:
         colour = COLOURS[finding.state]
-        table.add_row(finding.check, f"[{colour}]{finding.state}[/]", finding.found)
+        table.add_row(finding.check, Text(finding.state, style=colour), finding.found)
     return table

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 import msgspec
-from rich.console import Console, Group
+from rich.console import Group
 
 from coevolve.build import parts as build
 from coevolve.commands.subjects import OfRun, OfRunFile, Subject, opened_policy, served_policy
@@ -20,6 +20,7 @@ from coevolve.launcher import preflight
 from coevolve.runs import directory as run_directory
 from coevolve.runs.display import score_tables
 from coevolve.runs.progress import Progress
+from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.learning import Evaluation
@@ -63,7 +64,7 @@ def evaluate(options: Options) -> None:
     if options.as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
-        Console(width=None if sys.stdout.isatty() else 160).print(printed)
+        Terminal(width=None if sys.stdout.isatty() else 160).print(printed)
 
 
 def _subject(options: Options) -> tuple[Subject, RunConfig | None]:

@@ -28,6 +28,7 @@ from coevolve.parts.files import LocalFiles
 from coevolve.report.writing import report
 from coevolve.runs import attribution
 from coevolve.runs.directory import RunDirectory
+from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, RunError
 from protocols.learning import Checkpoint, StepReport
@@ -104,7 +105,7 @@ def compare(run_dir: Path, from_checkpoint: int | None) -> bool:
 
     Raises what `replay` raises, and RunError if ``run_dir`` is no run.
     """
-    return asyncio.run(_compare(run_dir, from_checkpoint, Console(highlight=False)))
+    return asyncio.run(_compare(run_dir, from_checkpoint, Terminal(highlight=False)))
 
 
 def attribute(run_dir: Path, sources: Sequence[Source], *, anew: bool) -> None:
@@ -112,7 +113,7 @@ def attribute(run_dir: Path, sources: Sequence[Source], *, anew: bool) -> None:
 
     With ``anew`` by a run without the source, else by the recorded batches. Raises CoevolveError.
     """
-    asyncio.run(_attribute(run_dir, sources, Console(highlight=False), anew=anew))
+    asyncio.run(_attribute(run_dir, sources, Terminal(highlight=False), anew=anew))
 
 
 async def _compare(run_dir: Path, from_checkpoint: int | None, console: Console) -> bool:

@@ -8,14 +8,24 @@ With ``evolve_every`` = F, groups are requested in cycles of F steps, as in CoEv
 2604.15840: D_{t+1} = D_t u V_t every F steps). A cycle is *over* when its F steps are taken. Every
 group has then been consumed, unless one of the steps was a return to an earlier version, which
 consumes none. A cycle is *settled* when all resulting work is done: each group has its summary,
-each signal is settled, and each candidate has a verdict. A request belongs to the cycle of the
-version that it demands, so the journal determines which cycle is open.
+each signal is settled, and each candidate has a verdict, or they are dead letters. It also counts
+as settled while a part that does this work rests, or the synthesizer's model. A request belongs to
+the cycle of the version that it demands, so the journal determines which cycle is open.
 """
 
 from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
-from protocols.control import RunContinued, RunPaused, RunStarted
-from protocols.evolution import Candidate, CandidateVerdict, GroupSummary, Signal, SignalSettled
+from protocols.control import DeadLetter, PartsParked, RunContinued, RunPaused, RunStarted
+from protocols.evolution import (
+    Candidate,
+    CandidateVerdict,
+    GroupSummary,
+    ModelAnswers,
+    ModelRests,
+    Signal,
+    SignalSettled,
+    SynthesizerSwapped,
+)
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, StepReport
 from protocols.rollouts import RolloutRequest
@@ -23,8 +33,15 @@ from protocols.rollouts import RolloutRequest
 TOPICS = topics_of(RunStarted, RunPaused, RunContinued, RolloutRequest, StepReport, GroupDiscarded)
 """Topics of the schedule's fold."""
 
-CYCLE_TOPICS = topics_of(GroupSummary, Signal, SignalSettled, Candidate, CandidateVerdict)
+CYCLE_TOPICS = topics_of(
+    *(GroupSummary, Signal, SignalSettled, Candidate, CandidateVerdict, DeadLetter),
+    *(PartsParked, ModelRests, ModelAnswers, SynthesizerSwapped),
+)
 """Additional topics of the fold if the run uses cycles."""
+
+
+MAKERS = frozenset(("signals", "synthesizer", "validator"))
+"""The parts that make tasks."""
 
 
 def cycle_of(request: RolloutRequest, evolve_every: int) -> int:
@@ -60,6 +77,8 @@ class Schedule:
         self._unvisited: set[int] = set()
         self._unsettled: set[str] = set()
         self._unjudged: set[str] = set()
+        self._parts_rest = False
+        self._model_rests = False
         self.room = config.rollout.in_flight_groups or config.most_groups_in_flight
         """Maximum number of groups in flight."""
 
@@ -87,7 +106,8 @@ class Schedule:
     @property
     def is_settled(self) -> bool:
         """Whether all work that resulted from the groups so far is done."""
-        return not (self._unvisited or self._unsettled or self._unjudged)
+        rests = self._parts_rest or self._model_rests
+        return rests or not (self._unvisited or self._unsettled or self._unjudged)
 
     def fold(self, message: Message) -> None:
         """Add the journal's next record; ignores other message types.
@@ -159,5 +179,18 @@ class Schedule:
                 self._unjudged.add(candidate_id)
             case CandidateVerdict(candidate_id=candidate_id):
                 self._unjudged.discard(candidate_id)
+            case _:
+                self._fold_failures(message)
+
+    def _fold_failures(self, message: Message) -> None:
+        match message:
+            case DeadLetter(consumer="signals", subject=subject):
+                self._unvisited.discard(int(subject))
+            case DeadLetter(consumer="validator", subject=subject):
+                self._unjudged.discard(subject)
+            case PartsParked(causes=causes):
+                self._parts_rest = not MAKERS.isdisjoint(causes)
+            case ModelRests() | ModelAnswers() | SynthesizerSwapped():
+                self._model_rests = isinstance(message, ModelRests)
             case _:
                 pass

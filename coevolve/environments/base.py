@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import msgspec
 
+from coevolve.environments.findings import Finding
 from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
@@ -111,6 +112,16 @@ class BaseEnvironment:
     def supervision(self, reader: Reader) -> Supervision:
         """Return a supervision that adds nothing to the rewards."""
         return RewardsAlone()
+
+    async def hostile(self, most: int) -> tuple[Finding, ...]:
+        """Return that there are no attacks on this environment."""
+        return (
+            Finding(
+                check="hostile policies",
+                state="absent",
+                found=f"environment {self._config.uses} has no attacks to try",
+            ),
+        )
 
     def _no_synthesis(self) -> ConfigError:
         return ConfigError(

@@ -25,6 +25,17 @@ def cache_folder() -> Path:
     return named_folder() or home() / ".cache" / "coevolve"
 
 
+def shared_folder(folder: Path) -> None:
+    """Create the folder, and those above it, so that programs of other users can read it.
+
+    A run's processes otherwise create what only their user can enter. Raises OSError.
+    """
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        each.chmod(0o755)
+
+
 def home() -> Path:
     """Return the user's home. Raises DependencyError if there is none."""
     try:

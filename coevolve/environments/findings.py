@@ -15,10 +15,12 @@ State = Literal["holds", "fails", "absent"]
 
 SubjectT = TypeVar("SubjectT")
 
-Checks = Mapping[str, Callable[[SubjectT], Awaitable[tuple[bool, str]]]]
-"""Name of a check -> its function, which returns whether the check holds, and what it found. If the
-name is that of a capability, a check that does not hold fails only if the capability is
-declared."""
+Check = Callable[[SubjectT], Awaitable[tuple[bool, str]]]
+"""Returns whether the check holds, and what it found."""
+
+Checks = Mapping[str, Check[SubjectT]]
+"""Name of a check -> its function. If the name is that of a capability, a check that does not hold
+fails only if the capability is declared."""
 
 
 class UnfitError(CoevolveError):

@@ -7,10 +7,8 @@ import threading
 from collections.abc import Generator
 from typing import NoReturn
 
-from protocols.errors import CoevolveError, ConfigError
-
-TOLD_CHARS = 400
-"""Maximum characters quoted of an error's message, which may contain a whole file."""
+from coevolve.foreign import boundary, described
+from protocols.errors import ConfigError
 
 
 @contextlib.contextmanager
@@ -19,13 +17,11 @@ def told(what: str, remedy: str = "") -> Generator[None]:
 
     ``what`` says what is required and where. A CoevolveError passes unchanged.
     """
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
+    with boundary(ConfigError, what, remedy), contextlib.redirect_stdout(sys.stderr):
+        try:
             yield
-    except CoevolveError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"{what}: {described(error)}{remedy}") from error
+        except SystemExit as error:
+            raise ConfigError(f"{what}: {described(error)}{remedy}") from error
 
 
 @contextlib.contextmanager
@@ -46,10 +42,3 @@ def exits_raised() -> Generator[None]:
         yield
     finally:
         os._exit = end
-
-
-def described(error: BaseException) -> str:
-    """Return the type of an error and its message in one line."""
-    text = " ".join(str(error).split())
-    shown = text if len(text) <= TOLD_CHARS else f"{text[:TOLD_CHARS]}..."
-    return f"{type(error).__name__}: {shown}"

@@ -124,6 +124,13 @@ class Environment(Protocol):
         """
         ...
 
+    async def hostile(self, most: int) -> tuple[Finding, ...]:
+        """Return the findings of attacks by a hostile policy on at most ``most`` tasks of a split.
+
+        Raises ConfigError and DependencyError.
+        """
+        ...
+
     # Tasks.
 
     def sampler(self) -> TaskSampler:

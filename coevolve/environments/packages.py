@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
-from coevolve.environments.cache_folder import CACHE_VARIABLE, cache_folder
+from coevolve.environments.cache_folder import CACHE_VARIABLE, cache_folder, shared_folder
 from protocols.errors import DependencyError
 
 INSTALL_TIMEOUT_S = 1800.0
@@ -92,9 +92,27 @@ class Requirements:
 def find(package: Package) -> Path | None:
     """Return the folder that holds the package: the user's, else the private one, else None.
 
-    Raises DependencyError if there is no cache folder, because the user has no home.
+    Raises DependencyError if there is no cache folder, because the user has no home, or if another
+    user made it.
     """
-    return _own(package) or (folder if (folder := private_folder(package)).is_dir() else None)
+    if own := _own(package):
+        return own
+    folder = private_folder(package)
+    if not folder.is_dir():
+        return None
+    _refuse_another_user(folder)
+    return folder
+
+
+def _refuse_another_user(folder: Path) -> None:
+    """Raise DependencyError if another user than root could put code into the folder."""
+    for each in (folder, folder.parent):
+        owner = each.lstat().st_uid
+        if owner not in (0, os.geteuid()):
+            raise DependencyError(
+                f"{each}: needs to belong to user {os.geteuid()} or to root, because its code runs "
+                f"as you, found user {owner}; remove it, or set {CACHE_VARIABLE} to another folder"
+            )
 
 
 def use(package: Package, environment: str) -> Path:
@@ -189,7 +207,7 @@ def _refuse_another_version(package: Package, environment: str) -> None:
 def _install(package: Package, environment: str, say: Say) -> None:
     folder = private_folder(package)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        shared_folder(folder.parent)
         with _alone(folder, say) as lock:
             if not folder.is_dir():
                 say(f"installing {package} for environment {environment} ...")
@@ -229,6 +247,7 @@ def _fill(folder: Path, package: Package, lock: int) -> None:
             text=True,
             timeout=INSTALL_TIMEOUT_S,
             env=_installer_environment(),
+            umask=0o022,  # The sandbox of a simulation reads them as another user.
             # The program inherits the lock, so it stays locked if only this process is killed.
             pass_fds=(lock,),
         )

@@ -13,6 +13,7 @@ import msgspec
 
 from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.settings import section
+from coevolve.foreign import shown
 from coevolve.value_remedies import found
 from coevolve.yaml_structs import check_section
 from protocols.config import RunConfig
@@ -55,7 +56,7 @@ def environment_type(use: str) -> "type[Environment]":
     if not colon:
         raise ConfigError(
             "environment.use: needs the name of an environment, or package.module:Class of your "
-            f"own, found {use!r}; {_hint(use)}"
+            f"own, found {shown(use)}; {_hint(use)}"
         )
     return _loaded(module, name, use)
 
@@ -77,7 +78,7 @@ def check_environment(given: Any, faults: list[str]) -> None:
     settings = dict(cast("Mapping[str, Any]", given))
     use = settings.pop("use", DEFAULT)
     if not isinstance(use, str):
-        faults.append(f"$.environment.use: needs a name, found {use!r}")
+        faults.append(f"$.environment.use: needs a name, found {shown(use)}")
         return
     mine: list[str] = []
     try:
@@ -135,7 +136,7 @@ def _check_name(module: str, use: str) -> None:
     package, dot, rest = module.partition(".")
     if package in sys.stdlib_module_names:
         raise ConfigError(
-            f"environment.use: {use!r} cannot be imported: the name {package!r} is taken by "
+            f"environment.use: {shown(use)} cannot be imported: the name {package!r} is taken by "
             f"Python's own module; give yours another name, for example my_{package}{dot}{rest}"
         )
 
@@ -154,7 +155,8 @@ def _hint(use: str) -> str:
 
 
 def _has_file(module: str) -> bool:
-    return Path(*module.split(".")).with_suffix(".py").is_file()
+    parts = module.split(".")
+    return all(map(str.isidentifier, parts)) and Path(*parts).with_suffix(".py").is_file()
 
 
 def _dotted(module: str) -> str:
@@ -167,7 +169,7 @@ def _module(name: str, use: str) -> ModuleType:
     meant = f"did you mean {_dotted(name)}{use.removeprefix(name)}?"
     advice = "run from the folder that holds it, or install its package"
     missing = ConfigError(
-        f"environment.use: {use!r} cannot be imported: there is no module {name!r}; "
+        f"environment.use: {shown(use)} cannot be imported: there is no module {name!r}; "
         "package.module:Class names a module, and no file: "
         f"{meant if name.endswith('.py') else advice}"
     )
@@ -184,7 +186,7 @@ def _module(name: str, use: str) -> ModuleType:
 def _loaded(module: str, name: str, use: str) -> "type[Environment]":
     remedy = "; correct the module, or install what it imports"
     _check_name(module, use)
-    with told(f"environment.use: {use!r} cannot be imported", remedy), exits_raised():
+    with told(f"environment.use: {shown(use)} cannot be imported", remedy), exits_raised():
         held = _module(module, use)
     found: Any = getattr(held, name, None)
     if found is None:

@@ -1,6 +1,7 @@
 """The README.md of an export: what it contains, which run it is from, and how to load it."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -45,6 +46,9 @@ from datasets import load_dataset
 rows = load_dataset("{folder}", split="train")
 ```
 """
+
+_MARKING = re.compile(r"[\\`*\[\]<>|~]")
+"""Characters that would begin markup inside a cell of a table."""
 
 TINY_POLICY = "coevolve's tiny policy (coevolve/models/tiny in its package)"
 
@@ -157,4 +161,5 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", r"\|")
+    """Return text without Markdown or HTML of its own."""
+    return _MARKING.sub(r"\\\g<0>", " ".join(text.split()))

@@ -14,6 +14,7 @@ from coevolve.export.target import check_target, write_target
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.report.report_data import Described
 from coevolve.runs.directory import RunDirectory
+from coevolve.visible import visible
 from protocols.errors import RunError
 
 WEIGHTS = {
@@ -54,7 +55,7 @@ def export_weights(
         def write(folder: Path) -> None:
             (write_adapter if is_adapter else write_merged)(unpacked, source.config, folder)
             card = model_card(source, held.version, is_adapter=is_adapter, folder=target.name)
-            (folder / "README.md").write_text(card, encoding="utf-8")
+            (folder / "README.md").write_text(visible(card), encoding="utf-8")
 
         write_target(target, write)
     number = held.version.version
@@ -90,7 +91,7 @@ def export_data(
         card = data_card(
             source, kind, content, module.__doc__ or "", file=exporter.file, folder=target.name
         )
-        (folder / "README.md").write_text(card, encoding="utf-8")
+        (folder / "README.md").write_text(visible(card), encoding="utf-8")
         contents.append(content)
 
     write_target(target, write)

@@ -5,7 +5,7 @@ come in any order. If the store's process dies, the client connects to the next 
 every call that has no answer; the calls' receipts prevent a second execution.
 
 The socket has an abstract name: it has no file, so the kernel removes it with the process, however
-that ends. The kernel also tells the store which user connects; others are turned away.
+that ends. The kernel also tells both ends which user is at the other one; others are turned away.
 
 Back-pressure: a caller waits for its answer. The store reads nothing from a process that does not
 fetch its answers, or that has `MOST_CALLS` calls without one.
@@ -303,6 +303,7 @@ class Lane:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
             # uvloop, which Ray uses if it is installed, takes abstract names only here.
             await loop.sock_connect(connection, _path(name))
+            _refuse_another_user(connection)
             await loop.create_unix_connection(lambda: _Connection(self), sock=connection)
         except BaseException:
             connection.close()
@@ -316,6 +317,12 @@ class Lane:
 
 def _path(name: str) -> str:
     return f"\0{name}"
+
+
+def _refuse_another_user(connection: socket.socket) -> None:
+    """Raise OSError if another user has taken the name, which is free once a process has died."""
+    if (user := _user_of(connection)) != os.getuid():
+        raise PermissionError(f"user {user} answers there")
 
 
 def _user_of(connection: socket.socket) -> int:

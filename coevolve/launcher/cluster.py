@@ -16,12 +16,11 @@ from ray._private.authentication.authentication_token_setup import (
 )
 
 from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
-from coevolve.launcher import jobs
+from coevolve.launcher import jobs, session
 from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
 from coevolve.launcher.vital import Vital, vital_processes
 from coevolve.parts.logs import FOLDER
-from coevolve.runs import sessions
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.guard import guarded
 from coevolve.runs.reach import listens
@@ -63,6 +62,9 @@ class Joined:
 
     processes: Mapping[str, int] = field(default_factory=dict[str, int])
     """Names and ids of the processes that a local cluster cannot do without."""
+
+    withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Secrets of the launcher's environment that Ray's processes do not have, by variable."""
 
     @contextlib.contextmanager
     def watched(self, on_loss: Callable[[str], None]) -> Generator[None]:
@@ -113,38 +115,91 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
     not start or cannot be reached.
     """
     address = config.cluster.address
+    with (
+        _exclusive_ray(),
+        _environment(local=not address),
+        _existing(config, directory) if address else _own(config, directory) as joined,
+    ):
+        session.hide_token()
+        yield joined
+
+
+@contextlib.contextmanager
+def _existing(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
+    """Join the configured cluster for the block."""
+    address = config.cluster.address
     # Other machines have other home folders, so pass on only a cache folder that the user set.
     named = passed_on() if CACHE_VARIABLE in os.environ else {}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_exclusive_ray())
-        stack.enter_context(_environment(local=not address))
-        sessions = stack.enter_context(_deleted_sessions())
-        if not address:
-            stack.enter_context(guarded())
-        else:
-            use_token()
-        try:
-            with held_back(directory.path / FOLDER / "ray.log", ANNOUNCEMENT), hangups_blocked():
-                context = ray.init(
-                    address=address or "local",
-                    namespace=directory.identity().namespace,
-                    include_dashboard=False if not address else None,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                    runtime_env=runtime_environment(config, named) if address else None,
-                )
-        except Exception as error:  # Ray raises a bare Exception if a node starts too late
-            place = f"the cluster at {address!r}" if address else "a local cluster"
-            raise LostError(f"Ray cannot reach or start {place}: {error}") from error
-        stack.callback(cast("Callable[[], None]", ray.shutdown))
-        information = cast("Any", context).address_info
-        if not address:
-            sessions.append(Path(information["session_dir"]))
-        yield Joined(
-            address=information["gcs_address"],
-            socket=information["raylet_socket_name"],
-            processes={} if address else vital_processes(_started()),
-        )
+    use_token()
+    with (
+        session.reaching(address),
+        _connected(
+            directory,
+            f"the cluster at {address!r}",
+            address=address,
+            runtime_env=runtime_environment(config, named),
+        ) as information,
+    ):
+        yield _joined(information)
+
+
+@contextlib.contextmanager
+def _own(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
+    """Start a cluster for the block, on this machine and of this user alone."""
+    interface = config.cluster.interface
+    place = {"_node_ip_address": session.address_of(interface)} if interface else {}
+    with (
+        session.session_folder(directory.path) as folder,
+        contextlib.nullcontext() if interface else session.on_loopback(),
+        contextlib.ExitStack() as started,
+    ):
+        with session.withheld(config.cluster.variables) as secrets:
+            started.enter_context(guarded(folder))
+            connected = _connected(
+                directory,
+                "a local cluster",
+                address="local",
+                include_dashboard=False,
+                _temp_dir=str(folder / session.INNER),
+                **place,
+            )
+            information = started.enter_context(connected)
+        yield _joined(information, secrets, vital_processes(_started()))
+
+
+@contextlib.contextmanager
+def _connected(directory: RunDirectory, what: str, **options: Any) -> Generator[dict[str, str]]:
+    """Use Ray with these options in the block; yield what it says of addresses.
+
+    Raises LostError.
+    """
+    try:
+        with held_back(directory.path / FOLDER / "ray.log", ANNOUNCEMENT), hangups_blocked():
+            context = ray.init(
+                namespace=directory.identity().namespace,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **options,
+            )
+    except Exception as error:  # Ray raises a bare Exception if a node starts too late
+        raise LostError(f"Ray cannot reach or start {what}: {error}") from error
+    try:
+        yield cast("Any", context).address_info
+    finally:
+        ray.shutdown()
+
+
+def _joined(
+    information: Mapping[str, str],
+    withheld: Mapping[str, str] | None = None,
+    processes: Mapping[str, int] | None = None,
+) -> Joined:
+    return Joined(
+        address=information["gcs_address"],
+        socket=information["raylet_socket_name"],
+        processes=dict(processes or {}),
+        withheld=dict(withheld or {}),
+    )
 
 
 def _started() -> dict[str, int]:
@@ -178,18 +233,6 @@ def runtime_environment(config: RunConfig, variables: Mapping[str, str]) -> dict
 
 LEFT_BEHIND = ("runs/", ".venv/", ".git/", "__pycache__/")
 """Folders of the working folder that other nodes do not get."""
-
-
-@contextlib.contextmanager
-def _deleted_sessions() -> Generator[list[Path]]:
-    """Yield a list of Ray's session folders, and delete them after the block.
-
-    If the block raises an error, they stay, because they hold Ray's own logs.
-    """
-    folders: list[Path] = []
-    yield folders
-    for folder in folders:
-        sessions.remove(folder)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """Starts the actors of a run. Only this module decides which part runs in which process."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from actors.curriculum import CurriculumActor
@@ -40,40 +41,31 @@ async def compose(
     display: Display,
     started: float,
     keys: Mapping[str, str],
+    withheld: Mapping[str, str],
 ) -> Run:
     """Start every actor of the run and return the object that drives them.
 
     ``started`` is the program's start, in seconds of `time.monotonic`. ``keys`` are the endpoints'
-    keys by variable, for processes on other machines.
+    keys by variable. ``withheld`` are other secrets that processes do not find in their
+    environment, by variable; the synthesizer may swap to a model whose key is one of them.
     """
     place = Placement(config, node_id())
     options = place.launcher()
     journal = StoreActor.options(name=STORE_NAME, **options).remote(directory.store, config.store)
     store = RemoteStore(journal)
-    home = _home(config, directory, place, keys)
+    home = _home(config, directory, place)
     workers, simulators = _simulators(config, home, place)
     await store.statistics()
-    start = _Starter(config, place, home, store)
-    engine = _engine_options(config)
+    # Only these parts call endpoints.
+    provided = {"rollout": keys, "validator": keys, "synthesizer": {**withheld, **keys}}
+    start = _Starter(config, place, home, store, provided)
     # Actors that load a model take longest to start, so they start first.
-    pool = EnginePool(
-        ClusterEngines(
-            config,
-            lambda name, node: start(
-                "rollout",
-                RolloutActor,
-                workers,
-                name=name,
-                placed=place.of("rollout", node),
-                **engine,
-            ),
-        ),
-        config.rollout.actors,
-    )
+    pool = _engines(config, place, start, workers)
     await pool.open()
     learner = _learner(config, home, place, start)
     has_engine = config.evaluator.engine == "own"
-    evaluator = start("evaluator", EvaluatorActor, workers, **(engine if has_engine else {}))
+    engine = _engine_options(config) if has_engine else {}
+    evaluator = start("evaluator", EvaluatorActor, workers, **engine)
     evolving = [start("signals", SignalsActor, workers)]
     synthesizing: list[RemotePart] = []
     if config.synthesizes:
@@ -99,9 +91,20 @@ async def compose(
 class _Starter:
     """Starts the actors of parts; each has the same first arguments."""
 
-    def __init__(self, config: RunConfig, place: Placement, home: Home, store: RemoteStore) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        place: Placement,
+        home: Home,
+        store: RemoteStore,
+        keys: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        """``keys`` are those that a kind of part gets, by kind."""
+        self._config = config
         self._place = place
-        self._arguments = (config, home, store)
+        self._home = home
+        self._store = store
+        self._keys = keys
 
     def __call__(
         self,
@@ -120,7 +123,22 @@ class _Starter:
         name = name or part
         placed = self._place.of(part) if placed is None else placed
         started = actor.options(name=name, **placed, **options)
-        return RemotePart(name, started.remote(name, *self._arguments, workers, *arguments))
+        home = replace(self._home, keys=self._keys.get(part, {}))
+        own = (name, self._config, home, self._store)
+        return RemotePart(name, started.remote(*own, workers, *arguments))
+
+
+def _engines(
+    config: RunConfig, place: Placement, start: _Starter, workers: Sequence[RemoteSimulator]
+) -> EnginePool:
+    """Return the pool of rollout engines, which starts them."""
+    engine = _engine_options(config)
+
+    def started(name: str, node: str) -> RemotePart:
+        placed = place.of("rollout", node)
+        return start("rollout", RolloutActor, workers, name=name, placed=placed, **engine)
+
+    return EnginePool(ClusterEngines(config, started), config.rollout.actors)
 
 
 def _learner(config: RunConfig, home: Home, place: Placement, start: _Starter) -> RemotePart:
@@ -141,9 +159,7 @@ def clean_up(config: RunConfig, directory: RunDirectory) -> None:
         remove_copies(directory.identity().run_id)
 
 
-def _home(
-    config: RunConfig, directory: RunDirectory, place: Placement, keys: Mapping[str, str]
-) -> Home:
+def _home(config: RunConfig, directory: RunDirectory, place: Placement) -> Home:
     """Return where the run's folder is; in a cluster of several nodes, start its actor."""
     files = None
     if config.cluster.address:
@@ -155,7 +171,6 @@ def _home(
         run_id=directory.identity().run_id,
         node=node_id(),
         files=files,
-        keys=keys,
     )
 
 

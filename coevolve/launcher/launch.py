@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import structlog
 from rich.console import Console
 
 from coevolve.build import parts as build
@@ -27,9 +28,12 @@ from coevolve.learning.guard import Guard
 from coevolve.models.model_folder import model_config
 from coevolve.models.tiny_random.resolve import running
 from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
+from coevolve.parts.privacy import FOLDER_MODE, private_files
+from coevolve.parts.units import reason_of
 from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
 from coevolve.runs import sessions
+from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import check_owner
 from coevolve.runs.costs import TOPICS as COSTLY
 from coevolve.runs.costs import Costs
@@ -40,12 +44,15 @@ from coevolve.runs.estimate import estimate
 from coevolve.runs.estimate_lines import estimate_lines, replaced_model_line
 from coevolve.runs.scaling import recorded_scale
 from coevolve.runs.step_time import Throughput, read_throughput
+from coevolve.yaml_text import write_yaml
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, LostError
 from protocols.interfaces import Reader
 from protocols.learning import PolicyRegressed
 
 STARTED = time.monotonic()
+
+log = structlog.get_logger()
 
 LET_GO_S = 5.0
 """Seconds that a run may take to end its tasks."""
@@ -88,7 +95,7 @@ def dry_run(config: RunConfig, measured: Path | None = None) -> str:
     ]
     lines = "".join(f"# {line}\n" for line in told)
     missing = preflight.comment_lines(preflight.missing(joining))
-    return msgspec.yaml.encode(config).decode() + lines + missing
+    return write_yaml(config) + lines + missing
 
 
 def _joined(config: RunConfig, joining: RunConfig) -> list[str]:
@@ -148,7 +155,8 @@ def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirecto
     path = (runs / config.name).resolve()
     if resume and not config.cluster.address:
         sessions.end_last(path / run_directory.LOCK_FILE)
-    return (run_directory.reopen if resume else run_directory.create)(path, config)
+    with private_files():
+        return (run_directory.reopen if resume else run_directory.create)(path, config)
 
 
 async def launch(
@@ -164,8 +172,10 @@ async def launch(
     """
     failure: CoevolveError | None = None
     joining = with_address(config)
-    with run_directory.launch_lock(directory):
+    with private_files(), run_directory.launch_lock(directory):
+        directory.path.chmod(FOLDER_MODE)
         try:
+            discard_staged(directory.path)
             if config.store.copies:
                 run_id = directory.identity().run_id
                 await asyncio.to_thread(check_owner, config.store.copies, config.name, run_id)
@@ -179,6 +189,7 @@ async def launch(
                     display,
                     STARTED,
                     preflight.keys(config),
+                    joined.withheld,
                 )
                 run = await _unless_lost(starting, joined, config.name, on_loss)
                 identity = msgspec.structs.replace(
@@ -195,8 +206,17 @@ async def launch(
                     await asyncio.to_thread(clean_up, joining, directory)
         finally:
             display.close()
-        await report(directory, directory.report, environment_of(config))
+        await _report(directory, config)
     return Ended(directory=directory, run=run, failure=failure)
+
+
+async def _report(directory: RunDirectory, config: RunConfig) -> None:
+    """Write the report; a run whose report cannot be written has ended all the same."""
+    try:
+        await report(directory, directory.report, environment_of(config))
+    except Exception as error:
+        remedy = f"coevolve report {directory.path.name}"
+        log.exception("report_failed", reason=reason_of(error), repeat_with=remedy)
 
 
 async def _unless_lost(

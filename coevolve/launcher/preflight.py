@@ -24,7 +24,7 @@ NEEDED = ("torch", "transformers")
 SOCKET_BYTES = 107
 """Maximum bytes of the path of a Unix socket."""
 
-SOCKET = "/ray/session_YYYY-mm-dd_HH-MM-SS_ffffff_1234567/sockets/plasma_store"
+SOCKET = "/cvray-12345678/r/session_YYYY-mm-dd_HH-MM-SS_ffffff_1234567/sockets/plasma_store"
 """The longest path of a socket of Ray in the folder for temporary files."""
 
 

@@ -1,13 +1,12 @@
 """Client for one model behind an OpenAI-compatible server: messages in, its answer out.
 
-Only this module retries. The client library's own retries (openai 3.52) are off, because they break
-two guarantees: their timeout applies to each read, so a server that sends a byte now and then
-blocks a call forever; and they sleep up to two minutes if a Retry-After header says so. They also
-do not retry after a body that is not JSON. Here, one call with all its tries and pauses takes at
-most ``timeout_s * tries``.
+Whatever a server sends or does is either an answer or an EndpointError, and one call with all its
+tries and pauses takes at most ``timeout_s * tries``. `coevolve.llm.http` bounds the bytes of a
+reply.
 
-The client retries after a timeout, a lost connection, a truncated body, a body that is not a chat
-completion, and status 408, 409, 425, 429 and 5xx. All other server errors are final.
+Only this module retries. It retries after a timeout, a lost connection, a truncated body, a body
+that is not a chat completion, and status 408, 409, 425, 429 and 5xx. All other server errors are
+final.
 
 Servers accept different settings. If a server refuses one (``response_format``, ``temperature``, or
 ``max_tokens`` in favour of ``max_completion_tokens``), the client repeats the request without it.
@@ -18,14 +17,14 @@ Not covered: tokens that the provider bills for a try whose answer never arrived
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-import openai
 
+from coevolve.llm.http import HttpClient, Reply, UnreadableReplyError, shown
 from coevolve.llm.keys import check_key, key_of, variable_of
 from protocols.errors import EndpointError
 from protocols.synthesizers import EndpointModel
@@ -33,8 +32,12 @@ from protocols.synthesizers import EndpointModel
 FIRST_PAUSE_S = 0.5
 """Pause before the second try if the server gives no time; it doubles with each further try."""
 
-CHECK_TOKENS = 64
-"""Enough for a model that thinks before its answer."""
+REPLY_BYTES = 64 << 10
+"""Size of a reply beside its text: names, counts, an error's message."""
+
+BYTES_PER_TOKEN = 256
+"""Maximum size of an answer's token in JSON. Thoughts, which some servers send beside the answer,
+are part of its tokens."""
 
 _NO_KEY = "none"
 """Placeholder key for servers that need none."""
@@ -42,12 +45,11 @@ _NO_KEY = "none"
 _MESSAGE_TOKENS = 16
 """Allowance for the chat template's tokens around a message."""
 
-_BYTES_PER_TOKEN = 4
-_SHOWN_CHARS = 500
+_USUAL_BYTES_PER_TOKEN = 4
 _PASSING = (408, 409, 425, 429)
 _REFUSING = (400, 415, 422)
 
-_Create = Callable[..., Awaitable[Any]]
+OK = 200
 
 Setting = Literal["response_format", "temperature", "max_tokens"]
 
@@ -81,9 +83,12 @@ class _Choice(msgspec.Struct):
     message: _Spoken
 
 
+_Counted = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+
+
 class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: _Counted | None = None
+    completion_tokens: _Counted | None = None
 
 
 class _Completion(msgspec.Struct):
@@ -111,14 +116,7 @@ class Chat:
         """Request JSON objects from ``model``, or free text."""
         self._model = model
         self._key = key_of(model)
-        self._client = openai.AsyncOpenAI(
-            base_url=model.base_url,
-            api_key=self._key or _NO_KEY,
-            max_retries=0,
-            timeout=model.timeout_s,
-        )
-        # Raw responses: the client library does not check the content of an answer.
-        self._create: _Create = self._client.chat.completions.with_raw_response.create
+        self._http = HttpClient(model.base_url, self._key or _NO_KEY)
         self._refused = frozenset[Setting](() if form == "json" else ("response_format",))
 
     async def ask(self, messages: Sequence[Message], max_answer_tokens: int = 0) -> Said:
@@ -147,14 +145,9 @@ class Chat:
             pause_s *= 2
         raise AssertionError("an endpoint has at least one try")
 
-    async def check(self) -> None:
-        """Verify with one tiny completion that the model answers. Raises EndpointError."""
-        question = Message(role="user", content='Answer with the JSON object {"ok": true} alone.')
-        await self.ask((question,), min(CHECK_TOKENS, self._model.max_answer_tokens))
-
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._http.close()
 
     async def _try(
         self, messages: Sequence[Message], limit: int, left_s: float
@@ -162,36 +155,30 @@ class Chat:
         timeout_s = min(self._model.timeout_s, left_s)
         try:
             async with asyncio.timeout(timeout_s):
-                return _decode(await self._send(messages, limit))
-        except (TimeoutError, openai.APITimeoutError):
+                reply = await self._send(messages, limit)
+        except TimeoutError:
             return _Fault(
                 f"no answer within {timeout_s:.3g} s",
                 "raise timeout_s, or lower max_answer_tokens",
                 passing=True,
             )
-        except openai.APIConnectionError as error:
-            return _Fault(
-                f"the connection failed ({error.__cause__ or error})",
-                "check that the server runs and that base_url is right",
-                passing=True,
-            )
-        except openai.APIStatusError as error:
-            return self._status_fault(error)
+        except UnreadableReplyError as error:
+            return _Fault(error.found, error.remedy, passing=error.passing)
+        return _decode(reply.body) if reply.status == OK else self._status_fault(reply)
 
-    async def _send(self, messages: Sequence[Message], limit: int) -> bytes:
-        """Return the body of the answer; omit the settings that the server refuses."""
+    async def _send(self, messages: Sequence[Message], limit: int) -> Reply:
+        """Return the reply; omit the settings that the server refuses."""
         refused = self._refused
+        most_bytes = REPLY_BYTES + BYTES_PER_TOKEN * limit
         while True:
-            try:
-                response = await self._create(**self._request(messages, limit, refused))
-            except openai.APIStatusError as error:
-                setting = _refused_setting(error, refused)
-                if setting is None:
-                    raise
-                refused = refused.union((setting,))
-            else:
-                self._refused = self._refused.union(refused)
-                return response.content
+            request = self._request(messages, limit, refused)
+            reply = await self._http.post(request, most_bytes=most_bytes)
+            setting = _refused_setting(reply, refused)
+            if setting is None:
+                if reply.status == OK:
+                    self._refused = self._refused.union(refused)
+                return reply
+            refused = refused.union((setting,))
 
     def _request(
         self, messages: Sequence[Message], limit: int, refused: frozenset[Setting]
@@ -208,9 +195,9 @@ class Chat:
             request["response_format"] = {"type": "json_object"}
         return request
 
-    def _status_fault(self, error: openai.APIStatusError) -> _Fault:
-        found = f"status {error.status_code}: {_shown(error.response.text)}"
-        match error.status_code:
+    def _status_fault(self, reply: Reply) -> _Fault:
+        found = f"status {reply.status}: {shown(reply.body)}"
+        match reply.status:
             case 401 | 403:
                 state = "is wrong" if self._key else "is not set"
                 remedy = f"the environment variable {variable_of(self._model)} {state}; set it to a"
@@ -220,7 +207,7 @@ class Chat:
                 return _Fault(found, remedy, passing=False)
             case code if code in _PASSING or code >= 500:
                 remedy = "wait until the server has recovered, or raise tries"
-                return _Fault(found, remedy, passing=True, wait_s=_retry_after(error))
+                return _Fault(found, remedy, passing=True, wait_s=_seconds(reply.retry_after))
             case _:
                 remedy = "read the server's message; a lower max_answer_tokens may help"
                 return _Fault(found, remedy, passing=False)
@@ -250,10 +237,9 @@ def cost_usd(model: EndpointModel, prompt_tokens: int, answer_tokens: int) -> fl
 def _decode(body: bytes) -> _Completion | _Fault:
     try:
         return msgspec.json.decode(body, type=_Completion)
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         return _Fault(
-            f"its answer is not a chat completion ({error}): "
-            f"{_shown(body.decode(errors='replace'))}",
+            f"its answer is not a chat completion ({error}): {shown(body)}",
             "check that base_url is that of an OpenAI-compatible server; it usually ends in /v1",
             passing=True,
         )
@@ -273,35 +259,29 @@ def _answer(messages: Sequence[Message], completion: _Completion, wall_s: float)
 
 def _count(counted: int | None, text: str) -> int:
     """Return the server's count, or an estimate if it sends none."""
-    return -(-len(text.encode()) // _BYTES_PER_TOKEN) if counted is None else max(0, counted)
+    return -(-len(text.encode()) // _USUAL_BYTES_PER_TOKEN) if counted is None else counted
 
 
-def _refused_setting(error: openai.APIStatusError, left_out: frozenset[Setting]) -> Setting | None:
+def _refused_setting(reply: Reply, left_out: frozenset[Setting]) -> Setting | None:
     """Return the setting that the server probably refuses; None if none is left to omit."""
-    if error.status_code not in _REFUSING:
+    if reply.status not in _REFUSING:
         return None
-    words = error.response.text
-    if "max_completion_tokens" in words and "max_tokens" not in left_out:
+    words = reply.body
+    if b"max_completion_tokens" in words and "max_tokens" not in left_out:
         return "max_tokens"
-    if "temperature" in words and "temperature" not in left_out:
+    if b"temperature" in words and "temperature" not in left_out:
         return "temperature"
     # Each server words its refusal of this setting differently.
     return None if "response_format" in left_out else "response_format"
 
 
-def _retry_after(error: openai.APIStatusError) -> float | None:
-    """Return the seconds that a Retry-After header asks for; None if there is no usable header."""
-    value = error.response.headers.get("retry-after", "")
+def _seconds(retry_after: str) -> float | None:
+    """Return the seconds that a Retry-After header asks for; None if it is not usable."""
     try:
-        wait_s = float(value)
+        wait_s = float(retry_after)
     except ValueError:
         try:
-            wait_s = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
+            wait_s = parsedate_to_datetime(retry_after).timestamp() - time.time()
+        except (ValueError, OverflowError):
             return None
     return wait_s if 0 <= wait_s < float("inf") else None
-
-
-def _shown(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."

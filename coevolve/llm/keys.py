@@ -16,7 +16,7 @@ def variable_of(model: EndpointModel) -> str:
 
 
 _PROVIDED: dict[str, str] = {}
-"""Keys that this process was given because it runs on another machine than the launcher."""
+"""Keys that this process was given; its environment does not hold the launcher's secrets."""
 
 
 def provide(keys: Mapping[str, str]) -> None:
@@ -25,9 +25,9 @@ def provide(keys: Mapping[str, str]) -> None:
 
 
 def key_of(model: EndpointModel) -> str:
-    """Return the key; empty if there is none."""
+    """Return the key without blanks around it, such as a file's last newline; empty without one."""
     variable = variable_of(model)
-    return os.environ.get(variable) or _PROVIDED.get(variable, "")
+    return (os.environ.get(variable) or _PROVIDED.get(variable, "")).strip()
 
 
 def check_key(model: EndpointModel, setting: str) -> None:

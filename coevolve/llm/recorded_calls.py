@@ -20,7 +20,7 @@ from coevolve.journal.codec import CALLS_BY_SIGNAL, decode_as
 from coevolve.journal.mailbox import Appender
 from coevolve.journal.paging import PAGE
 from protocols.errors import EndpointError, OverBudgetError
-from protocols.evolution import CallKind, ModelCall, SignalKind
+from protocols.evolution import CallFailed, CallKind, ModelCall, SignalKind
 from protocols.evolution_config import SynthesizerConfig
 from protocols.interfaces import Reader
 
@@ -218,6 +218,11 @@ class JournalCallLog:
         self._ledger.note(sequence, call)
         await self._release_one()
 
+    async def failed(self, call: CallFailed) -> None:
+        """Record a call that got no answer; returns when the record is durable."""
+        await self._append((call,))
+        await self._release_one()
+
     async def __aenter__(self) -> Self:
         """Return the log itself."""
         return self
@@ -257,6 +262,10 @@ class RecordedCalls:
         )
 
     async def note(self, call: ModelCall) -> None:
+        """Refuse a call that was made anyway. Raises EndpointError."""
+        raise EndpointError(f"call {call.ordinal} was made although a replay asks no model")
+
+    async def failed(self, call: CallFailed) -> None:
         """Refuse a call that was made anyway. Raises EndpointError."""
         raise EndpointError(f"call {call.ordinal} was made although a replay asks no model")
 

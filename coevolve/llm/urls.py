@@ -3,6 +3,7 @@
 import click
 import msgspec
 
+from coevolve.foreign import shown
 from protocols.synthesizers import Url
 
 
@@ -13,5 +14,7 @@ def url_of(context: click.Context, parameter: click.Parameter, text: str | None)
         return msgspec.convert(text, Url) if text else text
     except msgspec.ValidationError as error:
         raise click.BadParameter(
-            f"needs a URL such as http://127.0.0.1:8000/v1, found {text!r}", param=parameter
+            "needs a URL such as http://127.0.0.1:8000/v1, without a user, a password or a query, "
+            f"found {shown(text)}; name the variable that holds a key",
+            param=parameter,
         ) from error

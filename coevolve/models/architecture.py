@@ -9,14 +9,16 @@ dense or with a mixture of experts in every layer (Qwen2, Qwen3, Qwen3-MoE, Llam
 sizes for other architectures.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any
 
 import msgspec
 
-from protocols.errors import ConfigError
+from coevolve.models.model_files import read_settings
+
+Size = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+Optional = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 ModelConfig = Mapping[str, Any]
 """A `config.json` of transformers."""
@@ -121,17 +123,17 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
     """The sizes of a decoder, by their names in `config.json`."""
 
     model_type: str
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    vocab_size: int
-    num_key_value_heads: int | None = None
-    head_dim: int | None = None
+    hidden_size: Size
+    intermediate_size: Size
+    num_hidden_layers: Size
+    num_attention_heads: Size
+    vocab_size: Size
+    num_key_value_heads: Size | None = None
+    head_dim: Size | None = None
     tie_word_embeddings: bool = False
-    num_experts: int = 0
-    num_experts_per_tok: int = 0
-    moe_intermediate_size: int = 0
+    num_experts: Optional = 0
+    num_experts_per_tok: Optional = 0
+    moe_intermediate_size: Optional = 0
 
     @property
     def head_size(self) -> int:
@@ -206,14 +208,4 @@ def architecture(config: ModelConfig) -> Architecture | None:
 
 def read_config(folder: Path) -> ModelConfig:
     """Return the `config.json` of a model folder. Raises ConfigError if it is invalid."""
-    path = folder / "config.json"
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"policy.model: {path} needs to be the config.json of a model, and cannot be read: "
-            f"{error}; download the model again"
-        ) from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"policy.model: {path} needs to hold an object, found {found!r}")
-    return cast("ModelConfig", found)
+    return read_settings(folder / "config.json")

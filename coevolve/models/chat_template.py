@@ -19,9 +19,15 @@ from typing import Any, cast
 from jinja2 import TemplateError
 from transformers import AutoTokenizer
 
-from coevolve.models.model_files import as_ids, ends_of_text, unusable
+from coevolve.foreign import DESCRIBED_CHARS, boundary, described, plain
+from coevolve.models.deadline import within
+from coevolve.models.model_files import DOWNLOAD_AGAIN, as_ids, ends_of_text, unusable
+from protocols.errors import ConfigError
 
 Message = dict[str, Any]
+
+LOAD_S = 60.0
+"""Seconds that the template may take for its first conversations; it may contain any loop."""
 
 SENTINEL = "Zq7sentinel7qZ"
 _STUB: Message = {"role": "user", "content": "Please begin."}
@@ -61,12 +67,10 @@ class ChatTemplate:
 
     @classmethod
     def load(cls, folder: Path, *, variables: Mapping[str, object]) -> "ChatTemplate":
-        """Return the template of a model folder. Raises ConfigError."""
-        return cls(
-            AutoTokenizer.from_pretrained(folder),
-            variables=variables,
-            stop_ids=ends_of_text(folder),
-        )
+        """Return the template of a model folder, whose code is never run. Raises ConfigError."""
+        what = f"policy.model: {folder} needs a tokenizer and a chat template that can be used"
+        with boundary(ConfigError, what, DOWNLOAD_AGAIN), within(LOAD_S):
+            return cls(read_tokenizer(folder), variables=variables, stop_ids=ends_of_text(folder))
 
     def render(
         self, messages: Sequence[Message], tools: Sequence[Message] = (), *, prompts: bool
@@ -83,9 +87,13 @@ class ChatTemplate:
                 add_generation_prompt=prompts,
                 **self._variables,
             )
-        except (TemplateError, TypeError, ValueError) as error:
-            roles = ", ".join(message["role"] for message in messages)
-            raise unusable(f"it refuses a conversation of {roles}: {error}") from error
+        except TimeoutError:
+            raise
+        except Exception as error:
+            roles = plain(", ".join(message["role"] for message in messages))
+            is_own = isinstance(error, TemplateError)
+            reason = plain(str(error), DESCRIBED_CHARS) if is_own else described(error)
+            raise unusable(f"it refuses a conversation of {roles}: {reason}") from error
         return cast("str", text)
 
     def encode(self, text: str) -> tuple[int, ...]:
@@ -203,6 +211,13 @@ class ChatTemplate:
                 f"found {last[:40]!r} at the end and {border[:40]!r} before an instruction"
             )
         return found[0], border
+
+
+def read_tokenizer(folder: Path) -> Any:
+    """Return the tokenizer of a model folder, without running code of the folder."""
+    return cast("Any", AutoTokenizer).from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
 
 
 def _pattern_of(tokens: Iterable[str]) -> re.Pattern[str]:

@@ -1,5 +1,6 @@
 """Reads a causal language model from a folder in Hugging Face layout."""
 
+import math
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,27 +11,68 @@ import transformers
 from accelerate import init_empty_weights
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
+from coevolve.foreign import boundary, described, plain
+from coevolve.models.model_files import DOWNLOAD_AGAIN, check_config, shapes_of
 from protocols.errors import ConfigError
 
 _READING = threading.Lock()
 """While it reads a model, transformers replaces functions of torch and its own, for all threads."""
 
 
+_WHOLE = "weights that fit its config.json"
+_LACKING = ("missing_keys", "mismatched_keys", "error_msgs")
+"""Parts of transformers' report on reading weights."""
+
+
 def read_model(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """Return the model on the CPU, without dropout; models are read one at a time.
 
-    Raises ConfigError if transformers cannot make a causal language model from its config.
+    Raises ConfigError if transformers cannot make a causal language model from its config, or the
+    weights do not fit it. Code in the folder is never run.
     """
     transformers.utils.logging.disable_progress_bar()
     config = read_config(folder)
-    with _READING:
-        return AutoModelForCausalLM.from_pretrained(
+    _check_size(folder, config)
+    with boundary(ConfigError, f"policy.model: {folder} needs {_WHOLE}", DOWNLOAD_AGAIN), _READING:
+        model, report = cast("Any", AutoModelForCausalLM).from_pretrained(
             folder,
             config=config,
             dtype=dtype,
             attn_implementation=_attention(config),
             local_files_only=True,
             use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    _check_complete(folder, report)
+    return model
+
+
+def _check_size(folder: Path, config: Any) -> None:
+    """Refuse files with fewer numbers than the model has, before memory is taken for the others.
+
+    Raises ConfigError. Quantized weights have several numbers in one, and are not counted.
+    """
+    if getattr(config, "quantization_config", None):
+        return
+    with boundary(ConfigError, f"policy.model: {folder} needs {_WHOLE}", DOWNLOAD_AGAIN):
+        needed = sum(each.numel() for each in _outline(config, torch.float32).parameters())
+        files = sorted(folder.glob("*.safetensors"))
+        held = sum(math.prod(shape) for file in files for shape in shapes_of(file).values())
+    if held < needed:
+        raise ConfigError(
+            f"policy.model: {folder} needs {_WHOLE}, found {held} numbers for a model of {needed}"
+            f"{DOWNLOAD_AGAIN}"
+        )
+
+
+def _check_complete(folder: Path, report: Mapping[str, Any]) -> None:
+    """Refuse weights that lack a tensor: transformers makes random ones. Raises ConfigError."""
+    lacking = [f"{name}" for kind in _LACKING for name in report.get(kind) or ()]
+    if lacking:
+        raise ConfigError(
+            f"policy.model: {folder} needs {_WHOLE}, found {len(lacking)} missing or of another "
+            f"shape, the first {plain(min(lacking))}{DOWNLOAD_AGAIN}"
         )
 
 
@@ -50,13 +92,15 @@ def outline_of(settings: Mapping[str, Any], dtype: torch.dtype) -> PreTrainedMod
     others = dict(settings)
     kind = others.pop("model_type", "")
     config = cast("Any", AutoConfig).for_model(kind, **others)
-    return _outline(_without_dropout(config), dtype)
+    return _outline(_neutral(config), dtype)
 
 
 def _outline(config: Any, dtype: torch.dtype) -> PreTrainedModel:
     with _READING:
         with init_empty_weights(include_buffers=False):
-            model = cast("Any", AutoModelForCausalLM).from_config(config, dtype=dtype)
+            model = cast("Any", AutoModelForCausalLM).from_config(
+                config, dtype=dtype, trust_remote_code=False
+            )
         # As after reading weights: tables may have been computed in the model's precision before.
         model.apply(model._init_weights)
         model.tie_weights()
@@ -65,13 +109,15 @@ def _outline(config: Any, dtype: torch.dtype) -> PreTrainedModel:
 
 def read_config(folder: Path) -> Any:
     """Return the model's config, without dropout. Raises ConfigError."""
+    check_config(folder)
     try:
-        config = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
-    except ValueError as error:
-        raise _config_error(folder, f"{error}") from error
+        found = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise _config_error(folder, described(error)) from error
+    config = cast("Any", found)
     if type(config) not in cast("Any", AutoModelForCausalLM)._model_mapping:
-        raise _config_error(folder, f"found {config.model_type}")
-    return _without_dropout(config)
+        raise _config_error(folder, f"found {plain(f'{config.model_type}')}")
+    return _neutral(config)
 
 
 def _config_error(folder: Path, reason: str) -> ConfigError:
@@ -88,8 +134,12 @@ def _attention(config: Any) -> str:
     return "sdpa" if getattr(kind, "_supports_sdpa", False) else "eager"
 
 
-def _without_dropout(config: Any) -> Any:
-    """Return the config with every dropout at 0, so that trainer and engine agree."""
+def _neutral(config: Any) -> Any:
+    """Return the config with every dropout at 0, so that trainer and engine agree.
+
+    Its choice of attention is dropped, too: it could name code of a hub.
+    """
+    config._attn_implementation = None
     for name in config.to_dict():
         if "drop" in name and isinstance(getattr(config, name), float):
             setattr(config, name, 0.0)

@@ -1,9 +1,28 @@
-"""Facts about a chat model's folder without loading its tokenizer; imports are light."""
+"""Reads the small files of a model's folder, and the heads of its weights; imports are light.
 
-import json
+The folder may come from anybody. A file that cannot be used raises ConfigError, whatever is in it.
+"""
+
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, cast
 
+import msgspec
+from safetensors import safe_open
+
+from coevolve.foreign import boundary, bytes_of, plain, shown
 from protocols.errors import ConfigError
+
+MOST_LAYERS = 2_000
+MOST_SIZE = 2**31 - 1
+"""Maximum of any other whole number in a `config.json`."""
+
+MOST_BYTES = 64 << 20
+"""Maximum bytes of a file of settings; the largest list many thousand tensors or tokens."""
+
+DOWNLOAD_AGAIN = "; download the model again, or choose another one"
+
+TokenIds = int | list[int] | None
 
 
 def has_chat_template(folder: Path) -> bool:
@@ -11,7 +30,7 @@ def has_chat_template(folder: Path) -> bool:
     if (folder / "chat_template.jinja").is_file():
         return True
     settings = folder / "tokenizer_config.json"
-    return settings.is_file() and "chat_template" in json.loads(settings.read_text("utf-8"))
+    return settings.is_file() and "chat_template" in read_settings(settings)
 
 
 def ends_of_text(folder: Path) -> tuple[int, ...]:
@@ -19,14 +38,61 @@ def ends_of_text(folder: Path) -> tuple[int, ...]:
     settings = folder / "generation_config.json"
     if not settings.is_file():
         return ()
-    return as_ids(json.loads(settings.read_text("utf-8")).get("eos_token_id"))
+    with _usable(settings, "a number or a list of numbers as eos_token_id"):
+        return as_ids(read_settings(settings).get("eos_token_id"))
 
 
-def as_ids(found: int | list[int] | None) -> tuple[int, ...]:
-    """Return a setting's token ids as a tuple."""
-    if found is None:
+def as_ids(found: object) -> tuple[int, ...]:
+    """Return a setting's token ids as a tuple. Raises ValidationError if it has others."""
+    ids = msgspec.convert(found, TokenIds)
+    if ids is None:
         return ()
-    return tuple(found) if isinstance(found, list) else (found,)
+    return tuple(ids) if isinstance(ids, list) else (ids,)
+
+
+def read_settings(path: Path) -> Mapping[str, Any]:
+    """Return the object in a JSON file of a model. Raises ConfigError."""
+    with _usable(path, "a JSON object"):
+        return msgspec.json.decode(bytes_of(path, MOST_BYTES), type=dict[str, Any])
+
+
+def check_config(folder: Path) -> None:
+    """Refuse a `config.json` of a size that nobody could build. Raises ConfigError."""
+    path = folder / "config.json"
+    for name, value in _leaves(read_settings(path)):
+        most = MOST_LAYERS if "layers" in name else MOST_SIZE
+        if isinstance(value, int) and abs(value) > most:
+            raise ConfigError(
+                f"policy.model: {path} needs at most {most} as {plain(name)}, found {shown(value)}"
+                f"{DOWNLOAD_AGAIN}"
+            )
+
+
+def _leaves(tree: Any, name: str = "") -> Iterator[tuple[str, object]]:
+    """Yield each value in a JSON tree with the name of the section or list that has it."""
+    if isinstance(tree, dict):
+        for key, value in cast("dict[str, Any]", tree).items():
+            yield from _leaves(value, key)
+    elif isinstance(tree, list):
+        for value in cast("list[Any]", tree):
+            yield from _leaves(value, name)
+    else:
+        yield name, tree
+
+
+def shapes_of(path: Path) -> Mapping[str, tuple[int, ...]]:
+    """Return the shapes of the tensors in a safetensors file, by name. Raises ConfigError.
+
+    It reads the head of the file, which says where each tensor is; the rest has to be there.
+    """
+    what = "tensors in the format safetensors"
+    with _usable(path, what), cast("Any", safe_open(path, "numpy")) as file:
+        names: list[str] = list(file.keys())
+        return {name: tuple(file.get_slice(name).get_shape()) for name in names}
+
+
+def _usable(path: Path, what: str) -> Any:
+    return boundary(ConfigError, f"policy.model: {path} needs to hold {what}", DOWNLOAD_AGAIN)
 
 
 def unusable(reason: str) -> ConfigError:

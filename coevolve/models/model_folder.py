@@ -4,12 +4,15 @@ This module downloads nothing, because checking a run file should not fetch tens
 model is not in Hugging Face's cache, the error message gives the command that downloads it.
 """
 
-import json
 import re
 from collections.abc import Container
 from pathlib import Path
 
+import msgspec
+
+from coevolve.foreign import boundary, plain, shown
 from coevolve.models.architecture import KNOWN, ModelConfig, read_config
+from coevolve.models.model_files import read_settings, shapes_of
 from protocols.config import PolicyConfig
 from protocols.errors import ConfigError, DependencyError
 
@@ -18,8 +21,18 @@ TINY = "tiny"
 
 TINY_FOLDER = Path(__file__).parent / "tiny"
 
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{,95}/[A-Za-z0-9][\w.-]{,95}", re.ASCII)
 INDEX = "model.safetensors.index.json"
+
+MOST_NAMED = 5
+"""Maximum number of missing files that an error names."""
+
+
+class _Index(msgspec.Struct):
+    """The content of `INDEX` that is needed."""
+
+    weight_map: dict[str, str]
+    """Name of a tensor -> its file."""
 
 
 def model_folder(name: str) -> Path:
@@ -45,7 +58,7 @@ def model_folder(name: str) -> Path:
     if absent:
         raise DependencyError(
             f"policy.model: {folder} needs the files that its {INDEX} names, and lacks "
-            f"{', '.join(absent)}; download the model again{_or_download(name)}"
+            f"{', '.join(absent[:MOST_NAMED])}; download the model again{_or_download(name)}"
         )
     return folder
 
@@ -92,12 +105,14 @@ def check_model(policy: PolicyConfig, own: Container[str]) -> None:
     ``own`` are the names of the models that the run's environment makes when a run begins.
 
     Raises:
-        ConfigError: ``policy.model`` names no model, or a tiny random one cannot be made from it.
+        ConfigError: ``policy.model`` names no model, a file of its weights is damaged, or a tiny
+            random one cannot be made from it.
         DependencyError: The model's weights are not on disk.
     """
     if not policy.tiny_random:
         if policy.model not in own:
-            model_folder(policy.model)
+            for file in sorted(model_folder(policy.model).glob("*.safetensors")):
+                shapes_of(file)
     elif policy.model == TINY or policy.model in own:
         raise ConfigError(
             f"policy.tiny_random: needs a model to make a small one of, found {policy.model!r}, "
@@ -108,19 +123,20 @@ def check_model(policy: PolicyConfig, own: Container[str]) -> None:
 
 
 def _folder(name: str) -> Path:
-    folder = TINY_FOLDER if name == TINY else Path(name)
-    if folder.is_dir():
-        return folder
-    if not HUB_ID.fullmatch(name):
-        raise _no_model(name)
-    return _cached(name)
+    with boundary(ConfigError, f"policy.model: needs the name of a model, found {shown(name)}"):
+        folder = TINY_FOLDER if name == TINY else Path(name)
+        if folder.is_dir():
+            return folder
+        if not HUB_ID.fullmatch(name):
+            raise _no_model(name)
+        return _cached(name)
 
 
 def _no_model(name: str) -> ConfigError:
     return ConfigError(
         f"policy.model: needs {TINY!r}, a folder in Hugging Face layout, or the name of a "
-        f"model on Hugging Face such as Qwen/Qwen3-4B-Instruct-2507, found {name!r}, and "
-        f"{name} is no folder; download the model first and give its path or its name"
+        f"model on Hugging Face such as Qwen/Qwen3-4B-Instruct-2507, found {shown(name)}, "
+        "which is no folder; download the model first and give its path or its name"
     )
 
 
@@ -150,7 +166,7 @@ def _absent_shards(folder: Path) -> list[str]:
     if not index.is_file():
         return []
     try:
-        names = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, TypeError, AttributeError):
+        names = msgspec.convert(read_settings(index), _Index).weight_map.values()
+    except (ConfigError, msgspec.ValidationError):
         return [INDEX]
-    return sorted(name for name in names if not (folder / name).is_file())
+    return sorted(plain(name) for name in {*names} if not (folder / name).is_file())

@@ -8,6 +8,8 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor
 
+from coevolve.visible import as_visible
+
 FOLDER = "logs"
 
 
@@ -79,6 +81,6 @@ def _configure(stream: Any, *first: Processor) -> None:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
         ],
-        logger_factory=structlog.WriteLoggerFactory(stream),
+        logger_factory=structlog.WriteLoggerFactory(as_visible(stream)),
         cache_logger_on_first_use=False,
     )

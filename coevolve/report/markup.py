@@ -1,12 +1,9 @@
 """HTML and SVG elements as text. Each function escapes every string that is not `Markup`."""
 
 import html
-import re
 from collections.abc import Sequence
 
-NOT_A_CHARACTER = "\N{REPLACEMENT CHARACTER}"
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Characters that HTML does not allow. Texts of tasks and models may contain them."""
+from coevolve.visible import visible
 
 
 class Markup(str):
@@ -16,10 +13,10 @@ class Markup(str):
 
 
 def escaped(text: str) -> Markup:
-    """Return ``text`` so that a browser shows it literally; `Markup` stays as it is."""
+    """Return ``text`` so that a browser shows it literally and whole; `Markup` stays as it is."""
     if isinstance(text, Markup):
         return text
-    return Markup(html.escape(_UNPRINTABLE.sub(NOT_A_CHARACTER, text), quote=True))
+    return Markup(html.escape(visible(text), quote=True))
 
 
 def tag(name: str, *children: str, **attributes: str | float) -> Markup:

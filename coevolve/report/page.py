@@ -64,7 +64,6 @@ def write_report(path: Path, data: ReportData) -> None:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
-            Path(fresh).chmod(0o644)
             Path(fresh).replace(path)
         except OSError:
             Path(fresh).unlink(missing_ok=True)

@@ -4,7 +4,8 @@ Engines move to the newest version. But a score must be of one version. So no en
 version that is scored until the evaluator has recorded its scores, and versions are scored in
 order. Meanwhile the engines continue with the rollouts that may be that old: a request demands at
 least the version that was the newest when it was made (`RolloutRequest.policy_version_at_least`),
-so no rollout becomes too old. At most, training waits for the scores.
+so no rollout becomes too old. At most, training waits for the scores, and not for those of an
+evaluator that rests.
 """
 
 import time
@@ -13,6 +14,7 @@ from coevolve.curriculum.schedule import is_scored
 from coevolve.journal.codec import VERSIONS_BY_NUMBER, decode, decode_as, topic_of, topics_of
 from coevolve.journal.paging import whole_topic
 from protocols.config import RunConfig
+from protocols.control import PartsParked
 from protocols.interfaces import Reader
 from protocols.learning import CanaryScores, Evaluation, PolicyVersion
 
@@ -22,12 +24,17 @@ SCORES = topics_of(Evaluation, CanaryScores)
 
 async def version_to_serve(reader: Reader, config: RunConfig) -> PolicyVersion | None:
     """Return the version that rollout engines should serve now; None before the first one."""
-    if config.evaluator.engine == "rollout":
+    if config.evaluator.engine == "rollout" and not await _evaluator_rests(reader):
         unscored = await unscored_version(reader, config)
         if unscored is not None:
             return unscored
     newest = await reader.last(topic_of(PolicyVersion))
     return decode_as(newest, PolicyVersion) if newest else None
+
+
+async def _evaluator_rests(reader: Reader) -> bool:
+    parked = await reader.last(topic_of(PartsParked))
+    return parked is not None and "evaluator" in decode_as(parked, PartsParked).causes
 
 
 async def unscored_version(reader: Reader, config: RunConfig) -> PolicyVersion | None:

@@ -3,7 +3,8 @@
 The evaluator asks for a score of each task (`RolloutScores`). Rollout workers take the requests
 under a lease and attempt the tasks beside their rollouts (`ScoringWorker`). One transaction
 finishes a request and adds its report, so each task of a version is scored exactly once, and the
-death of a rollout actor repeats only the attempts that it was making.
+death of a rollout actor repeats only the attempts that it was making. A task that raises errors, or
+kills the actor, at each of several attempts has no score (`coevolve.parts.units`).
 
 An attempt starts when the engine has proven the version, and `coevolve.rollouts.scored_versions`
 keeps the engine there until all reports are in. `OneVersion` refuses tokens of any other version.
@@ -17,13 +18,15 @@ from functools import cached_property
 import structlog
 
 from coevolve.journal.codec import REQUESTED_SCORES_BY_VERSION, decode_as, topic_of, topics_of
-from coevolve.journal.mailbox import IDLE_WAIT_S, RENEWALS_PER_LEASE, Appender, Delivery, Mailbox
+from coevolve.journal.mailbox import IDLE_WAIT_S, RENEWALS_PER_LEASE, Appender, Mailbox
+from coevolve.parts.units import RETRIES, Unit, UnitQueue, Units
 from coevolve.rollouts.evaluator import Scored, Scorer, score_with_retries
 from coevolve.rollouts.served_version import ServedVersion
 from protocols.config import RunConfig
 from protocols.errors import GeneratorError, LeaseLostError
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator, Reader, Store
+from protocols.journal import Message
 from protocols.learning import PolicyVersion, ScoreReport, ScoreRequest, ServedWeights, TaskScore
 from protocols.tasks import Task
 
@@ -99,6 +102,7 @@ class ScoringWorker:
         config: RunConfig,
         *,
         store: Store,
+        reader: Reader,
         scorer: Scorer,
         tasks: Callable[[], Sequence[Task]],
         served: ServedVersion,
@@ -113,10 +117,13 @@ class ScoringWorker:
         self._mailbox = Mailbox(
             store,
             consumer="scoring",
-            topics=topics_of(ScoreRequest),
+            topics=(*topics_of(ScoreRequest), RETRIES),
             member=name,
             lease_s=config.store.lease_s,
             gather_s=GATHER_S,
+        )
+        self._units = Units(
+            self._mailbox, config, store=store, reader=reader, consumer="scoring", member=name
         )
         self.last_error = ""
 
@@ -127,17 +134,23 @@ class ScoringWorker:
 
     async def run(self, group: asyncio.TaskGroup) -> None:
         """Answer requests until cancelled. Raises GeneratorError if the engine failed."""
+        queue = UnitQueue(self._units, self._limit)
         while True:
-            if len(self._live) == self._limit:
+            while unit := queue.begin_next():
+                task = group.create_task(self._answer(unit, queue, group))
+                self._live.add(task)
+                task.add_done_callback(self._live.discard)
+            if queue or len(self._live) == self._limit:
                 await self._one_ends()
                 continue
             if self._live:
                 await asyncio.sleep(GATHER_S)
             # None are taken ahead, because other rollout actors share the same requests.
-            for delivery in await self._mailbox.take(self._limit - len(self._live)):
-                task = group.create_task(self._answer(delivery, group))
-                self._live.add(task)
-                task.add_done_callback(self._live.discard)
+            queue.add(await self._units.take(self._limit - len(self._live)))
+
+    async def release(self) -> None:
+        """Take back the attempts that a clean stop ends."""
+        await self._units.release()
 
     async def _one_ends(self) -> None:
         """Return when an attempt has ended, or when the leases were renewed."""
@@ -148,13 +161,23 @@ class ScoringWorker:
         if not ended:
             await self._mailbox.renew()
 
-    async def _answer(self, delivery: Delivery, group: asyncio.TaskGroup) -> None:
-        request = delivery.message
+    async def _answer(self, unit: Unit, queue: UnitQueue, group: asyncio.TaskGroup) -> None:
+        request = unit.message
         assert isinstance(request, ScoreRequest)
+        outcome = await self._units.settled(
+            unit,
+            lambda: self._score(request),
+            lambda reason: (
+                ScoreReport(version=request.version, task_id=request.task_id, score=None),
+            ),
+        )
+        queue.ended(unit)
+        group.create_task(self._hand_in(unit, outcome))
+
+    async def _score(self, request: ScoreRequest) -> Sequence[ScoreReport]:
         # An engine serves a newer version only if this one's scores are complete without it.
         if await self._served.at_least(request.version) > request.version:
-            group.create_task(self._hand_in(delivery, ()))
-            return
+            return ()
         score = await score_with_retries(
             self._scorer,
             self._tasks[request.task_id],
@@ -162,14 +185,14 @@ class ScoringWorker:
             self._config.rollout.tries,
             self._note,
         )
-        report = ScoreReport(version=request.version, task_id=request.task_id, score=score)
-        group.create_task(self._hand_in(delivery, (report,)))
+        return (ScoreReport(version=request.version, task_id=request.task_id, score=score),)
 
-    async def _hand_in(self, delivery: Delivery, reports: Sequence[ScoreReport]) -> None:
+    async def _hand_in(self, unit: Unit, outcome: Sequence[Message]) -> None:
         try:
-            await self._mailbox.complete((delivery.sequence,), reports)
+            await self._mailbox.complete((unit.sequence,), outcome)
         except LeaseLostError as error:
-            log.warning("score_dropped", request=str(delivery.sequence), reason=str(error))
+            log.warning("score_dropped", request=str(unit.sequence), reason=str(error))
+        self._units.forget((unit.sequence,))
 
     def _note(self, error: Exception) -> None:
         self.last_error = str(error)

@@ -2,8 +2,9 @@
 
 Guarantees: one transaction finishes a request and adds its rollout, so each request is answered
 exactly once even if processes are killed. The worker retries after an infrastructure failure; if
-all tries fail, the result is a failed rollout, never a reward. New weights take effect between two
-tokens, without waiting for running requests, and the engine proves that it serves them
+all tries fail, the result is a failed rollout, never a reward. The same holds for a request that
+raises unexpected errors, or kills the process (`coevolve.parts.units`). New weights take effect
+between two tokens, without waiting for running requests, and the engine proves that it serves them
 (`coevolve.delivery`). If versions are scored on this engine, it stays at such a version until its
 scores are complete (`coevolve.rollouts.scored_versions`).
 
@@ -12,24 +13,31 @@ so nothing can be trained on them.
 """
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import structlog
 
 from coevolve.delivery.engine import VerifiedEngine
-from coevolve.journal.mailbox import GATHER_S, IDLE_WAIT_S, Delivery, Mailbox
+from coevolve.journal.mailbox import GATHER_S, IDLE_WAIT_S, Mailbox
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
+from coevolve.parts.units import RETRIES, Unit, UnitQueue, Units
 from coevolve.rollouts.agent import Agent, Episode, rollout_of
 from coevolve.rollouts.scored_versions import SCORES, version_to_serve
 from coevolve.rollouts.scoring import ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.turns import EngineTurns
 from protocols.config import RunConfig
-from protocols.control import PartStatus
-from protocols.errors import EndpointError, GeneratorError, LeaseLostError, SimulatorError
+from protocols.control import LetterAnswered, PartStatus
+from protocols.errors import (
+    ContractError,
+    EndpointError,
+    GeneratorError,
+    LeaseLostError,
+    SimulatorError,
+)
 from protocols.evolution import ProbeReport, ProbeRequest
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
@@ -87,10 +95,13 @@ class RolloutWorker:
         self._mailbox = Mailbox(
             store,
             consumer=CONSUMER,
-            topics=("rollout_request", "probe_request"),
+            topics=("rollout_request", "probe_request", RETRIES),
             member=name,
             lease_s=config.store.lease_s,
             gather_s=GATHER_S,
+        )
+        self._units = Units(
+            self._mailbox, config, store=store, reader=reader, consumer=CONSUMER, member=name
         )
         self._reporter = StatusReporter(name)
         self._stopping = asyncio.Event()
@@ -106,6 +117,9 @@ class RolloutWorker:
         """
         await unless_stopped(self._stopping, self._work())
         await self._mailbox.flush()
+        await self._units.release()
+        if self._scoring:
+            await self._scoring.release()
 
     async def stop(self) -> None:
         """Abort current conversations (their requests stay unfinished) and make ``run`` return."""
@@ -128,7 +142,7 @@ class RolloutWorker:
     async def _follow_versions(self, group: asyncio.TaskGroup) -> None:
         """Serve each version that is due; skip older versions that were missed."""
         known = 0
-        topics = ("policy_version", *SCORES)
+        topics = ("policy_version", "parts_parked", *SCORES)
         while True:
             known = max(known, await self._store.wait(topics, known, IDLE_WAIT_S))
             version = await version_to_serve(self._reader, self._run)
@@ -154,23 +168,23 @@ class RolloutWorker:
             return None
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
-        ready: deque[Delivery] = deque()
+        queue = UnitQueue(self._units, self._config.concurrent)
         while True:
-            while ready and len(self._live) < self._config.concurrent:
-                task = group.create_task(self._answer(ready.popleft(), group))
+            while unit := queue.begin_next():
+                task = group.create_task(self._answer(unit, queue, group))
                 self._live.add(task)
                 task.add_done_callback(self._conversation_ended)
-            if ready:
+            if queue:
                 self._reporter.waits_for(f"{len(self._live)} conversations to end")
                 await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
                 continue
             self._report_waiting()
             # Taking requests ahead saves one call of the store for every conversation that ends.
-            taken = await self._mailbox.take(self._config.concurrent)
+            taken = await self._units.take(self._config.concurrent)
             self._in_progress.update(
                 each.message.group_id for each in taken if isinstance(each.message, RolloutRequest)
             )
-            ready.extend(taken)
+            queue.add(taken)
 
     def _conversation_ended(self, conversation: asyncio.Task[None]) -> None:
         self._live.discard(conversation)
@@ -183,25 +197,49 @@ class RolloutWorker:
         else:
             self._reporter.waits_for("rollout requests from the curriculum")
 
-    async def _answer(self, delivery: Delivery, group: asyncio.TaskGroup) -> None:
+    async def _answer(self, unit: Unit, queue: UnitQueue, group: asyncio.TaskGroup) -> None:
         """Execute the request; its result is written while other conversations run."""
-        match delivery.message:
+        match unit.message:
             case RolloutRequest() as request:
-                outcome = await self._roll_out(request)
+                outcome = await self._units.settled(
+                    unit,
+                    lambda: self._roll_out(request),
+                    lambda reason: (_failed(request, reason, self._units.attempts(unit)),),
+                )
             case ProbeRequest() as request:
-                outcome = await self._probe(request)
+                outcome = await self._units.settled(
+                    unit, lambda: self._probe(request), lambda reason: (_no_probe(request),)
+                )
             case other:
                 raise TypeError(f"the rollout part does not take {type(other).__name__}")
-        group.create_task(self._hand_in(delivery, outcome))
+        queue.ended(unit)
+        group.create_task(self._hand_in(unit, outcome))
 
-    async def _hand_in(self, delivery: Delivery, outcome: Message) -> None:
-        gather_s = GROUP_GATHER_S if self._ends_group(delivery.message) else None
+    async def _hand_in(self, unit: Unit, outcome: Sequence[Message]) -> None:
+        """Write the outcome of a unit, or its dead letter if the journal cannot hold it."""
+        gather_s = GROUP_GATHER_S if self._ends_group(unit.message) else None
+        if unit.letter:  # the group of the request has ended without it
+            outcome = [each for each in outcome if isinstance(each, LetterAnswered)]
         try:
-            await self._mailbox.complete((delivery.sequence,), (outcome,), gather_s=gather_s)
+            await self._mailbox.complete((unit.sequence,), outcome, gather_s=gather_s)
             self._reporter.done += 1
+        except ContractError as error:
+            await self._hand_in_nothing(unit, str(error))
         except LeaseLostError as error:
             # Another rollout actor took over the request while the store was unreachable.
-            log.warning("rollout_dropped", request=str(delivery.sequence), reason=str(error))
+            log.warning("rollout_dropped", request=str(unit.sequence), reason=str(error))
+        self._units.forget((unit.sequence,))
+
+    async def _hand_in_nothing(self, unit: Unit, reason: str) -> None:
+        request = unit.message
+        outcome = (
+            _failed(request, reason, self._units.attempts(unit))
+            if isinstance(request, RolloutRequest)
+            else _no_probe(request)
+        )
+        await self._mailbox.complete(
+            (unit.sequence,), self._units.given_up(unit, reason, (outcome,))
+        )
 
     def _ends_group(self, answered: Message) -> bool:
         """Count a request as answered; return whether it was the last of its group in progress."""
@@ -213,7 +251,7 @@ class RolloutWorker:
         del self._in_progress[answered.group_id]
         return True
 
-    async def _roll_out(self, request: RolloutRequest) -> Rollout | FailedRollout:
+    async def _roll_out(self, request: RolloutRequest) -> tuple[Rollout | FailedRollout]:
         task = await self._tasks.get(request.task_id)
         await self._served.at_least(request.policy_version_at_least)
         session = f"{request.group_id}/{request.index}"
@@ -221,25 +259,19 @@ class RolloutWorker:
             agent = self._agents[request.author]
             episode = await self._attempt_with_retries(agent, task, session, request.seed)
         except (SimulatorError, EndpointError) as error:
-            return FailedRollout(
-                group_id=request.group_id,
-                group=request.group,
-                index=request.index,
-                group_size=request.group_size,
-                task_id=request.task_id,
-                reason=str(error),
-                tries=self._config.tries if isinstance(error, SimulatorError) else 1,
-            )
-        return rollout_of(request, episode)
+            tries = self._config.tries if isinstance(error, SimulatorError) else 1
+            return (_failed(request, str(error), tries),)
+        return (rollout_of(request, episode),)
 
-    async def _probe(self, request: ProbeRequest) -> ProbeReport:
+    async def _probe(self, request: ProbeRequest) -> tuple[ProbeReport]:
         await self._served.at_least(request.policy_version_at_least)
         outcomes = await asyncio.gather(
-            *(self._run_probe(request, index) for index in range(request.rollouts))
+            *(self._run_probe(request, index) for index in range(request.rollouts)),
+            return_exceptions=True,  # all have ended before the request is attempted again
         )
-        played = [outcome for outcome in outcomes if outcome is not None]
+        played = [episode for each in outcomes if (episode := _returned(each)) is not None]
         versions = [version for each in played for version in each.versions]
-        return ProbeReport(
+        report = ProbeReport(
             probe_id=request.probe_id,
             candidate_id=request.candidate_id,
             successes=sum(each.succeeded for each in played),
@@ -249,6 +281,7 @@ class RolloutWorker:
             sampled_tokens=len(versions),
             calls=sum(len(each.actions) for each in played),
         )
+        return (report,)
 
     async def _run_probe(self, request: ProbeRequest, index: int) -> Episode | None:
         """Return one probe, or None if the simulator failed."""
@@ -290,3 +323,36 @@ class RolloutWorker:
     def _note(self, session: str, error: SimulatorError | EndpointError) -> None:
         self._reporter.last_error = str(error)
         log.warning("rollout_failed", session=session, reason=str(error))
+
+
+def _failed(request: RolloutRequest, reason: str, tries: int) -> FailedRollout:
+    return FailedRollout(
+        group_id=request.group_id,
+        group=request.group,
+        index=request.index,
+        group_size=request.group_size,
+        task_id=request.task_id,
+        reason=reason,
+        tries=tries,
+    )
+
+
+def _returned(outcome: Episode | BaseException | None) -> Episode | None:
+    """Return the result of a probe; raise what it raised."""
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def _no_probe(request: ProbeRequest) -> ProbeReport:
+    """Return the report of probes that could not be made."""
+    return ProbeReport(
+        probe_id=request.probe_id,
+        candidate_id=request.candidate_id,
+        successes=0,
+        rollouts=0,
+        errors=request.rollouts,
+        policy_version=request.policy_version_at_least,
+        sampled_tokens=0,
+        calls=0,
+    )

@@ -18,11 +18,14 @@ from typing import cast
 
 import msgspec
 
+from coevolve.foreign import boundary, bytes_of
 from coevolve.journal.codec import decode_as
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.models.tiny_random.resolve import running
+from coevolve.parts.privacy import FOLDER_MODE
+from coevolve.yaml_text import parse_yaml, write_yaml
 from protocols.config import RunConfig
 from protocols.control import RunFinished, RunStarted
 from protocols.errors import JournalError, RunError
@@ -61,6 +64,9 @@ MAY_CHANGE = (
 )
 """Settings, and sections of settings, that may change when a run is resumed."""
 
+
+MOST_BYTES = 1 << 20
+"""Maximum bytes of `run.json` and `config.yaml`."""
 
 LOCK_FILE = "launcher.lock"
 """File that the launching process locks, and that holds its id."""
@@ -117,18 +123,16 @@ class RunDirectory:
 
     def identity(self) -> RunIdentity:
         """Return the content of `run.json`. Raises RunError if it is missing or broken."""
-        try:
-            return msgspec.json.decode((self.path / "run.json").read_bytes(), type=RunIdentity)
-        except FileNotFoundError as error:
-            raise RunError(
-                f"{self.path}: is no run directory, it has no run.json; "
-                "give the folder of a run, for example runs/quickstart"
-            ) from error
-        except (OSError, ValueError) as error:
-            raise RunError(
-                f"{self.path / 'run.json'}: cannot be read: {error}; put it back as it was, or "
-                "start another run with name=another-name"
-            ) from error
+        path = self.path / "run.json"
+        remedy = "; put it back as it was, or start another run with name=another-name"
+        with boundary(RunError, f"{path}: cannot be read", remedy):
+            try:
+                return msgspec.json.decode(bytes_of(path, MOST_BYTES), type=RunIdentity)
+            except FileNotFoundError as error:
+                raise RunError(
+                    f"{self.path}: is no run directory, it has no run.json; "
+                    "give the folder of a run, for example runs/quickstart"
+                ) from error
 
     def write_identity(self, identity: RunIdentity) -> None:
         """Replace `run.json` atomically."""
@@ -143,18 +147,17 @@ class RunDirectory:
     def written_config(self) -> RunConfig:
         """Return the user's config of the last start or resume."""
         path = self.path / "config.yaml"
-        try:
-            return msgspec.yaml.decode(path.read_bytes(), type=RunConfig)
-        except (OSError, ValueError) as error:
-            raise RunError(
-                f"{path}: cannot be read: {' '.join(str(error).split())}; put it back as it was: "
-                "the journal's first record holds the settings that the run was started with"
-            ) from error
+        remedy = (
+            "; put it back as it was: the journal's first record holds the settings that the run "
+            "was started with"
+        )
+        with boundary(RunError, f"{path}: cannot be read", remedy):
+            return msgspec.convert(parse_yaml(bytes_of(path, MOST_BYTES).decode()), RunConfig)
 
     def write_config(self, config: RunConfig) -> None:
         """Write the resolved config, including all defaults."""
         fresh = self.path / "config.yaml.new"
-        fresh.write_bytes(msgspec.yaml.encode(config))
+        fresh.write_text(write_yaml(config), encoding="utf-8")
         fresh.replace(self.path / "config.yaml")
 
     def record_launch(self, config: RunConfig, identity: RunIdentity) -> None:
@@ -200,8 +203,8 @@ def launch_lock(directory: RunDirectory) -> Generator[None]:
         yield
 
 
-def is_running(directory: RunDirectory) -> bool:
-    """Return whether a process is running the run. Writes nothing."""
+def is_launched(directory: RunDirectory) -> bool:
+    """Return whether a launcher holds the run's lock now. Writes nothing."""
     try:
         with (directory.path / LOCK_FILE).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -214,7 +217,7 @@ def is_running(directory: RunDirectory) -> bool:
 
 def _check_not_running(directory: RunDirectory) -> None:
     """Refuse a run that a process is running. Writes nothing. Raises RunError."""
-    if is_running(directory):
+    if is_launched(directory):
         raise RunError(_running(directory))
 
 
@@ -236,7 +239,7 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
     if _never_began(RunDirectory(path)):
         shutil.rmtree(path)
     try:
-        path.mkdir(parents=True)
+        path.mkdir(mode=FOLDER_MODE, parents=True)
     except FileExistsError as error:
         _check_not_running(RunDirectory(path))
         raise RunError(

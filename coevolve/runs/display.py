@@ -15,6 +15,7 @@ from coevolve.delivery.alarms import sentence
 from coevolve.runs import attribution
 from coevolve.runs.accounting import CpuShares
 from coevolve.runs.costs import Costs
+from coevolve.runs.degraded import log_change
 from coevolve.runs.progress import Progress
 from coevolve.runs.scaling import sentence as scale_sentence
 from coevolve.runs.teaching import lost_at_the_end
@@ -76,7 +77,7 @@ class LineDisplay:
 
 
 def _warn(message: Message) -> None:
-    """Print a fault as an event, and nothing for other messages."""
+    """Print a fault, or its end, as an event, and nothing for other messages."""
     match message:
         case PartFailed():
             log.warning("part_restarted", part=message.part, reason=message.reason)
@@ -89,7 +90,7 @@ def _warn(message: Message) -> None:
         case CopyFailed():
             log.warning("copy_failed", reason=message.reason)
         case _:
-            pass
+            log_change(message)
 
 
 def _score(progress: Progress) -> dict[str, object]:
@@ -178,7 +179,8 @@ class LiveDisplay:
             parts.append(Text(_evolution_line(progress)))
         if progress and progress.evaluations:
             parts.extend(score_tables(progress))
-        parts.extend(Text(line) for line in self._messages[-6:])
+        degraded = progress.degraded.lines() if progress else ()
+        parts.extend(Text(line) for line in (*degraded, *self._messages[-6:]))
         return Group(*parts)
 
 

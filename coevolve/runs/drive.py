@@ -29,6 +29,7 @@ from coevolve.runs.watchdog import watch
 from protocols.config import RunConfig
 from protocols.control import (
     PartFailed,
+    PartsParked,
     RolloutScaled,
     RunContinued,
     RunFinished,
@@ -50,6 +51,10 @@ WAKING = (
     "step_report",
     "evaluation",
     "part_failed",
+    "parts_parked",
+    "model_rests",
+    "model_answers",
+    "dead_letter",
     "stalled",
     "weight_sync_alarm",
     "rollout_scaled",
@@ -102,7 +107,11 @@ class Run:
         self._started = started
         self._run_id = directory.identity().run_id
         self._supervisor = Supervisor(
-            parts, self._note, restart_s=config.watchdog.restart_s, spare=pool.parts
+            parts,
+            self._note,
+            restart_s=config.watchdog.restart_s,
+            note_parked=self._note_parked,
+            spare=pool.parts,
         )
         self._scaling = Scaling(pool, self._supervisor, store, config.store.lease_s, display.say)
         self._mailbox = Mailbox(
@@ -192,7 +201,9 @@ class Run:
         pool = self._pool
         scaled = RolloutScaled(cause="start", actors=pool.actors, engines=pool.names)
         opening = kind(run_id=self._run_id, config=config)
-        opened, _ = await self._mailbox.append([opening, scaled])
+        opened, *_ = await self._mailbox.append(
+            [opening, scaled, PartsParked(causes={})] if first else [opening, scaled]
+        )
         if await is_paused(self._store):
             self._display.say(PAUSED)
         return opened
@@ -235,12 +246,18 @@ class Run:
                         self._display.show(message, self.progress)
                     await self._measure()
                     self._heed(message, stop)
-                self.finished = self._config.learner.steps in self.progress.evaluations
+                self.finished = self._is_finished()
                 if [seen[topic] for topic in WAKING] == before:
                     await asyncio.sleep(LOOK_GATHER_S)
                     await self._store.wait(WAKING, max(before), IDLE_WAIT_S)
         finally:
             metrics.close()
+
+    def _is_finished(self) -> bool:
+        """Return whether all steps are taken and scored; a resting evaluator is not waited for."""
+        steps, progress = self._config.learner.steps, self.progress
+        unscored = progress.step == steps and "evaluator" in progress.degraded.parts
+        return steps in progress.evaluations or unscored
 
     def _heed(self, message: Message, stop: asyncio.Event) -> None:
         match message:
@@ -296,6 +313,9 @@ class Run:
 
     async def _note(self, failure: PartFailed) -> None:
         await self._append(failure)
+
+    async def _note_parked(self, causes: Mapping[str, str]) -> None:
+        await self._append(PartsParked(causes=dict(causes)))
 
     async def _alarm(self, stalled: Stalled) -> None:
         self._display.show(stalled, self.progress)

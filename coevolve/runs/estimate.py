@@ -8,14 +8,12 @@ Letters: P parameters, T trained parameters, L layers, K entries of a token's ke
 bytes of a number.
 """
 
-import json
 import math
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from coevolve.models.architecture import Architecture, ModelConfig, architecture
+from coevolve.models.model_files import shapes_of
 from coevolve.models.model_folder import model_config, whole_model
 from coevolve.runs.learner_memory import learner_memory
 from coevolve.runs.sizes import BF16, FP32, Bytes, summed, times
@@ -127,7 +125,7 @@ def parameters(policy: PolicyConfig, sizes: Architecture | None) -> int | None:
     folder = whole_model(policy.model)
     files = sorted(folder.glob("*.safetensors")) if folder else []
     if files:
-        return sum(map(_numbers, files))
+        return sum(math.prod(shape) for file in files for shape in shapes_of(file).values())
     return sizes.parameters if sizes else None
 
 
@@ -268,12 +266,3 @@ def _retained(config: RunConfig, size: int) -> int:
 def _engine_width(config: RunConfig) -> int:
     engine = config.rollout.engine
     return BF16 if isinstance(engine, VllmEngine) and engine.dtype != "float32" else FP32
-
-
-def _numbers(path: Path) -> int:
-    """Return how many numbers a safetensors file contains, according to its header."""
-    with path.open("rb") as file:
-        (size,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(size))
-    tensors = (tensor for name, tensor in header.items() if name != "__metadata__")
-    return sum(math.prod(tensor["shape"]) for tensor in tensors)

@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import fmean
 
 from coevolve.journal.codec import topics_of
+from coevolve.runs.degraded import TOPICS as DEGRADED_TOPICS
+from coevolve.runs.degraded import Degraded
 from coevolve.runs.teaching import REMEDIES, Teaching
 from coevolve.runs.weight_sync import TOPICS as DELIVERY_TOPICS
 from coevolve.runs.weight_sync import Deliveries
@@ -26,6 +28,7 @@ from protocols.learning import (
 
 TOPICS = (
     *DELIVERY_TOPICS,
+    *DEGRADED_TOPICS,
     *topics_of(
         Evaluation,
         CanaryScores,
@@ -75,6 +78,7 @@ class Progress:
 
     deliveries: Deliveries = field(default_factory=Deliveries)
     failures: list[PartFailed] = field(default_factory=list[PartFailed])
+    degraded: Degraded = field(default_factory=Degraded)
     stalls: list[Stalled] = field(default_factory=list[Stalled])
     copied: RunCopied | None = None
     """The newest copy of the run."""
@@ -86,6 +90,7 @@ class Progress:
         """Add one record; records of other kinds change nothing."""
         self.deliveries.fold(message)
         self.teaching.fold(message)
+        self.degraded.fold(message)
         match message:
             case StepReport():
                 self.step = message.step

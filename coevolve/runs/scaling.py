@@ -8,7 +8,8 @@ Guarantees:
   and says why. A run that has restarted since refuses it.
 - An engine that leaves writes what it has completed. Everything else that it took is free for the
   other engines as soon as it has ended, so nothing is lost and nothing is answered twice.
-- An added engine that cannot work is let go, and the run continues without it.
+- An engine that cannot work is let go as long as another one works, and the run continues without
+  it.
 
 This module knows no cluster: an `EngineHost` starts the processes.
 """
@@ -143,7 +144,7 @@ class Scaling:
         self._store = store
         self._say = say
         self._limit = pool.actors
-        """Lower than the pool's number after an added engine could not work."""
+        """Lower than the pool's number after an engine could not work."""
 
         self._changing = asyncio.Lock()
         self._mailbox = Mailbox(
@@ -242,7 +243,7 @@ def sentence(scaled: RolloutScaled) -> str:
         "start": "the run starts",
         "request": f"{scaled.actors} were asked for",
         "nodes": "nodes joined or left the cluster",
-        "failure": "an added engine cannot work",
+        "failure": "an engine cannot work",
     }
     return f"rollout engines: {', '.join(scaled.engines) or 'none'} ({why[scaled.cause]})"
 

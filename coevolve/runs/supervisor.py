@@ -2,13 +2,16 @@
 
 The rest of the run sees no more than a pause, because everything that a part needs is in the
 journal. If a part keeps failing and finishes nothing in between, the run ends with the error
-message of that part. A part that is killed from outside does finish something between two kills.
+message of that part; a part that is killed from outside does finish something. There are two
+exceptions. A rollout engine is given up as long as another one works. An optional part rests: the
+journal says so, with the cause, training goes on without it, and it is tried again after a pause.
 """
 
 import asyncio
+import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import structlog
 
@@ -23,6 +26,16 @@ LOOK_S = 5.0
 
 WORK_LOOK_S = 2.0
 """Seconds between two looks at a part that has finished nothing yet."""
+
+OPTIONAL = frozenset(("signals", "synthesizer", "validator", "evaluator"))
+"""Parts without which training goes on."""
+
+REST_S = 60.0
+LONGEST_REST_S = 1800.0
+"""Pause before an optional part is tried again; it doubles each time, up to the longest."""
+
+STEADY_S = 30.0
+"""Seconds that a part which rested has to work before it counts as working."""
 
 LEAVE_S = 30.0
 """Seconds that a part may take to leave the run; then its process ends anyway."""
@@ -53,23 +66,29 @@ class Supervisor:
         note: Callable[[PartFailed], Awaitable[None]],
         *,
         restart_s: float,
+        note_parked: Callable[[Mapping[str, str]], Awaitable[None]],
         spare: Sequence[SupervisedPart] = (),
     ) -> None:
-        """Run ``parts``; record each failure with ``note``.
+        """Run ``parts``; record each failure with ``note``, and who rests with ``note_parked``.
 
-        A part may take ``restart_s`` seconds to restart. Parts of ``spare`` may take longer, as
-        long as another of them works.
+        ``note_parked`` gets all parts that rest, with their errors. A part may take ``restart_s``
+        seconds to restart. Parts of ``spare`` may take longer, as long as another of them works.
         """
         self.parts = list(parts)
         self._note = note
+        self._note_parked = note_parked
+        self._parked: dict[str, str] = {}
+        """Optional parts that rest, and why."""
+
         self._restart_s = restart_s
         self._spare = list(spare)
         self._stopping = False
         self._added: set[str] = set()
         self._leaving: set[str] = set()
         self.failed: dict[str, str] = {}
-        """Added parts that cannot work, and why; they wait for `let_go`."""
+        """Spare parts that cannot work, and why; they wait for `let_go`."""
 
+        self._stop = asyncio.Event()
         self._group = asyncio.TaskGroup()
         self._keeping: dict[str, asyncio.Task[None]] = {}
 
@@ -113,6 +132,7 @@ class Supervisor:
     async def stop(self) -> None:
         """Stop the parts one after the other, in the given order."""
         self._stopping = True
+        self._stop.set()
         for part in self.parts:
             await part.stop()
 
@@ -125,26 +145,80 @@ class Supervisor:
 
     async def _keep(self, part: SupervisedPart) -> None:
         failures: deque[float] = deque(maxlen=FAILURES)
-        while error := await _lived(part, failures):
-            if part.name in self._leaving:
+        rests = 0
+        while True:
+            try:
+                await self._run(part, failures)
+            except CoevolveError as error:
+                spared = part.name in OPTIONAL or not error.is_permanent
+                if part.name in self._leaving or (self._stopping and spared):
+                    return
+                failures.append(time.monotonic())
+                reason = self._reason_to_give_up(part, error, failures)
+                if reason and part.name in OPTIONAL:
+                    await self._rest(part, reason, rests)
+                    rests += 1
+                    failures.clear()
+                elif reason:
+                    await self._give_up(part, reason, error)
+                    return
+                log.warning("part_failed", part=part.name, reason=str(error))
+                if self._ends(part):
+                    return
+                await self._revive(part, error)
+                if self._ends(part):
+                    return
+            else:
                 return
-            if error.is_permanent:
-                await self._give_up(part, f"{part.name}: {error}", error)
-                return
-            if self._stopping:
-                return
-            failures.append(time.monotonic())
-            if len(failures) == FAILURES and failures[-1] - failures[0] < WITHIN_S:
-                reason = (
-                    f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s; last error: "
-                    f"{error}; see its log in logs/{part.name}.jsonl"
-                )
-                await self._give_up(part, reason, error)
-                return
-            log.warning("part_failed", part=part.name, reason=str(error))
-            await self._revive(part, error)
-            if self._ends(part):
-                return
+
+    async def _run(self, part: SupervisedPart, failures: deque[float]) -> None:
+        """Run a part; forget its ``failures`` if it finishes a record.
+
+        A part that rested counts as working after `STEADY_S`.
+        """
+        working = asyncio.create_task(_until_it_works(part))
+        beside = [working]
+        if part.name in self._parked:
+            beside.append(asyncio.create_task(self._wake(part)))
+        try:
+            await part.run()
+        finally:
+            if working.done():
+                failures.clear()
+            for each in beside:
+                each.cancel()
+
+    async def _wake(self, part: SupervisedPart) -> None:
+        await asyncio.sleep(STEADY_S)
+        del self._parked[part.name]
+        await self._note_parked(dict(self._parked))
+
+    def _reason_to_give_up(
+        self, part: SupervisedPart, error: CoevolveError, failures: Sequence[float]
+    ) -> str:
+        """Return why a part is not simply started again; empty if it is."""
+        if error.is_permanent or part.name in self._parked:
+            return f"{part.name}: {error}"
+        if len(failures) == FAILURES and failures[-1] - failures[0] < WITHIN_S:
+            return (
+                f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s; last error: "
+                f"{error}; see its log in logs/{part.name}.jsonl"
+            )
+        return ""
+
+    async def _rest(self, part: SupervisedPart, reason: str, rests: int) -> None:
+        """Record that a part rests; return when it should be tried again, or at a stop."""
+        await self._park(part, reason)
+        pause_s = min(LONGEST_REST_S, REST_S * 2**rests)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._stop.wait()
+
+    async def _park(self, part: SupervisedPart, reason: str) -> None:
+        log.warning("part_rests", part=part.name, reason=reason)
+        if self._parked.get(part.name) != reason:
+            self._parked[part.name] = reason
+            await self._note_parked(dict(self._parked))
 
     async def _revive(self, part: SupervisedPart, error: CoevolveError) -> None:
         """Wait until the part's process answers again; replace one that is alive but broken."""
@@ -156,18 +230,22 @@ class Supervisor:
             if self._ends(part):
                 return
             if time.monotonic() > deadline:
-                if not await self._can_be_spared(part):
-                    raise LostError(
-                        f"{part.name}: did not restart within watchdog.restart_s = "
-                        f"{self._restart_s:g} s: {error}"
-                    )
+                reason = (
+                    f"{part.name}: did not restart within watchdog.restart_s = "
+                    f"{self._restart_s:g} s: {error}"
+                )
+                if part.name in OPTIONAL:
+                    await self._park(part, reason)
+                elif not await self._can_be_spared(part):
+                    raise LostError(reason)
                 deadline = time.monotonic() + self._restart_s
                 log.warning("part_missing", part=part.name, reason=str(error))
             await asyncio.sleep(PAUSE_S)
 
     async def _give_up(self, part: SupervisedPart, reason: str, error: CoevolveError) -> None:
-        """Note that an added part cannot work. Raises RunError if the run needs the part."""
-        if part.name not in self._added or not await self._can_be_spared(part):
+        """Note that a part cannot work. Raises RunError if the run needs it, or all of its kind."""
+        needed = error.is_permanent and part.name not in self._added
+        if needed or not await self._can_be_spared(part):
             raise (RunError if error.is_permanent else LostError)(reason) from error
         log.warning("part_given_up", part=part.name, reason=reason)
         self.failed[part.name] = reason
@@ -178,23 +256,6 @@ class Supervisor:
             return False
         others = [each for each in self._spare if each is not part]
         return any([(await each.status()).pid for each in others])
-
-
-async def _lived(part: SupervisedPart, failures: deque[float]) -> CoevolveError | None:
-    """Run a part until it ends; return its error, or None if it stopped.
-
-    Forget its earlier ``failures`` if it finished a record.
-    """
-    working = asyncio.create_task(_until_it_works(part))
-    try:
-        await part.run()
-    except CoevolveError as error:
-        if working.done():
-            failures.clear()
-        return error
-    finally:
-        working.cancel()
-    return None
 
 
 async def _until_it_works(part: SupervisedPart) -> None:

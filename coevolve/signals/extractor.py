@@ -7,24 +7,29 @@ Guarantees:
 - The signals depend only on the journal's order. A part that is rebuilt from the earlier summaries
   and signals gives the same signals. Rollouts are read once, when they arrive.
 - Failed rollouts are only counted.
+- A group that raises errors, or kills the process, at each of several attempts has no summary
+  (`coevolve.parts.units`); the others are judged.
 
 The environment defines how a group is summed up and which rules apply, with an `Observer`.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import structlog
 
-from coevolve.journal.codec import decode
+from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.paging import whole_topic
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
+from coevolve.parts.units import RETRIES, Unit, Units
 from coevolve.signals.groups import CompleteGroup, OpenGroups
 from protocols.config import RunConfig
 from protocols.control import PartStatus
+from protocols.errors import JournalError
 from protocols.evolution import GroupSummary, Signal
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
@@ -74,6 +79,7 @@ class SignalExtractor:
         self._reporter = StatusReporter("signals")
         self._stopping = asyncio.Event()
         self._mailbox: Mailbox | None = None
+        self._units: Units | None = None
 
     async def run(self) -> None:
         """Judge groups until stopped.
@@ -81,6 +87,8 @@ class SignalExtractor:
         Each call starts from the journal, so it can be repeated after an error.
         """
         await unless_stopped(self._stopping, self._work())
+        if self._units is not None:
+            await self._units.release()
 
     async def stop(self) -> None:
         """Make ``run`` return; incomplete groups stay unfinished."""
@@ -94,11 +102,20 @@ class SignalExtractor:
         self._mailbox = mailbox = Mailbox(
             self._store,
             consumer="signals",
-            topics=("rollout", "failed_rollout"),
+            topics=("rollout", "failed_rollout", RETRIES),
             member="signals",
             lease_s=self._config.store.lease_s,
         )
-        observer = await self._rebuild_observer()
+        self._units = units = Units(
+            mailbox,
+            self._config,
+            store=self._store,
+            reader=self._reader,
+            consumer="signals",
+            member="signals",
+        )
+        judged = _Judged(mailbox, units, self._reporter, self._rebuild_observer)
+        await judged.rebuild()
         open_groups = OpenGroups()
         flowing = False
         while True:
@@ -109,33 +126,40 @@ class SignalExtractor:
                 self._worth_taking(open_groups, flowing),
             )
             flowing = bool(deliveries)
-            groups: list[CompleteGroup] = []
-            for sequence, message in deliveries:
+            groups: list[tuple[Unit, CompleteGroup]] = []
+            for delivery in deliveries:
+                if (unit := await units.unit(delivery)) is None:
+                    continue
+                message = unit.message
                 assert isinstance(message, Rollout | FailedRollout)
-                if group := open_groups.add(sequence, message):
-                    groups.append(group)
+                if unit.letter:
+                    groups.append((unit, await self._group_of(message)))
+                elif group := open_groups.add(unit.sequence, message):
+                    groups.append((Unit(group.sequences[0], message), group))
             if groups:
-                await self._settle(mailbox, observer, groups)
+                await judged.settle(groups)
+
+    async def _group_of(self, member: Rollout | FailedRollout) -> CompleteGroup:
+        """Return the group of a rollout from the journal."""
+        records = await self._reader.find(ROLLOUTS_BY_GROUP, member.group_id)
+        members = OpenGroups()
+        groups = [
+            group
+            for record in records
+            if isinstance(each := decode(record), Rollout | FailedRollout)
+            and (group := members.add(record.sequence, each))
+        ]
+        if not groups:
+            raise JournalError(
+                f"group {member.group_id!r} needs {member.group_size} rollouts to be judged again, "
+                f"and the journal still has {len(records)}"
+            )
+        return groups[0]
 
     def _worth_taking(self, open_groups: OpenGroups, flowing: bool) -> int:
         """Return how many records to wait for: those of one step, or of the next group."""
         groups = self._config.learner.groups_per_step if flowing else 1
         return min(TAKE_LIMIT, open_groups.missing(groups, self._config.rollout.group_size))
-
-    async def _settle(
-        self, mailbox: Mailbox, observer: Observer, groups: Sequence[CompleteGroup]
-    ) -> None:
-        """Finish ``groups`` in order, together with their summaries and signals."""
-        outputs: list[Message] = []
-        for group in groups:
-            summary, signals = await observer.judge(group)
-            outputs += [summary, *signals]
-            self._reporter.policy_version = max(self._reporter.policy_version, summary.version_max)
-            for signal in signals:
-                log.info("signal", kind=signal.kind, score=round(signal.score, 3), rule=signal.rule)
-        sequences = [sequence for group in groups for sequence in group.sequences]
-        await mailbox.complete(sequences, outputs)
-        self._reporter.done += len(sequences)
 
     async def _rebuild_observer(self) -> Observer:
         """Return an observer with the state from the journal."""
@@ -145,3 +169,59 @@ class SignalExtractor:
             async for record in whole_topic(self._reader, topic):
                 observer.recall(decode(record))
         return observer
+
+
+class _Judged:
+    """Judges groups in order, and writes the results of several at once."""
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        units: Units,
+        standing: StatusReporter,
+        open_observer: Callable[[], Awaitable[Observer]],
+    ) -> None:
+        """``open_observer`` returns an observer with the state from the journal."""
+        self._mailbox = mailbox
+        self._units = units
+        self._reporter = standing
+        self._open_observer = open_observer
+        self._sequences: list[int] = []
+        self._outputs: list[Message] = []
+
+    async def rebuild(self) -> None:
+        """Write the results so far, and take the observer's state from the journal."""
+        await self._write()
+        self._observer = await self._open_observer()
+
+    async def settle(self, groups: Sequence[tuple[Unit, CompleteGroup]]) -> None:
+        """Finish ``groups`` in order, together with their summaries and signals."""
+        await self._units.prepare([unit for unit, _ in groups])
+        for unit, group in groups:
+            suspect = self._units.attempts(unit) > 0
+            if suspect:  # it may end the process, and with it what is not written
+                await self._write()
+            outputs = await self._units.settled(unit, functools.partial(self._judge, group))
+            self._outputs += outputs
+            self._sequences += (unit.sequence,) if unit.letter else group.sequences
+            if suspect:
+                await self._write()
+        await self._write()
+
+    async def _judge(self, group: CompleteGroup) -> Sequence[Message]:
+        try:
+            summary, signals = await self._observer.judge(group)
+        except Exception:
+            await self.rebuild()  # the observer may have counted a part of the group
+            raise
+        self._reporter.policy_version = max(self._reporter.policy_version, summary.version_max)
+        for signal in signals:
+            log.info("signal", kind=signal.kind, score=round(signal.score, 3), rule=signal.rule)
+        return (summary, *signals)
+
+    async def _write(self) -> None:
+        if self._sequences:
+            await self._mailbox.complete(self._sequences, self._outputs)
+            self._units.forget(self._sequences)
+            self._reporter.done += len(self._sequences)
+            self._sequences, self._outputs = [], []

@@ -3,7 +3,11 @@
 After a failure the model is not trusted. Before another signal, it must pass its own check, after a
 pause that doubles with every consecutive failure. Then one signal at a time is tried until one
 succeeds. A dead endpoint thus uses up no signals and gets few requests, and a recovered one is in
-use again within one pause.
+use again within one pause. After `REST_AFTER` failures in a row the journal says that the model
+rests, and why; another record says when it answers again.
+
+Any error of the model's work is such a failure, whether the model does not answer, answers in
+another form, or its answer makes the work raise something unexpected.
 """
 
 import asyncio
@@ -12,13 +16,22 @@ from contextlib import asynccontextmanager
 
 import structlog
 
+from coevolve.journal.mailbox import Appender
 from coevolve.parts.status import StatusReporter
-from protocols.errors import EndpointError, GeneratorError
+from coevolve.parts.units import reason_of
+from protocols.errors import CoevolveError, DeliveryError, GeneratorError, JournalError
+from protocols.evolution import ModelAnswers, ModelRests
 from protocols.interfaces import Synthesizer
 from protocols.synthesizers import SynthesizerModel
 
+REST_AFTER = 3
+"""Failures in a row after which the journal says that the model rests."""
+
 FIRST_PAUSE_S = 1.0
 MAX_PAUSE_S = 60.0
+
+NOT_THE_MODELS = (JournalError, DeliveryError)
+"""Errors that end the part's work: it starts again, or cannot work."""
 
 OpenModel = Callable[[SynthesizerModel], Synthesizer]
 
@@ -33,10 +46,15 @@ class ServedModel:
         model: SynthesizerModel,
         open_model: OpenModel,
         standing: StatusReporter,
+        append: Appender,
         *,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
-        """Wrap a model that is opened later; its failures are reported to ``standing``."""
+        """Wrap a model that is opened later; its failures are reported to ``standing``.
+
+        ``append`` writes to the journal that it rests, and that it answers again.
+        """
+        self._append = append
         self._model = model
         self._open_model = open_model
         self._reporter = standing
@@ -48,6 +66,8 @@ class ServedModel:
         self._ended_cpu_s = 0.0
         self._failures = 0
         self._checked_after = -1
+        self.rests = False
+        """Whether the journal says that the model rests."""
 
     @property
     def name(self) -> str:
@@ -71,7 +91,7 @@ class ServedModel:
     async def check(self) -> None:
         """Open the model if necessary, and verify that it answers.
 
-        Raises EndpointError, or any error of opening.
+        Raises any error of opening or of the check.
         """
         if self._broken:
             await self.close()
@@ -86,23 +106,35 @@ class ServedModel:
             await asyncio.sleep(self._pause_s())
             try:
                 await self.check()
-            except (EndpointError, GeneratorError) as error:
-                self.failed(error, self._failures)
+            except NOT_THE_MODELS:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a model's server does
+                await self.failed(error, self._failures)
 
-    def failed(self, error: EndpointError | GeneratorError, began_after: int) -> None:
+    async def failed(self, error: Exception, began_after: int) -> None:
         """Count a failure of work that was started when the model had failed ``began_after`` times.
 
         Concurrent failures count once.
         """
-        self._reporter.last_error = str(error)
-        log.warning("synthesizer_failed", synthesizer=self.name, reason=str(error))
+        reason = reason_of(error)
+        self._reporter.last_error = reason
+        unexpected = None if isinstance(error, CoevolveError) else error
+        log.warning("synthesizer_failed", synthesizer=self.name, reason=reason, exc_info=unexpected)
         self._broken = self._broken or isinstance(error, GeneratorError)
         if began_after == self._failures:
             self._failures += 1
+        if self._failures >= REST_AFTER and not self.rests:
+            self.rests = True
+            await self._append(
+                (ModelRests(synthesizer=self.name, failures=self._failures, reason=reason),)
+            )
 
-    def answered(self) -> None:
+    async def answered(self) -> None:
         """Trust the model again and reset its failures."""
         self._failures = self._checked_after = 0
+        if self.rests:
+            self.rests = False
+            await self._append((ModelAnswers(synthesizer=self.name),))
 
     @asynccontextmanager
     async def used(self) -> AsyncGenerator[Synthesizer]:

@@ -12,14 +12,7 @@ from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.backlog import Waiting
 from coevolve.synthesis.serving import ServedModel
 from protocols.config import RunConfig
-from protocols.errors import (
-    AnswerError,
-    EndpointError,
-    GeneratorError,
-    LeakError,
-    OverBudgetError,
-    SimulatorError,
-)
+from protocols.errors import LeakError, OverBudgetError, SimulatorError
 from protocols.evolution import SignalSettled
 from protocols.interfaces import Reader, Synthesizer
 from protocols.journal import Message
@@ -51,21 +44,20 @@ class SynthesisWorker:
         self._ledger = Ledger(Budget.of_synthesizer(config.synthesizer), reader)
 
     async def settle(self, waiting: Waiting, served: ServedModel) -> tuple[Message, ...]:
-        """Return the messages that result from a signal, its `SignalSettled` last."""
-        began_after = served.failures
+        """Return the messages that result from a signal, its `SignalSettled` last.
+
+        Raises whatever the model's work raises.
+        """
         async with served.used() as synthesizer:
             name = synthesizer.name
             try:
                 synthesis = await self._synthesis(waiting, synthesizer, name)
-            except (EndpointError, GeneratorError) as error:
-                served.failed(error, began_after)
-                return (self._failure(waiting, name, error),)
-            except (AnswerError, SimulatorError, LeakError) as error:
-                served.answered()
-                return (self._failure(waiting, name, error),)
+            except (SimulatorError, LeakError) as error:
+                await served.answered()
+                return (self.failure(waiting, name, str(error)),)
             except OverBudgetError as error:
                 return (without_synthesis(waiting, "over_budget", str(error), name),)
-        served.answered()
+        await served.answered()
         made = (*synthesis.explorations, *synthesis.candidates)
         # A policy may have changed to a newer version meanwhile; its candidates carry the version.
         name = made[-1].synthesizer if made else name
@@ -94,10 +86,11 @@ class SynthesisWorker:
         ) as calls:
             return await synthesizer.synthesize(brief, calls)
 
-    def _failure(self, waiting: Waiting, name: str, error: Exception) -> SignalSettled:
-        self._reporter.last_error = str(error)
-        log.warning("signal_failed", signal=waiting.signal.signal_id, reason=str(error))
-        return without_synthesis(waiting, "failed", str(error), name)
+    def failure(self, waiting: Waiting, name: str, reason: str) -> SignalSettled:
+        """Return the end of a signal that cannot be synthesized."""
+        self._reporter.last_error = reason
+        log.warning("signal_failed", signal=waiting.signal.signal_id, reason=reason)
+        return without_synthesis(waiting, "failed", reason, name)
 
 
 def without_synthesis(

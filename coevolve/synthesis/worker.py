@@ -2,31 +2,42 @@
 
 Guarantees: one transaction finishes a signal and adds its results, so each signal is settled
 exactly once even if processes are killed. A model's calls are recorded before their answers are
-used, so a restarted signal pays only for new calls. If a model fails, its current signals are
-settled as failed, and the others wait until it answers again (`coevolve.synthesis.serving`).
+used, so a restarted signal pays only for new calls. If a model fails, all signals wait until it
+answers again, those in work included (`coevolve.synthesis.serving`); meanwhile none expires. A
+signal at which a model fails that answers others, or that kills the process, is a dead letter after
+some attempts (`coevolve.parts.units`).
 Another model takes over with the next signal, and the old one finishes its current signals. During
 a pause of the run no signal is started; nothing else changes.
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import structlog
 
-from coevolve.journal.codec import decode_as
-from coevolve.journal.mailbox import GATHER_S, Delivery, Mailbox
+from coevolve.journal.codec import decode_as, topics_of
+from coevolve.journal.mailbox import GATHER_S, Mailbox
 from coevolve.parts.pausing import is_paused
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
+from coevolve.parts.units import KILLED, RETRIES, Unit, Units, reason_of
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.backlog import Backlog, Waiting
 from coevolve.synthesis.briefs import BriefContext
-from coevolve.synthesis.serving import FIRST_PAUSE_S, OpenModel, ServedModel
+from coevolve.synthesis.serving import FIRST_PAUSE_S, NOT_THE_MODELS, OpenModel, ServedModel
 from coevolve.synthesis.settling import SynthesisWorker, without_synthesis
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunContinued, RunPaused
-from protocols.errors import CoevolveError, LeaseLostError
-from protocols.evolution import Signal, SwapRefused, SwapRequested, SynthesizerSwapped
+from protocols.errors import JournalError, LeaseLostError
+from protocols.evolution import (
+    ModelAnswers,
+    ModelRests,
+    Signal,
+    SwapRefused,
+    SwapRequested,
+    SynthesizerSwapped,
+)
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import PolicyVersion
@@ -71,7 +82,7 @@ class SynthesizerWorker:
         self._mailbox = Mailbox(
             self._store,
             consumer="synthesizer",
-            topics=("signal", "swap_requested", "run_paused", "run_continued"),
+            topics=("signal", "swap_requested", "run_paused", "run_continued", RETRIES),
             member="synthesizer",
             lease_s=self._config.store.lease_s,
             gather_s=GATHER_S,
@@ -87,6 +98,7 @@ class SynthesizerWorker:
         )
         try:
             await unless_stopped(self._stopping, session.work())
+            await session.release()
         finally:
             for model in self._models:
                 await model.close()
@@ -104,8 +116,13 @@ class SynthesizerWorker:
         return sum(model.cpu_s() for model in self._models)
 
     def _serve(self, model: SynthesizerModel) -> ServedModel:
+        assert self._mailbox is not None
         served = ServedModel(
-            model, self._open_model, self._reporter, first_pause_s=self._first_pause_s
+            model,
+            self._open_model,
+            self._reporter,
+            self._mailbox.append,
+            first_pause_s=self._first_pause_s,
         )
         self._models.append(served)
         return served
@@ -134,26 +151,51 @@ class _Session:
         self._worker = SynthesisWorker(
             config, reader=reader, append=mailbox.append, briefs=briefs, standing=standing
         )
+        self._units = Units(
+            mailbox,
+            config,
+            store=store,
+            reader=reader,
+            consumer="synthesizer",
+            member="synthesizer",
+        )
         self._backlog = Backlog()
         self._swaps: asyncio.Queue[tuple[int, SwapRequested]] = asyncio.Queue()
         self._changed = asyncio.Event()
         self._swapped = asyncio.Event()
         self._in_progress = 0
+        self._alone = False
+        """Whether the signal in work is one that may have killed an earlier process."""
+
         self._paused = False
 
     async def work(self) -> None:
         """Rebuild the state from the journal, then work forever."""
         self._served = self._serve(await self._model())
+        self._served.rests = await self._rested()
         self._paused = await is_paused(self._store)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._receive())
             group.create_task(self._serve_swaps())
             group.create_task(self._hand_out(group))
 
+    async def release(self) -> None:
+        """Take back the attempts that a clean stop ends."""
+        await self._units.release()
+
     async def _receive(self) -> None:
         while True:
             deliveries = await self._mailbox.take(TAKE_LIMIT)
-            pauses = [each.sequence for each in deliveries if self._enqueue(each)]
+            pauses = [each.sequence for each in deliveries if self._is_pause(each.message)]
+            units = [
+                unit
+                for each in deliveries
+                if each.sequence not in pauses
+                and (unit := await self._units.unit(each)) is not None
+            ]
+            await self._units.recall(units)
+            for unit in units:
+                self._enqueue(unit)
             if pauses:
                 self._paused = await is_paused(self._store)
                 await self._mailbox.complete(pauses)
@@ -161,17 +203,15 @@ class _Session:
             self._reporter.waits_for(self._activity())
             self._changed.set()
 
-    def _enqueue(self, delivery: Delivery) -> bool:
-        """Queue a record; return whether it is only about a pause."""
-        match delivery.message:
+    def _is_pause(self, message: Message) -> bool:
+        return isinstance(message, RunPaused | RunContinued)
+
+    def _enqueue(self, unit: Unit) -> None:
+        match unit.message:
             case Signal() as signal:
-                self._backlog.add(Waiting(sequence=delivery.sequence, signal=signal))
-                return False
+                self._backlog.add(Waiting(unit=unit, signal=signal))
             case SwapRequested() as request:
-                self._swaps.put_nowait((delivery.sequence, request))
-                return False
-            case RunPaused() | RunContinued():
-                return True
+                self._swaps.put_nowait((unit.sequence, request))
             case other:
                 raise TypeError(f"the synthesizer does not take {type(other).__name__}")
 
@@ -186,13 +226,21 @@ class _Session:
                 await self._settle_expired()
                 if self._may_begin():
                     self._in_progress += 1
-                    group.create_task(self._answer(self._backlog.take_next()))
+                    waiting = self._backlog.take_next()
+                    self._alone = self._is_suspect(waiting)
+                    group.create_task(self._answer(waiting))
             else:
                 await self._changed.wait()
 
     def _may_begin(self) -> bool:
-        room = self._served.at_most(self._config.concurrent) - self._in_progress
-        return len(self._backlog) > 0 and room > 0 and not self._paused
+        if not len(self._backlog) or self._paused or self._alone:
+            return False
+        if self._is_suspect(self._backlog.first()):
+            return not self._in_progress
+        return self._in_progress < self._served.at_most(self._config.concurrent)
+
+    def _is_suspect(self, waiting: Waiting) -> bool:
+        return self._units.attempts(waiting.unit) > 0
 
     def _activity(self) -> str:
         waiting = f"{self._in_progress} signals in work, {len(self._backlog)} wait"
@@ -209,19 +257,52 @@ class _Session:
 
     async def _answer(self, waiting: Waiting) -> None:
         try:
-            outputs = await self._worker.settle(waiting, self._served)
-            await self._finish(waiting, outputs)
+            outputs = await self._outcome(waiting)
+            if outputs is None:
+                failures = waiting.failures + 1
+                self._backlog.add(dataclasses.replace(waiting, failures=failures))
+            else:
+                await self._finish(waiting, outputs)
         finally:
             self._in_progress -= 1
+            self._alone = False
             self._changed.set()
 
+    async def _outcome(self, waiting: Waiting) -> Sequence[Message] | None:
+        """Return what settles a signal; None if it waits for another attempt."""
+        unit, served, reason = waiting.unit, self._served, KILLED
+        if not self._units.is_spent(unit):
+            began_after = served.failures
+            await self._units.begin(unit)
+            try:
+                return self._units.done(unit, await self._worker.settle(waiting, served))
+            except NOT_THE_MODELS:
+                raise
+            except Exception as error:  # noqa: BLE001 - the boundary round one signal
+                # The model is to blame unless it has just answered another signal.
+                self._units.failed(unit)
+                is_models = served.failures > 0
+                await served.failed(error, began_after)
+                reason = reason_of(error)
+            if is_models:
+                await self._units.put_back(unit)
+            if not self._units.is_spent(unit):
+                return None
+        end = self._worker.failure(waiting, served.name, reason)
+        return self._units.given_up(unit, reason, (end,))
+
     async def _settle_expired(self) -> None:
-        """Settle signals that waited too long, measured by the newest policy version."""
+        """Settle signals that waited too long, measured by the newest policy version.
+
+        None expires while the model does not answer.
+        """
         newest = await self._reader.last("policy_version")
         if newest is None:
             return
         version = decode_as(newest, PolicyVersion).version
         self._reporter.policy_version = version
+        if self._served.failures:
+            return
         expired = self._backlog.take_expired(version, self._config.expire_versions)
         reason = f"the policy is at version {version}"
         await asyncio.gather(
@@ -235,6 +316,7 @@ class _Session:
 
     async def _finish(self, waiting: Waiting, outputs: Sequence[Message]) -> None:
         await self._complete(waiting.sequence, outputs, waiting.signal.signal_id)
+        self._units.forget((waiting.sequence,))
 
     async def _complete(self, sequence: int, outputs: Sequence[Message], what: str) -> bool:
         """Finish a record; return False if another incarnation has taken it over."""
@@ -252,9 +334,12 @@ class _Session:
             fresh = self._serve(request.model)
             try:
                 await fresh.check()
-            except CoevolveError as error:
-                log.warning("swap_refused", request=request.request_id, reason=str(error))
-                refusal = SwapRefused(request_id=request.request_id, reason=str(error))
+            except JournalError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a model's server does
+                reason = reason_of(error)
+                log.warning("swap_refused", request=request.request_id, reason=reason)
+                refusal = SwapRefused(request_id=request.request_id, reason=reason)
                 await self._complete(sequence, (refusal,), request.request_id)
                 await fresh.close()
             else:
@@ -278,3 +363,11 @@ class _Session:
         """Return the last swapped-in model, or the configured one."""
         swapped = await self._reader.last("synthesizer_swapped")
         return decode_as(swapped, SynthesizerSwapped).model if swapped else self._config.model
+
+    async def _rested(self) -> bool:
+        """Return whether the journal says that the model rests."""
+        rests, *others = [
+            record.sequence if (record := await self._reader.last(topic)) else 0
+            for topic in topics_of(ModelRests, ModelAnswers, SynthesizerSwapped)
+        ]
+        return rests > max(others)

@@ -9,8 +9,10 @@ recorded without effect. Each candidate ends in one final verdict, even if proce
 the same transaction writes its task. An infrastructure failure refuses nothing.
 
 A candidate whose simulators fail repeatedly stays unfinished: the validator retries it after a
-pause, or the next holder of its lease does. Decisions depend only on the journal
-(`coevolve.validation.ledger`) and are made one at a time; only the gates run concurrently.
+pause, or the next holder of its lease does. One that raises other errors, or kills the process, at
+each of several attempts is a dead letter without a verdict (`coevolve.parts.units`). Decisions
+depend only on the journal (`coevolve.validation.ledger`) and are made one at a time; only the gates
+run concurrently.
 """
 
 import asyncio
@@ -23,22 +25,21 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as
-from coevolve.journal.mailbox import RENEWALS_PER_LEASE, Delivery, Mailbox
+from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as, encode
+from coevolve.journal.mailbox import RENEWALS_PER_LEASE, Mailbox
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
+from coevolve.parts.units import RETRIES, SpoiltUnitError, Unit, UnitQueue, Units, reason_of
 from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger
+from coevolve.validation.verdicts import admission, task_of, verdict
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import JournalError, LeaseLostError, SimulatorError
 from protocols.evolution import (
     NO_OPINION,
-    Admitted,
     Candidate,
-    CandidateVerdict,
-    Label,
     Opinion,
     Parked,
     ProbeReport,
@@ -48,7 +49,7 @@ from protocols.evolution import (
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import PolicyVersion
-from protocols.tasks import Synthesized, Task
+from protocols.tasks import Task
 
 AHEAD = 16
 """Maximum number of records taken ahead, as a multiple of the candidates validated concurrently."""
@@ -111,9 +112,17 @@ class Validator:
         self._mailbox = Mailbox(
             self._store,
             consumer="validator",
-            topics=("candidate", "probe_report", "policy_version"),
+            topics=("candidate", "probe_report", "policy_version", RETRIES),
             member="validator",
             lease_s=self._config.store.lease_s,
+        )
+        self._units = Units(
+            self._mailbox,
+            self._config,
+            store=self._store,
+            reader=self._reader,
+            consumer="validator",
+            member="validator",
         )
         self._judging = asyncio.Semaphore(self._settings.concurrent)
         self._decisions: asyncio.Queue[_Decision] = asyncio.Queue()
@@ -123,6 +132,7 @@ class Validator:
         self._reset()
         await self._ledger.follow()
         await unless_stopped(self._stopping, self._work())
+        await self._units.release()
 
     async def stop(self) -> None:
         """Drop validations in progress (the candidates stay unfinished) and make ``run`` return."""
@@ -134,6 +144,7 @@ class Validator:
 
     async def _work(self) -> None:
         live: set[asyncio.Task[None]] = set()
+        queue = UnitQueue(self._units, (AHEAD + 1) * self._settings.concurrent)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._decide_all())
             while True:
@@ -142,11 +153,14 @@ class Validator:
                 self._reporter.waits_for(
                     f"candidates ({len(live)} in judgement, {self._ledger.under_probe()} in probes)"
                 )
-                taken = await self._mailbox.take(self._settings.concurrent)
-                for delivery in taken:
-                    task = group.create_task(self._answer(delivery))
+                if not queue:
+                    queue.add(await self._units.take(self._settings.concurrent))
+                while unit := queue.begin_next():
+                    task = group.create_task(self._answer(unit, queue))
                     live.add(task)
                     task.add_done_callback(live.discard)
+                if queue:
+                    await self._wait_for_one(live)
                 await asyncio.sleep(DECISION_GATHER_S)
 
     async def _wait_for_one(self, live: set[asyncio.Task[None]]) -> None:
@@ -157,28 +171,52 @@ class Validator:
         if not done:
             await self._mailbox.renew()
 
-    async def _answer(self, delivery: Delivery) -> None:
+    async def _answer(self, unit: Unit, queue: UnitQueue) -> None:
         """Finish one record with its consequences."""
-        match delivery.message:
+        try:
+            await self._units.attempted(unit, lambda: self._attempt(unit))
+        except SpoiltUnitError as error:
+            reason = str(error)
+            await self._decide(unit, lambda: self._units.given_up(unit, reason))
+        queue.ended(unit)
+        self._units.forget((unit.sequence,))
+
+    async def _attempt(self, unit: Unit) -> Sequence[Message]:
+        match unit.message:
             case Candidate() as candidate:
                 findings = await self._examine_with_retries(candidate)
-                async with self._judging:
-                    opinion = await self._judge.opinion(candidate)
-                await self._decide(
-                    delivery, lambda: self._first_outcome(candidate, findings, opinion)
-                )
+                opinion = await self._opinion(candidate)
+                await self._decide(unit, lambda: self._first_outcome(candidate, findings, opinion))
             case ProbeReport() as report:
                 candidate = await self._candidate(report.candidate_id)
-                await self._decide(delivery, lambda: self._probe_outcome(candidate, report))
+                await self._decide(unit, lambda: self._probe_outcome(candidate, report))
             case PolicyVersion() as version:
-                await self._decide(delivery, lambda: self._retries_due(version))
+                await self._decide(unit, lambda: self._retries_due(version))
             case other:
                 raise TypeError(f"the validator does not take {type(other).__name__}")
+        return ()
 
-    async def _decide(self, delivery: Delivery, outputs: Callable[[], Sequence[Message]]) -> None:
-        """Finish a record with ``outputs``, which take all earlier decisions into account."""
+    async def _opinion(self, candidate: Candidate) -> Opinion:
+        """Return the judge's opinion; none if asking for it raises an error."""
+        try:
+            async with self._judging:
+                return await self._judge.opinion(candidate)
+        except JournalError:
+            raise
+        except Exception as error:  # an opinion is optional
+            self._reporter.last_error = reason_of(error)
+            log.exception("no_opinion", candidate=candidate.candidate_id)
+            return NO_OPINION
+
+    async def _decide(self, unit: Unit, outputs: Callable[[], Sequence[Message]]) -> None:
+        """Finish a record with ``outputs``, which take all earlier decisions into account.
+
+        Raises what ``outputs`` raises; the record is not finished then.
+        """
         decided = asyncio.get_running_loop().create_future()
-        self._decisions.put_nowait(_Decision(delivery.sequence, outputs, decided))
+        self._decisions.put_nowait(
+            _Decision(unit.sequence, lambda: self._units.done(unit, outputs()), decided)
+        )
         await decided
 
     async def _decide_all(self) -> None:
@@ -190,25 +228,36 @@ class Validator:
                 batch.append(self._decisions.get_nowait())
             if not await self._settle(batch):
                 for decision in batch:
-                    await self._settle([decision])
+                    if not decision.decided.done():
+                        await self._settle([decision])
             for decision in batch:
-                decision.decided.set_result(None)
+                if not decision.decided.done():
+                    decision.decided.set_result(None)
 
     async def _settle(self, batch: Sequence["_Decision"]) -> bool:
         """Write the results of ``batch``; return False if one of its leases was lost."""
         await self._ledger.follow()
         outputs: list[Message] = []
+        finished: list[int] = []
         for decision in batch:
-            made = decision.outputs()
+            try:
+                made = decision.outputs()
+                for each in made:
+                    encode(each)
+            except Exception as error:  # noqa: BLE001 - the boundary round one decision
+                decision.decided.set_exception(error)
+                continue
             self._ledger.expect(made)
             outputs += made
+            finished.append(decision.sequence)
         try:
-            await self._mailbox.complete([decision.sequence for decision in batch], outputs)
+            if finished:
+                await self._mailbox.complete(finished, outputs)
         except LeaseLostError as error:
             log.warning("judgements_dropped", records=len(batch), reason=str(error))
             self._ledger = Ledger(self._reader, self._open_index())
             return False
-        self._reporter.done += len(batch)
+        self._reporter.done += len(finished)
         return True
 
     async def _examine_with_retries(self, candidate: Candidate) -> Findings:
@@ -241,14 +290,14 @@ class Validator:
         outcome = findings.outcome
         if isinstance(outcome, Sound):
             outcome = self._similarity_refusal(outcome.body) or outcome
-        verdict = functools.partial(
-            _verdict, candidate, candidate.policy_version, findings.simulator_calls, opinion
+        judged = functools.partial(
+            verdict, candidate, candidate.policy_version, findings.simulator_calls, opinion
         )
         if isinstance(outcome, Refused):
-            return (verdict(outcome),)
+            return (judged(outcome),)
         if outcome.tried is not None:
-            task = _task(candidate, outcome.body, outcome.skills)
-            return (*outcome.records, task, verdict(_admission(task, *outcome.tried)))
+            task = task_of(candidate, outcome.body, outcome.skills)
+            return (*outcome.records, task, judged(admission(task, *outcome.tried)))
         return (self._first_probe(candidate, outcome, findings.simulator_calls, opinion),)
 
     def _similarity_refusal(self, body: msgspec.Raw) -> Refused | None:
@@ -294,14 +343,14 @@ class Validator:
             self._ledger.probes_since_verdict(report.candidate_id) < FAILED_PROBES
         ):
             return (self._next_probe(asked, report.policy_version),)
-        verdict = functools.partial(
-            _verdict, candidate, report.policy_version, asked.simulator_calls, asked.opinion
+        judged = functools.partial(
+            verdict, candidate, report.policy_version, asked.simulator_calls, asked.opinion
         )
         has_room = self._ledger.has_room_for_not_yet(self._settings.not_yet_share)
         if report.rollouts and (report.successes or has_room):
-            task = _task(candidate, asked.body, asked.skills)
-            return task, verdict(_admission(task, report.successes, report.rollouts))
-        return (verdict(Parked(probe_rollouts=report.rollouts)),)
+            task = task_of(candidate, asked.body, asked.skills)
+            return task, judged(admission(task, report.successes, report.rollouts))
+        return (judged(Parked(probe_rollouts=report.rollouts)),)
 
     def _retries_due(self, version: PolicyVersion) -> Sequence[Message]:
         """Return further probes of candidates that were parked long enough ago."""
@@ -317,41 +366,3 @@ def _seed(probe_id: str) -> int:
 def _without_reported(probe: ProbeRequest) -> ProbeRequest:
     """Return the probe without the calls and the opinion, which a verdict has already reported."""
     return msgspec.structs.replace(probe, simulator_calls=0, opinion=NO_OPINION)
-
-
-def _admission(task: Task, successes: int, rollouts: int) -> Admitted:
-    label: Label = "mastered" if successes == rollouts else "learnable"
-    return Admitted(
-        task_id=task.task_id,
-        label=label if successes else "not_yet",
-        probe_successes=successes,
-        probe_rollouts=rollouts,
-    )
-
-
-def _verdict(
-    candidate: Candidate,
-    version: int,
-    simulator_calls: int,
-    opinion: Opinion,
-    outcome: Admitted | Parked | Refused,
-) -> CandidateVerdict:
-    return CandidateVerdict(
-        candidate_id=candidate.candidate_id,
-        signal_id=candidate.signal_id,
-        synthesizer=candidate.synthesizer,
-        outcome=outcome,
-        policy_version=version,
-        simulator_calls=simulator_calls,
-        opinion=opinion,
-    )
-
-
-def _task(candidate: Candidate, body: msgspec.Raw, skills: tuple[str, ...]) -> Task:
-    return Task(
-        task_id=f"task-{candidate.candidate_id}",
-        split="train",
-        origin=Synthesized(candidate_id=candidate.candidate_id, signal_id=candidate.signal_id),
-        skills=skills,
-        body=body,
-    )

@@ -7,7 +7,9 @@ BENCHES = {
     "calls": "tests.bench.calls",
     "chaos": "tests.bench.chaos",
     "delivery": "tests.bench.delivery",
+    "endpoint": "tests.bench.endpoint",
     "engine": "tests.bench.engine",
+    "exposure": "tests.bench.exposure",
     "gpu": "tests.bench.gpu",
     "gradient": "tests.bench.gradient",
     "hdl": "tests.bench.hdl",
@@ -15,6 +17,7 @@ BENCHES = {
     "journal": "tests.bench.journal",
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
+    "mutations": "tests.bench.mutations",
     "recovery": "tests.bench.recovery",
     "rollouts": "tests.bench.rollouts",
     "scaling": "tests.bench.scaling",
@@ -32,8 +35,7 @@ def main(arguments: list[str]) -> int:
         found = arguments[0] if arguments else "nothing"
         sys.stderr.write(f"bench: needs one of {', '.join(BENCHES)}, got {found}\n")
         return 2
-    import_module(BENCHES[arguments[0]]).main(arguments[1:])
-    return 0
+    return import_module(BENCHES[arguments[0]]).main(arguments[1:]) or 0
 
 
 if __name__ == "__main__":

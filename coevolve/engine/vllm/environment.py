@@ -30,6 +30,9 @@ def environment(settings: VllmEngine) -> dict[str, str]:
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
+        # An engine has one process, which talks to itself: nobody else has to reach it.
+        "VLLM_HOST_IP": "127.0.0.1",
+        "GLOO_SOCKET_IFNAME": "lo",
     }
     if not settings.gpus:
         # Otherwise one line of the sampler runs a C++ compiler at the first token.

@@ -18,6 +18,8 @@ import functools
 from collections.abc import Container
 from typing import NamedTuple
 
+from coevolve.foreign import boundary, plain
+
 MAX_CHARS = 20_000
 MAX_DEPTH = 16
 
@@ -27,6 +29,9 @@ READ_CALLS = 1024
 READ_CHARS = 200
 """... if they have at most this many characters: a parse takes hundreds of times its text's
 memory."""
+
+
+_NO_CALL = "not a call such as name(argument='value')"
 
 
 class Call(NamedTuple):
@@ -59,6 +64,11 @@ def parse_call(text: str, tools: Container[str]) -> Call:
         than
             literals.
     """
+    with boundary(NotACallError, _NO_CALL, passes=(RefusedCallError,)):
+        return _call(text, tools)
+
+
+def _call(text: str, tools: Container[str]) -> Call:
     node = _remembered_call_node(text) if len(text) <= READ_CHARS else _call_node(text)
     if not isinstance(node.func, ast.Name):
         raise RefusedCallError(_root(node.func))
@@ -69,7 +79,7 @@ def parse_call(text: str, tools: Container[str]) -> Call:
         if keyword.arg is None:
             raise RefusedCallError("arguments cannot be unpacked")
         if keyword.arg in named:
-            raise NotACallError(f"keyword argument repeated: {keyword.arg}")
+            raise NotACallError(f"keyword argument repeated: {plain(keyword.arg)}")
         named[keyword.arg] = _literal(keyword.value, MAX_DEPTH)
     positional = tuple(_literal(argument, MAX_DEPTH) for argument in node.args)
     return Call(node.func.id, positional, named)
@@ -83,9 +93,9 @@ def _call_node(text: str) -> ast.Call:
         node = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         # The parser raises the last two for its own nesting limits.
-        raise NotACallError("not a call such as name(argument='value')") from error
+        raise NotACallError(_NO_CALL) from error
     if not isinstance(node, ast.Call):
-        raise NotACallError("not a call such as name(argument='value')")
+        raise NotACallError(_NO_CALL)
     return node
 
 
@@ -147,4 +157,4 @@ def _root(node: ast.expr) -> str:
 
 
 def _unknown(name: str) -> str:
-    return f"name '{name}' is not defined"
+    return f"name '{plain(name)}' is not defined"

@@ -261,6 +261,14 @@ class ToolEnvironment(BaseEnvironment):
             self.source(), self.simulator(), self.tool_sets(), self.capabilities, most
         )
 
+    async def hostile(self, most: int) -> tuple[Finding, ...]:
+        """Return the findings of hostile calls in a simulator's own process."""
+        from coevolve.environments.tools.hostile import hostile_findings
+
+        return await hostile_findings(
+            self.source(), self.simulator(), self.tool_sets(), self.capabilities, most
+        )
+
     def supervision(self, reader: Reader) -> Supervision:
         """Return the references of tasks for imitation, if tasks have references."""
         if not self.capabilities.references:

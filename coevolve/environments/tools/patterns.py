@@ -26,6 +26,9 @@ from protocols.rollouts import Action
 
 MAX_PATTERN_CHARS = 120
 
+MASKED_CHARS = 1_000
+"""Maximum characters of an error in which parts are masked; the expressions may take its square."""
+
 UNPARSABLE = "not a call"
 UNKNOWN = "refused"
 
@@ -132,7 +135,7 @@ def _complaint(result: str) -> str:
     if result.startswith("{"):
         try:
             answer: Any = json.loads(result)
-        except ValueError:
+        except (ValueError, RecursionError):
             return result
         if isinstance(answer, dict) and "error" in answer:
             return str(cast("dict[str, Any]", answer)["error"])
@@ -140,8 +143,8 @@ def _complaint(result: str) -> str:
 
 
 def _masked(text: str) -> str:
-    """Return ``text`` with quoted parts, files, paths and numbers masked."""
-    text = _NUMBER.sub("#", _QUOTED.sub("*", text))
+    """Return the beginning of ``text``, with quoted parts, files, paths and numbers masked."""
+    text = _NUMBER.sub("#", _QUOTED.sub("*", text[:MASKED_CHARS]))
     text = _DIGITS.sub("#", _FILE_OR_PATH.sub(_keep_punctuation, text))
     return " ".join(_REPEATED_MASK.sub("*", text).split())
 

@@ -41,10 +41,11 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from coevolve.environments.foreign import described, told
+from coevolve.environments.foreign import told
 from coevolve.environments.tools.calls import Call
 from coevolve.environments.tools.digest import digest
 from coevolve.environments.tools.toolsets import STATE_MISMATCH, ToolDocument, import_named
+from coevolve.foreign import described
 from protocols.errors import ConfigError, SimulatorError
 
 NOT_TOOLS = frozenset({"reset", "state", "reward"})

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from coevolve.environments.tools.commands import Broken, Command, Ready, Release, Reply
-from coevolve.environments.tools.worker import ToolWorker
+from coevolve.environments.tools.worker import ToolWorker, sendable
 from protocols.errors import SimulatorError
 from protocols.interfaces import SimulatorService
 
@@ -52,7 +52,8 @@ class ToolClient:
     async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
         """Send the batch; if the service fails, every session in it is `Broken`."""
         try:
-            return _replies.decode(await self._service.answer(_encoder.encode(commands)))
+            request = _encoder.encode(tuple(map(sendable, commands)))
+            return _replies.decode(await self._service.answer(request))
         except SimulatorError as error:
             return [
                 Ready() if isinstance(command, Release) else Broken(reason=str(error))

@@ -194,10 +194,10 @@ class ToolWorker:
 
     async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
         """Execute ``commands`` in order; see `protocols.interfaces.SimulatorWorker`."""
-        sendable = [_sendable(command) for command in commands]
+        asked = [sendable(command) for command in commands]
         async with self._turn:
             try:
-                return await self._replies(sendable)
+                return await self._replies(asked)
             except SimulatorError as error:
                 await self._drop(str(error))
                 return [_lost(command, str(error)) for command in commands]
@@ -338,7 +338,7 @@ def _steps(command: Command) -> int:
             return 1
 
 
-def _sendable(command: Command) -> Command:
+def sendable(command: Command) -> Command:
     """Cut a policy's text to the part that is read, and replace what UTF-8 cannot encode."""
     match command:
         case Act(text=text):

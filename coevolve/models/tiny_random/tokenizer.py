@@ -12,16 +12,20 @@ Qwen2.5 and Qwen3, in `chat_template.jinja`.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer
 from tokenizers.decoders import ByteLevel as ByteLevelDecoder
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
 from tokenizers.trainers import BpeTrainer
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
+from coevolve.foreign import boundary
+from coevolve.models.chat_template import read_tokenizer
+from coevolve.models.model_files import DOWNLOAD_AGAIN
 from coevolve.models.tiny_random.sizes import VOCABULARY
+from protocols.errors import ConfigError
 
 TEMPLATE = Path(__file__).parent / "chat_template.jinja"
 
@@ -55,7 +59,11 @@ def format_of(folder: Path | None) -> ChatFormat:
     """Return the chat format of a model folder; ChatML if it has none."""
     if folder is None or not (folder / "tokenizer_config.json").is_file():
         return CHATML
-    tokenizer = cast("Any", AutoTokenizer.from_pretrained(folder, local_files_only=True))
+    with boundary(ConfigError, f"policy.model: {folder} needs a usable tokenizer", DOWNLOAD_AGAIN):
+        return _format_of(read_tokenizer(folder))
+
+
+def _format_of(tokenizer: Any) -> ChatFormat:
     if not isinstance(tokenizer.chat_template, str):
         return CHATML
     added = list(tokenizer.added_tokens_decoder.values())

@@ -2,14 +2,13 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-import msgspec
-
 from coevolve.report.bar_chart import row_chart
 from coevolve.report.figure import Table, figure, listed, missing, paragraphs, section
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import number, percent
 from coevolve.report.times import duration, moment
+from coevolve.yaml_text import write_yaml
 from protocols.config import RunConfig
 from protocols.synthesizers import EndpointModel, PolicyModel
 
@@ -56,7 +55,7 @@ def run_section(data: ReportData) -> Markup:
         [[package, _version(package)] for package in PACKAGES],
         words=2,
     )
-    settings = tag("pre", msgspec.yaml.encode(config).decode())
+    settings = tag("pre", write_yaml(config))
     link = tag("a", "config.yaml", href="config.yaml")
     return section(
         "run",

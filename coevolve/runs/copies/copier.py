@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
-from coevolve.journal.codec import TOPICS, decode_as
+from coevolve.journal.codec import TOPICS, decode_as, topic_of
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.journal.paging import whole_topic
@@ -30,7 +30,7 @@ from coevolve.parts.files import FileEntry
 from coevolve.runs.copies.copy_folder import CopyFolder, CopyManifest
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
-from protocols.control import CopyFailed, RunCopied
+from protocols.control import CopyFailed, RunCopied, RunResumed
 from protocols.errors import CopyError
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
@@ -84,7 +84,7 @@ class RunCopier:
             except Exception as error:  # noqa: BLE001 - no fault of a copy may end the training
                 copied = CopyFailed(reason=str(error) or type(error).__name__)
             finally:
-                await asyncio.to_thread(shutil.rmtree, self._staged, ignore_errors=True)
+                await asyncio.to_thread(discard_staged, self._directory.path)
             await self._note(copied)
 
     @property
@@ -93,15 +93,16 @@ class RunCopier:
 
     async def _copy(self) -> RunCopied:
         started_s, made_ns = time.monotonic(), time.time_ns()
-        await asyncio.to_thread(shutil.rmtree, self._staged, ignore_errors=True)
+        await asyncio.to_thread(discard_staged, self._directory.path)
         await self._store.checkpoint(self._staged / STORE_FOLDER)
-        step, records = await self._stage()
+        step, records, resumes = await self._stage()
         earlier = await asyncio.to_thread(self._folder.manifests)
         copy = CopyManifest(
             number=1 + max((each.number for each in earlier), default=0),
             run_id=self._directory.identity().run_id,
             step=step,
             records=records,
+            resumes=resumes,
             made_ns=made_ns,
             files=tuple(await asyncio.to_thread(self._entries)),
         )
@@ -115,8 +116,8 @@ class RunCopier:
             wall_s=time.monotonic() - started_s,
         )
 
-    async def _stage(self) -> tuple[int, int]:
-        """Link what the copied journal names; return its last step and its last record."""
+    async def _stage(self) -> tuple[int, int, int]:
+        """Link what the copied journal names; return its last step, last record, and resumes."""
         reader = JournalReader(self._staged / STORE_FOLDER)
         checkpoints = (await recorded_checkpoints(reader)).existing
         versions = [
@@ -130,7 +131,8 @@ class RunCopier:
         last = await reader.last("step_report")
         with reader.snapshot() as state:
             records = max(state.newest(topic) for topic in TOPICS)
-        return decode_as(last, StepReport).step if last else 0, records
+        resumes = [stored async for stored in whole_topic(reader, topic_of(RunResumed))]
+        return decode_as(last, StepReport).step if last else 0, records, len(resumes)
 
     def _link(self, needed: Iterable[str], others: Iterable[str]) -> None:
         """Link folders of the run, and its settings. Raises CopyError if a needed one is gone."""
@@ -170,6 +172,11 @@ class RunCopier:
         if content not in self._digests:
             self._digests[content] = file_digest(path)
         return FileEntry(name=name, size_bytes=stat.st_size, digest=self._digests[content])
+
+
+def discard_staged(run: Path) -> None:
+    """Remove what a process that was killed amid a copy has left in the folder of a run."""
+    shutil.rmtree(run / STAGED, ignore_errors=True)
 
 
 def _link_file(source: str | Path, target: str | Path) -> None:

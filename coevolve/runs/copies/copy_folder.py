@@ -12,6 +12,7 @@ Guarantees:
 - A file is sent once. It counts as sent if a manifest lists it or this process sent it, and if it
   has the right size. So whatever a killed process left half-written is sent again.
 - A file that differs from its digest is named when it is fetched, and is not used.
+- A process adds no copy after the run was resumed elsewhere and copied from there.
 """
 
 # fsspec has no types.
@@ -52,6 +53,9 @@ class CopyManifest(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     """Sequence of the last record in the copy's journal."""
 
+    resumes: int
+    """How often the run was resumed before; a resumed run replaces every process before it."""
+
     made_ns: int
     """Unix time at which the journal was copied."""
 
@@ -82,6 +86,7 @@ class CopyFolder:
         Raises CopyError, and the copy is then absent.
         """
         earlier = self.manifests()
+        self._check_newest(copy, earlier)
         with self._explained(f"copy {copy.number} was not made"):
             sent = self._send(copy, earlier, folder)
             self._system.makedirs(self._path(COPIES), exist_ok=True)
@@ -104,6 +109,14 @@ class CopyFolder:
                     f"{self.url}: {entry.name} of copy {copy.number} was changed: its digest is "
                     f"{found[:12]}, the copy says {entry.digest[:12]}"
                 )
+
+    def _check_newest(self, copy: CopyManifest, earlier: Sequence[CopyManifest]) -> None:
+        later = [each for each in earlier if each.resumes > copy.resumes]
+        if later:
+            raise CopyError(
+                f"{self.url}: copy {later[0].number} was made by a process that resumed this run "
+                "later; stop one of the two, or give this one another store.copies"
+            )
 
     def _send(self, copy: CopyManifest, earlier: Sequence[CopyManifest], folder: Path) -> int:
         self._system.makedirs(self._path(FILES), exist_ok=True)

@@ -80,7 +80,8 @@ def live(tmp_path: Path, quickstart: RunConfig) -> Iterator[RunDirectory]:
     ray.get(store.status.remote())
     address = context.address_info["gcs_address"]
     directory.write_identity(msgspec.structs.replace(identity, address=address, pid=os.getpid()))
-    yield directory
+    with run_directory.launch_lock(directory):
+        yield directory
     cast("Any", ray).shutdown()
 
 
@@ -133,6 +134,22 @@ def test_a_finished_run_is_read_from_its_journal(tmp_path: Path, quickstart: Run
     lineage = answered("attach", str(directory.path), "lineage", "made-2")
     assert lineage.returncode == 1
     assert lineage.stderr.startswith("coevolve: quickstart: no task has an id that begins with")
+
+
+def test_a_run_that_no_launcher_holds_is_not_joined_wherever_it_says_to_be(
+    tmp_path: Path, quickstart: RunConfig
+):
+    directory = begun(tmp_path / "quickstart", quickstart)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        directory.write_identity(
+            msgspec.structs.replace(directory.identity(), address=address, pid=os.getpid())
+        )
+        answer = answered("attach", str(directory.path), "status")
+        listening.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    assert "quickstart: not running; this is its state in the journal" in answer.stdout
 
 
 def test_an_invalid_synthesizer_is_refused_before_the_run_is_searched(tmp_path: Path):

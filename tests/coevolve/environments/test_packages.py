@@ -187,6 +187,21 @@ def test_what_is_there_is_used_without_writing(shelf: Path):
     assert changes(cache_folder()) == before
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_package_of_another_user_is_refused(shelf: Path, tmp_path: Path, is_link: bool):
+    package = Package(name="of_another_user", version="1", module="of_another_user")
+    folder = packages.private_folder(package)
+    folder.parent.mkdir(parents=True)
+    if is_link:
+        folder.symlink_to(tmp_path)
+    else:
+        folder.mkdir()
+    os.chown(folder, 65534, 65534, follow_symlinks=False)
+    with pytest.raises(DependencyError, match="because its code runs as you, found user 65534"):
+        packages.use(package, "tiny")
+
+
 def changes(folder: Path) -> Mapping[Path, int]:
     return {path: path.lstat().st_mtime_ns for path in (folder, *folder.rglob("*"))}
 

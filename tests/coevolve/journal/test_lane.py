@@ -45,6 +45,19 @@ except ConnectionResetError:
 """
 
 
+IMPOSTOR = """
+import os, socket, sys
+os.setuid(65534)
+listening = socket.socket(socket.AF_UNIX)
+name = f"coevolve-{os.urandom(16).hex()}"
+listening.bind("\\0" + name)
+listening.listen()
+print(name, flush=True)
+connection, _ = listening.accept()
+print(connection.recv(1))
+"""
+
+
 async def sized(call: bytes | bytearray) -> bytes:
     """Return an answer whose size the call names, in decimal digits."""
     return b"x" * int(call)
@@ -197,12 +210,14 @@ async def test_answers_that_nobody_fetches_hold_up_further_calls() -> None:
 
 
 async def test_a_process_has_a_bounded_number_of_calls_in_work() -> None:
-    free = asyncio.Event()
+    free, full = asyncio.Event(), asyncio.Event()
     begun = 0
 
     async def blocked(call: bytes | bytearray) -> bytes:
         nonlocal begun
         begun += 1
+        if begun == MOST_CALLS:
+            full.set()
         await free.wait()
         return b""
 
@@ -211,8 +226,7 @@ async def test_a_process_has_a_bounded_number_of_calls_in_work() -> None:
     # The socket's buffer in the kernel holds calls beyond the frames that were read at once.
     calls = [asyncio.create_task(lane.call(b"x" * 1000)) for _ in range(MOST_CALLS + 2000)]
     async with asyncio.timeout(WAIT_S):
-        while begun < MOST_CALLS:
-            await asyncio.sleep(0.01)
+        await full.wait()
     before = -1
     while begun != before:
         before = begun
@@ -231,6 +245,26 @@ async def test_other_users_are_turned_away() -> None:
         sys.executable, "-c", OTHER_USER, serving.name, stdout=subprocess.PIPE
     )
     said, _ = await other.communicate()
+    assert said == b"b''\n"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+async def test_another_user_who_took_the_name_gets_no_call() -> None:
+    impostor = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", IMPOSTOR),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert impostor.stdout is not None
+    name = (await impostor.stdout.readline()).decode().strip()
+
+    async def find() -> str:
+        return name
+
+    lane = Lane(find)
+    with pytest.raises(OSError, match="user 65534 answers there"):
+        await lane._connect(name)
+    said, _ = await impostor.communicate(b"done")
     assert said == b"b''\n"
 
 

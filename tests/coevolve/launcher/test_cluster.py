@@ -1,9 +1,9 @@
-"""A process has one run at a time."""
+"""A process has one run at a time, and its cluster is closed to others."""
 
 import os
-import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 import ray
 
@@ -11,24 +11,36 @@ from coevolve.launcher.cluster import cluster
 from coevolve.runs.directory import create
 from protocols.config import RunConfig
 from protocols.errors import RunError
+from tests import exposure
 
 pytestmark = pytest.mark.ray
 
-
-def sessions() -> set[Path]:
-    """Return the session folders of all local Ray clusters, also of ended ones."""
-    return {path for path in ray_folder().glob("session_*_*") if not path.is_symlink()}
+SECRET = {"PLANTED_API_KEY": "planted-5e3d71"}
 
 
-def ray_folder() -> Path:
-    return Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray"
+@pytest.fixture
+def base(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder for temporary files, which no other test uses."""
+    folder = Path(f"/tmp/{os.getpid()}")  # a short path, because of sockets
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setenv("RAY_TMPDIR", str(folder))
+    return folder
 
 
-def test_a_second_run_in_one_process_is_refused_and_leaves_the_first_alone(tmp_path: Path):
+def test_a_cluster_is_closed_to_others_and_a_second_run_leaves_it_alone(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in SECRET.items():
+        monkeypatch.setenv(name, value)
     first, second = RunConfig(name="first"), RunConfig(name="second")
-    before = sessions()
-    with cluster(first, create(tmp_path / "first", first)):
-        (own,) = (path for path in sessions() - before if path.name.endswith(f"_{os.getpid()}"))
+    with cluster(first, create(tmp_path / "first", first)) as joined:
+        assert joined.withheld.items() >= SECRET.items()
+        (own,) = base.iterdir()
+        assert exposure.open_to_others([own]) == []
+        processes = psutil.Process().children(recursive=True)
+        assert sum(len(exposure.listening(each)) for each in processes) >= 3
+        assert exposure.reachable_sockets([psutil.Process(), *processes]) == []
+        assert exposure.secrets_of_processes(processes, SECRET) == []
         with (
             pytest.raises(RunError, match="this process carries out another run"),
             cluster(second, create(tmp_path / "second", second)),
@@ -36,7 +48,8 @@ def test_a_second_run_in_one_process_is_refused_and_leaves_the_first_alone(tmp_p
             pass
         assert ray.is_initialized()
     assert not ray.is_initialized()
-    assert not own.exists()
+    base.rmdir()
+    assert dict(os.environ).items() >= SECRET.items()
 
 
 def test_a_process_that_uses_ray_for_itself_is_refused_a_run(tmp_path: Path):

@@ -238,16 +238,6 @@ async def test_a_request_that_is_wrong_otherwise_is_final_and_changes_nothing(
     assert ["response_format" in request.body for request in server.requests] == [True, False, True]
 
 
-async def test_a_check_is_one_tiny_completion(server: ChatServer) -> None:
-    chat = Chat(model_at(server.base_url))
-    await chat.check()
-    server.then(fails(401))
-    with pytest.raises(EndpointError):
-        await chat.check()
-    await chat.close()
-    assert [request.body["max_tokens"] for request in server.requests] == [64, 64]
-
-
 def test_no_prompt_has_more_tokens_than_are_allowed_for() -> None:
     assert most_prompt_tokens((Message(role="user", content="é"),)) >= 2 + 10
 

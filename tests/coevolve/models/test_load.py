@@ -59,3 +59,21 @@ def test_weights_are_tied_while_nobody_else_reads_a_model(
     read_outline(folder)
     assert alone
     assert all(alone)
+
+
+def test_code_of_a_model_folder_is_not_executed_and_nobody_is_asked(folder: Path):
+    config = json.loads((folder / "config.json").read_text())
+    planted = {"model_type": "planted", "auto_map": {"AutoConfig": "planted.Planted"}}
+    (folder / "config.json").write_text(json.dumps(config | planted))
+    ran = folder / "ran"
+    (folder / "planted.py").write_text(f"open({str(ran)!r}, 'w')\nclass Planted: ...\n")
+    with pytest.raises(ConfigError, match="must be that of a causal language model"):
+        read_model(folder)
+    assert not ran.exists()
+
+
+def test_weights_that_are_pickled_are_not_read(folder: Path):
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    with pytest.raises(OSError, match="safetensors"):
+        read_model(folder)

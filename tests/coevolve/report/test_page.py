@@ -15,6 +15,7 @@ from coevolve.report.report_data import ReportData, gather, nothing_yet
 from coevolve.report.sections.pool import composition
 from coevolve.report.sections.signals import funnel
 from coevolve.report.sections.success import held_out_by_skill, trained_by_skill, visited_by_tool
+from coevolve.visible import UNSAFE
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.control import (
@@ -246,7 +247,7 @@ def test_texts_of_tasks_and_models_are_escaped():
     elements = parsed(page(data(story)))
     assert not {"script", "img"} & elements.names
     assert "</code></style><script>alert(1)</script>" in elements.text
-    assert "\x00" not in elements.text
+    assert not UNSAFE.search(elements.text)
 
 
 def test_synthesized_tasks_are_described_by_their_environment():

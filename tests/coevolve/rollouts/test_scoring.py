@@ -152,6 +152,7 @@ class Run:
                 name,
                 self.config,
                 store=self.store,
+                reader=self.store,
                 scorer=scorer,
                 tasks=lambda: TASKS,
                 served=served,

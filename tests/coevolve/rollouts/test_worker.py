@@ -11,14 +11,16 @@ from coevolve.environments.tools.agent import ToolAgent
 from coevolve.journal.codec import decode, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.parts.units import KILLED
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
+from protocols.control import DeadLetter
 from protocols.errors import DeliveryError
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
 from protocols.journal import Append, Complete, Message, Receipt
 from protocols.learning import PolicyVersion, WeightsVerified, WeightSyncAlarm
-from protocols.rollouts import Rollout, RolloutRequest
+from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
 from tests.delivering import Published, TamperedGenerator
 from tests.fakes import ScriptGenerator, ScriptRenderer, ScriptSimulator, tool_task
 
@@ -257,3 +259,80 @@ async def test_a_group_is_written_when_its_last_rollout_ends(
     assert sorted(each.index for each in made if isinstance(each, Rollout)) == [0, 1, 2]
     await worker.stop()
     await running
+
+
+class Poison(ScriptGenerator):
+    """Ends every turn at once, but fails at one request: with an error, or it never answers."""
+
+    def __init__(self, *, kills: bool) -> None:
+        super().__init__([None] * 100)
+        self._kills = kills
+        self.swallowed = asyncio.Event()
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        if "/1/" in request.conversation_id:
+            self.swallowed.set()
+            if self._kills:
+                await asyncio.Event().wait()
+            raise ValueError("exceeds the limit (4300 digits) for integer string conversion")
+        return await super().generate(request)
+
+
+async def test_a_request_that_raises_at_each_attempt_is_a_dead_letter_and_a_failed_rollout(
+    published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coevolve.parts.units.PAUSE_S", 0.001)
+    loop = Loop(published, tmp_path)
+    await loop.append(published.versions()[0], TASK, *(request(index, 3) for index in range(3)))
+    worker = loop.worker(Poison(kills=False))
+    running = asyncio.create_task(worker.run())
+    made = await loop.written(Rollout, 2)
+    (failed,) = await loop.written(FailedRollout, 1)
+    (letter,) = await loop.written(DeadLetter, 1)
+    await worker.stop()
+    await running
+    assert sorted(each.index for each in made if isinstance(each, Rollout)) == [0, 2]
+    assert isinstance(failed, FailedRollout)
+    assert isinstance(letter, DeadLetter)
+    assert (failed.index, failed.tries) == (1, 3)
+    assert failed.reason == letter.reason
+    assert letter.reason.startswith("ValueError: exceeds the limit")
+    assert (letter.consumer, letter.attempts, letter.subject) == ("rollout", 3, "0")
+    assert letter.unit == "rollout request: group_id g0, index 1, task_id task"
+
+
+async def test_a_request_that_kills_its_process_is_a_dead_letter_and_harms_no_other(
+    published: Published, tmp_path: Path
+) -> None:
+    loop = Loop(published, tmp_path)
+    await loop.append(published.versions()[0], TASK, *(request(index, 3) for index in range(3)))
+    for _ in range(3):
+        poison = Poison(kills=True)
+        killed = asyncio.create_task(loop.worker(poison).run())
+        async with asyncio.timeout(WAIT_S):
+            await poison.swallowed.wait()
+        killed.cancel()
+        await asyncio.gather(killed, return_exceptions=True)
+    worker = loop.worker(Poison(kills=True))
+    running = asyncio.create_task(worker.run())
+    (letter,) = await loop.written(DeadLetter, 1)
+    made = await loop.written(Rollout, 2)
+    await worker.stop()
+    await running
+    assert sorted(each.index for each in made if isinstance(each, Rollout)) == [0, 2]
+    assert isinstance(letter, DeadLetter)
+    assert (letter.attempts, letter.reason) == (3, KILLED)
+
+
+async def test_stops_do_not_count_as_attempts(published: Published, tmp_path: Path) -> None:
+    loop = Loop(published, tmp_path)
+    await loop.append(published.versions()[0], TASK, request(0, 2), request(1, 2))
+    for _ in range(4):
+        poison = Poison(kills=True)
+        stopped = loop.worker(poison)
+        running = asyncio.create_task(stopped.run())
+        async with asyncio.timeout(WAIT_S):
+            await poison.swallowed.wait()
+        await stopped.stop()
+        await running
+    assert not await loop.store.scan(topic_of(DeadLetter))

@@ -18,7 +18,7 @@ from protocols.errors import CoevolveError, DependencyError
 from protocols.journal import Message
 from protocols.rollouts import RolloutRequest
 from tests.evolving import write
-from tests.fakes import SteadyPart
+from tests.fakes import SteadyPart, unparked
 
 CHANGES = ("rollout_scaled", "scale_refused")
 WAIT_S = 20.0
@@ -64,7 +64,9 @@ class Stage:
         await self.pool.open()
         engines = self.pool.parts
         parts = [*engines, self.learner]
-        self.supervisor = Supervisor(parts, self._note, restart_s=WAIT_S, spare=engines)
+        self.supervisor = Supervisor(
+            parts, self._note, restart_s=WAIT_S, note_parked=unparked, spare=engines
+        )
         scaling = Scaling(self.pool, self.supervisor, self.store, LEASE_S, self.said.append)
         self.tasks = (
             asyncio.create_task(self.supervisor.run()),

@@ -1,11 +1,19 @@
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 
 from coevolve.runs.supervisor import FAILURES, Supervisor, note_replacements
 from protocols.control import PartFailed
-from protocols.errors import CoevolveError, DeliveryError, LearnerError, PartDiedError, RunError
-from tests.fakes import ScriptPart
+from protocols.errors import (
+    CoevolveError,
+    ContractError,
+    DeliveryError,
+    LearnerError,
+    PartDiedError,
+    RunError,
+)
+from tests.fakes import ScriptPart, SteadyPart, unparked
 
 
 async def supervised(part: ScriptPart) -> list[PartFailed]:
@@ -15,7 +23,7 @@ async def supervised(part: ScriptPart) -> list[PartFailed]:
         noted.append(failure)
 
     try:
-        await Supervisor([part], note, restart_s=5.0).run()
+        await Supervisor([part], note, restart_s=5.0, note_parked=unparked).run()
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
     return noted
@@ -61,7 +69,7 @@ async def test_a_part_that_comes_back_when_the_run_was_stopped_does_not_run_agai
     async def stop(_: PartFailed) -> None:
         await supervisor.stop()
 
-    supervisor = Supervisor([part], stop, restart_s=5.0)
+    supervisor = Supervisor([part], stop, restart_s=5.0, note_parked=unparked)
     await supervisor.run()
     assert part.runs == 1
 
@@ -89,3 +97,74 @@ async def test_a_part_that_ray_restarts_is_recorded_once_per_process(
     await asyncio.sleep(0.1)
     watching.cancel()
     assert [failure.part for failure in noted] == ["simulator-0"]
+
+
+async def test_an_optional_part_that_keeps_failing_rests_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for name, seconds in (("REST_S", 0.02), ("STEADY_S", 0.02), ("PAUSE_S", 0.001)):
+        monkeypatch.setattr(f"coevolve.runs.supervisor.{name}", seconds)
+    learner = ScriptPart("learner", [None])
+    part = ScriptPart("signals", [PartDiedError("no memory")] * (FAILURES + 1))
+    noted: list[Mapping[str, str]] = []
+    works = asyncio.Event()
+
+    async def note(failure: PartFailed) -> None:
+        del failure
+
+    async def note_parked(causes: Mapping[str, str]) -> None:
+        noted.append(causes)
+        if not causes:
+            works.set()
+
+    lasting = SteadyPart("signals")
+    part.then = lasting
+    supervisor = Supervisor([part, learner], note, restart_s=5.0, note_parked=note_parked)
+    running = asyncio.create_task(supervisor.run())
+    async with asyncio.timeout(30.0):
+        await works.wait()
+        await lasting.stop()
+        await supervisor.stop()
+        await running
+    assert learner.runs == 1
+    first, again, last = noted
+    assert list(first) == list(again) == ["signals"]
+    assert "signals failed 8 times within 120 s; last error: no memory" in first["signals"]
+    assert again["signals"] == "signals: no memory"
+    assert last == {}
+
+
+@pytest.mark.parametrize("error", [PartDiedError("no memory"), ContractError("wrong")])
+async def test_an_optional_part_never_ends_the_run(error: CoevolveError):
+    part = ScriptPart("validator", [error] * FAILURES)
+    causes: list[Mapping[str, str]] = []
+
+    async def note(failure: PartFailed) -> None:
+        del failure
+
+    async def stop(parked: Mapping[str, str]) -> None:
+        causes.append(parked)
+        await supervisor.stop()
+
+    supervisor = Supervisor([part], note, restart_s=5.0, note_parked=stop)
+    await supervisor.run()
+    assert [list(each) for each in causes] == [["validator"]]
+
+
+async def test_an_engine_that_keeps_failing_is_let_go_while_another_works():
+    broken = ScriptPart("rollout-0", [PartDiedError("out of memory")] * FAILURES)
+    other = SteadyPart("rollout-1")
+
+    async def note(failure: PartFailed) -> None:
+        del failure
+
+    supervisor = Supervisor(
+        [broken, other], note, restart_s=5.0, note_parked=unparked, spare=[broken, other]
+    )
+    running = asyncio.create_task(supervisor.run())
+    async with asyncio.timeout(30.0):
+        while not supervisor.failed:  # noqa: ASYNC110 -- nothing tells of it
+            await asyncio.sleep(0.01)
+        await supervisor.stop()
+        await running
+    assert "out of memory" in supervisor.failed["rollout-0"]

@@ -14,7 +14,7 @@ from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.signals.extractor import SignalExtractor
-from protocols.config import RolloutConfig, RunConfig
+from protocols.config import RolloutConfig, RunConfig, WatchdogConfig
 from protocols.evolution import GroupSummary, Signal
 from protocols.evolution_config import SignalsConfig
 from protocols.journal import Append, Receipt
@@ -25,6 +25,7 @@ SIZE = 4
 TOOLS = ("cd", "du", "mv", "wc")
 CONFIG = RunConfig(
     name="test",
+    watchdog=WatchdogConfig(attempts=100),  # some tests kill the part again and again
     rollout=RolloutConfig(group_size=SIZE),
     signals=SignalsConfig(
         rare_share=0.3,

@@ -7,11 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.journal.codec import decode_as
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.parts.units import KILLED, reason_of
 from coevolve.synthesis.worker import SynthesizerWorker
 from protocols.config import RunConfig
-from protocols.control import RunContinued, RunPaused
+from protocols.control import DeadLetter, LetterAnswered, LetterRetried, RunContinued, RunPaused
 from protocols.errors import (
     AnswerError,
     EndpointError,
@@ -22,6 +24,8 @@ from protocols.evolution import (
     Candidate,
     Exploration,
     ModelCall,
+    ModelRests,
+    SignalSettled,
     SwapRefused,
     SwapRequested,
     SynthesizerSwapped,
@@ -211,31 +215,90 @@ async def test_a_signal_that_the_policy_has_left_behind_expires(store: LocalStor
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"),
+    "error",
     [
-        (EndpointError("no route"), "failed"),
-        (AnswerError("gibberish, twice"), "failed"),
-        (GeneratorError("the engine broke"), "failed"),
+        EndpointError("no route"),
+        AnswerError("gibberish, twice"),
+        GeneratorError("the engine broke"),
+        UnicodeDecodeError("utf-8", b"", 0, 1, "of nobody's expectation"),
     ],
 )
-async def test_a_model_that_breaks_fails_its_signal_and_no_other(
-    store: LocalStore, error: Exception, outcome: str
+async def test_a_signal_at_which_a_model_fails_that_answers_others_is_a_dead_letter(
+    store: LocalStore, error: Exception
 ):
-    stage = Stage(fails={"s": error}, barren={"later"})
-    await add(store, signal("s"), signal("later", kind="rare"))
+    stage = Stage(fails={"s": error}, barren={"l0", "l1", "l2"})
+    await add(store, signal("s"), *(signal(f"l{n}", kind="rare") for n in range(3)))
     async with working(store, stage, config(concurrent=1)) as part:
+        outcomes = await settled(store, 4)
+        assert part.status().last_error == reason_of(error)
+    assert (outcomes["s"].outcome, outcomes["s"].reason) == ("failed", reason_of(error))
+    assert {outcomes[f"l{n}"].outcome for n in range(3)} == {"nothing_found"}
+    (letter,) = await everything(store, "dead_letter", DeadLetter)
+    (record,) = [r for r in await store.scan("signal") if b"\xa1s" in r.body]
+    assert (letter.consumer, letter.sequence) == ("synthesizer", record.sequence)
+    assert (letter.unit, letter.attempts) == ("signal: signal_id s", 3)
+
+
+async def test_a_signal_of_a_dead_letter_is_retried_on_request(store: LocalStore):
+    stage = Stage(fails={"s": EndpointError("no route")}, barren={"l0", "l1", "l2"})
+    await add(store, signal("s"), *(signal(f"l{n}", kind="rare") for n in range(3)))
+    async with working(store, stage, config(concurrent=1)):
+        await appeared(store, "dead_letter")
+        (record,) = await store.scan("dead_letter")
+        letter = decode_as(record, DeadLetter)
+        stage.fails.clear()
+        await add(
+            store,
+            LetterRetried(letter=record.sequence, consumer="synthesizer", sequence=letter.sequence),
+        )
+        await appeared(store, "letter_answered")
+    (answer,) = await everything(store, "letter_answered", LetterAnswered)
+    assert (answer.letter, answer.done) == (record.sequence, True)
+    assert answer.outcome == "candidate, exploration, signal_settled"
+    assert [c.signal_id for c in await everything(store, "candidate", Candidate)] == ["s"]
+
+
+async def test_a_signal_that_kills_the_process_is_a_dead_letter_and_harms_no_other(
+    store: LocalStore,
+):
+    stage = Stage(held={"s": asyncio.Event(), "t": asyncio.Event()})
+    await add(store, signal("s"), signal("t", kind="rare"))
+    for deaths in range(3):
+        running = asyncio.create_task(worker(store, store, stage).run())
+        await until(lambda: stage.in_work == (1 if deaths else 2))  # noqa: B023
+        await killed(running)
+        if deaths == 0:
+            stage.held["t"].set()
+    async with working(store, stage):
         outcomes = await settled(store, 2)
-        assert part.status().last_error == str(error)
-    assert (outcomes["s"].outcome, outcomes["s"].reason) == (outcome, str(error))
-    assert (outcomes["s"].candidates, outcomes["later"].outcome) == (0, "nothing_found")
-    assert await everything(store, "candidate", Candidate) == []
+    assert (outcomes["s"].outcome, outcomes["s"].reason) == ("failed", KILLED)
+    assert outcomes["t"].outcome == "synthesized"
+
+
+async def test_a_model_that_answers_nothing_usable_uses_up_no_signal_and_rests(store: LocalStore):
+    names = [f"s{n}" for n in range(6)]
+    stage = Stage(fails=dict.fromkeys(names, AnswerError("ok")))
+    await add(store, *(signal(name) for name in names))
+    async with working(store, stage):
+        await appeared(store, "model_rests")
+        await add(store, version(1000))
+        await until(lambda: len(stage.briefs) >= 8)
+        assert await everything(store, "signal_settled", SignalSettled) == []
+        stage.fails.clear()
+        await settled(store, 1)
+        await appeared(store, "model_answers")
+    (rests,) = await everything(store, "model_rests", ModelRests)
+    assert (rests.synthesizer, rests.failures, rests.reason) == ("policy@0", 3, "ok")
+    assert await everything(store, "dead_letter", DeadLetter) == []
 
 
 async def test_a_broken_engine_is_opened_afresh(store: LocalStore):
     stage = Stage(fails={"s": GeneratorError("the engine broke")})
-    await add(store, signal("s"), signal("later", kind="rare"))
+    await add(store, signal("s"))
     async with working(store, stage, config(concurrent=1)) as part:
-        await settled(store, 2)
+        await until(lambda: bool(part.status().last_error))
+        stage.fails.clear()
+        await settled(store, 1)
         assert stage.open == ["policy@0"]
         assert part.cpu_s() == 2.0
 
@@ -260,16 +323,16 @@ async def test_a_dead_endpoint_uses_up_no_signals_and_recovers(store: LocalStore
         stage.down.add("policy@0")
         for event in stage.held.values():
             event.set()
-        await settled(store, 2)
+        await until(lambda: stage.in_work == 0)
         checks = len(stage.checks)
         await until(lambda: len(stage.checks) >= checks + 3)
         assert part.status().last_error == "policy@0 does not answer"
         assert "the model to answer" in part.status().waits_for
-        assert len(await settled(store, 2)) == 2
+        assert len(await settled(store, 0)) == 0
         assert len(stage.briefs) == 2
         stage.down.clear()
         outcomes = await settled(store, 6)
-    assert [each.outcome for each in outcomes.values()] == ["failed"] * 2 + ["synthesized"] * 4
+    assert [each.outcome for each in outcomes.values()] == ["synthesized"] * 6
 
 
 def waits(part: SynthesizerWorker) -> str:

@@ -17,7 +17,7 @@ from coevolve.environments.hdl.designs.design import QUALITIES, Design, DesignFi
 from coevolve.environments.hdl.designs.rtl import elaborate, ports, ports_of
 from coevolve.environments.hdl.simulate.messages import Port, Reset, SourceFile, Unit
 from coevolve.yaml_structs import check_section
-from coevolve.yaml_text import NOT_YAML, parse_yaml, yaml_fault
+from coevolve.yaml_text import NotYamlError, parse_yaml
 from protocols.errors import ConfigError
 
 TESTBENCH_FILE = "tb.sv"
@@ -226,8 +226,8 @@ def _yaml(path: Path, faults: list[str]) -> Any:
         return None
     try:
         return parse_yaml(text)
-    except NOT_YAML as error:
-        faults.append(f"{path.name} is not YAML: {yaml_fault(error)}")
+    except NotYamlError as error:
+        faults.append(f"{path.name} is not YAML: {error}")
         return None
 
 

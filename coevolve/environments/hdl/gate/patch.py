@@ -23,11 +23,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coevolve.environments.hdl.gate.line_search import occurrences
+from coevolve.foreign import boundary, shown
 
 NO_CHANGES = "NO_CHANGES"
 
 MOST_LOOKED_AT = 1_000_000
 """Maximum of hunks times lines, including the patch's own lines."""
+
+MOST_REASONS = 20
+"""Maximum number of hunks whose faults the error names; it goes into a prompt."""
 
 _NUMBERED = re.compile(r"@@ -(\d{1,9})(?:,(\d+))?(?: \+\d+(?:,\d+)?)? @@")
 """Header with a line number; no file has lines with longer numbers."""
@@ -62,6 +66,11 @@ def apply(base: str, patch: str) -> str:
 
     Raises PatchError, with the number of each hunk that does not apply, or if there are too many.
     """
+    with boundary(PatchError, "the patch cannot be applied"):
+        return _apply(base, patch)
+
+
+def _apply(base: str, patch: str) -> str:
     if patch.strip() == NO_CHANGES:
         return base
     lines = base.split("\n")
@@ -79,7 +88,8 @@ def apply(base: str, patch: str) -> str:
         lines, behind = _apply_hunk(lines, hunk, places, _insertion(hunk, shift))
         shift += len(lines) - before
     if failed:
-        words = "; ".join(f"hunk {number}: {reason}" for number, reason in failed.items())
+        some = list(failed.items())[:MOST_REASONS]
+        words = "; ".join(f"hunk {number}: {reason}" for number, reason in some)
         raise PatchError(f"every hunk must apply, and nothing was changed: {words}", tuple(failed))
     return "\n".join(lines)
 
@@ -103,7 +113,7 @@ def _hunks(patch: str) -> list[_Hunk]:
         elif line.strip() and not line.startswith(("---", "+++")):
             raise PatchError(
                 "a patch is hunks that each open with a line '@@', or NO_CHANGES alone; "
-                f"found {line.strip()[:60]!r} before any hunk"
+                f"found {shown(line.strip()[:60])} before any hunk"
             )
     if not bodies:
         raise PatchError("a patch needs a hunk that opens with a line '@@', found none")
@@ -127,7 +137,7 @@ def _hunk(header: str, body: Sequence[str]) -> _Hunk:
 def _fault(lines: Sequence[str]) -> str:
     for line in lines:
         if line[0] not in " -+":
-            return f"each line must start with ' ', '-' or '+', found {line[:60]!r}"
+            return f"each line must start with ' ', '-' or '+', found {shown(line[:60])}"
     if all(line[0] == " " for line in lines):
         return "it needs a line that starts with '-' or '+', found none"
     return ""
@@ -173,7 +183,7 @@ def _without_blank_lines(
     wanted = [line.strip() for line in hunk.old if line.strip()]
     found = occurrences([lines[index].strip() for index in worded], wanted)
     if not found:
-        raise PatchError(f"its old lines are not in the testbench; they start {_first(hunk)!r}")
+        raise PatchError(f"its old lines are not in the testbench; they start {_first(hunk)}")
     starts = [worded[index] for index in found]
     at = found[starts.index(_only(starts, hunk, shift=shift, behind=behind))]
     rest = iter(worded[at : at + len(wanted)])
@@ -190,12 +200,13 @@ def _only(found: Sequence[int], hunk: _Hunk, *, shift: int, behind: int) -> int:
         return later[0]
     raise PatchError(
         f"its old lines occur at {len(found)} places, give more lines of context; "
-        f"they start {_first(hunk)!r}"
+        f"they start {_first(hunk)}"
     )
 
 
 def _first(hunk: _Hunk) -> str:
-    return next(line.strip() for line in hunk.old if line.strip())[:60]
+    """Return the first words of a hunk's old lines, quoted."""
+    return shown(next(line.strip() for line in hunk.old if line.strip())[:60])
 
 
 def _insertion(hunk: _Hunk, shift: int) -> int:

@@ -13,6 +13,9 @@ MOST_TOKENS = 200_000
 MOST_VIOLATIONS = 20
 """Maximum number of reported violations; they go into a prompt."""
 
+MOST_MESSAGE = 300
+"""Maximum characters of one of them, which may name a word of the testbench."""
+
 _PRINTING = (
     "display displayb displayh displayo write writeb writeh writeo strobe strobeb strobeh strobeo "
     "monitor monitorb monitorh monitoro monitoron monitoroff info warning error fatal "

@@ -29,6 +29,7 @@ from coevolve.environments.hdl.gate.rules import (
     HIERARCHY,
     KEYWORDS,
     MOST_BYTES,
+    MOST_MESSAGE,
     MOST_VIOLATIONS,
     OPENING,
     PREDEFINED,
@@ -37,6 +38,7 @@ from coevolve.environments.hdl.gate.rules import (
 from coevolve.environments.hdl.gate.scope import UNITS, declared_outside, imports_outside
 from coevolve.environments.hdl.gate.tokens import Comment, Positions, Word, read
 from coevolve.environments.hdl.simulate.messages import SourceFile, Unit, Violation
+from coevolve.foreign import plain
 
 _PRAGMA = re.compile(
     r"/[/*]\s*(?:[vV]erilator\b|(?:synopsys|synthesis|cadence|pragma|vcs)\s+(?:coverage|translate))"
@@ -63,7 +65,7 @@ def violations(text: str, unit: Unit, *, instance: str = "") -> tuple[Violation,
     positions = Positions(encoded)
     findings = sorted(set(_findings(text, encoded, unit, instance)))
     return tuple(
-        Violation(line=line, column=column, message=message)
+        Violation(line=line, column=column, message=plain(message, MOST_MESSAGE))
         for offset, message in findings[:MOST_VIOLATIONS]
         for line, column in (positions.of(offset),)
     )

@@ -35,6 +35,7 @@ from coevolve.environments.hdl.simulate.messages import (
 )
 from coevolve.environments.hdl.simulate.summary import message, status
 from coevolve.environments.tools.chat.calls import spoken
+from coevolve.foreign import boundary
 
 FEEDBACK_CHARACTERS = 4000
 """Default maximum length of feedback: about 1,300 tokens."""
@@ -140,6 +141,11 @@ def extract(answer: str, form: SubmissionForm, base: str = "") -> Submission:
 
     Raises UnreadableAnswerError if there is no fence, more than one, or one without an end.
     """
+    with boundary(UnreadableAnswerError, "the answer cannot be read"):
+        return _extract(answer, form, base)
+
+
+def _extract(answer: str, form: SubmissionForm, base: str) -> Submission:
     try:
         text = spoken(answer, thinking=False)
     except ValueError as error:

@@ -25,7 +25,7 @@ from coevolve.environments.hdl.policy.transition import ChatText
 from coevolve.environments.tools.chat.calls import spoken
 from coevolve.llm.client import Chat, Message, Said, cost_usd, most_prompt_tokens
 from protocols.errors import EndpointError
-from protocols.evolution import ModelCall
+from protocols.evolution import CallFailed, ModelCall
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import CallLog, Generator
 from protocols.synthesizers import EndpointModel
@@ -211,7 +211,19 @@ class TeacherWriter:
             chat, most_answer = _chat(messages), self.teacher.max_answer_tokens
             most = most_prompt_tokens(chat)
             await log.allow(most, most_answer, self.teacher.cost_usd(most, most_answer))
-            answer = await self.teacher.answer(messages, seed=seed)
+            try:
+                answer = await self.teacher.answer(messages, seed=seed)
+            except EndpointError as error:
+                await log.failed(
+                    CallFailed(
+                        signal_id=rollout,
+                        ordinal=0,
+                        purpose="teach",
+                        model=self.teacher.name,
+                        reason=str(error),
+                    )
+                )
+                raise
             call = ModelCall(
                 signal_id=rollout,
                 ordinal=0,

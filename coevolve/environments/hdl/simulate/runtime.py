@@ -20,7 +20,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from coevolve.environments.cache_folder import CACHE_VARIABLE, cache_folder, named_folder
+from coevolve.environments.cache_folder import (
+    CACHE_VARIABLE,
+    cache_folder,
+    named_folder,
+    shared_folder,
+)
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from coevolve.environments.sandbox.supervision import found
 from protocols.errors import SimulatorError
@@ -104,7 +109,7 @@ def open_runtime(toolchain: Toolchain) -> Runtime:
     if runtime.mark.is_file():
         return runtime
     try:
-        runtime.folder.parent.mkdir(parents=True, exist_ok=True)
+        shared_folder(runtime.folder.parent)
         with _locked(runtime.folder.with_suffix(".lock")):
             if not runtime.mark.is_file():
                 _build(toolchain, runtime)

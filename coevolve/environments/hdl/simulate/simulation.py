@@ -343,6 +343,7 @@ class Simulation:
             self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644
         )
         with os.fdopen(handle, "w", encoding="utf-8") as file:
+            os.fchmod(handle, 0o644)  # whatever the umask: the sandbox's user reads it
             file.write(text)
 
 

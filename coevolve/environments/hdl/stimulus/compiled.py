@@ -19,7 +19,7 @@ from typing import Literal
 
 import msgspec
 
-from coevolve.environments.cache_folder import CACHE_VARIABLE
+from coevolve.environments.cache_folder import CACHE_VARIABLE, shared_folder
 from coevolve.environments.hdl.coverage import points as reading
 from coevolve.environments.hdl.coverage.instrument import Instrumented, instrument
 from coevolve.environments.hdl.coverage.points import (
@@ -210,12 +210,13 @@ def _keep(folder: Path, program: bytes, owned: Mapping[Point, Sequence[int]]) ->
     for index, point in enumerate(points):
         for counter in owned[point]:
             owners[counter] = index
-    folder.parent.mkdir(mode=0o755, exist_ok=True)
+    shared_folder(folder.parent)
     made = Path(tempfile.mkdtemp(prefix="new_", dir=folder.parent))
     (made / SERVER).write_bytes(program)
-    (made / SERVER).chmod(0o755)
     (made / "owners.bin").write_bytes(owners.tobytes())
     (made / "points").write_bytes(msgspec.msgpack.encode(points))
+    for file in made.iterdir():
+        file.chmod(0o755 if file.name == SERVER else 0o644)
     made.chmod(0o755)
     try:
         made.rename(folder)

@@ -46,10 +46,14 @@ from coevolve.environments.hdl.stimulus.program import (
     pins,
     word_bits,
 )
+from coevolve.foreign import described, plain, shown
 
 WORDS = ("rst", "step", "set", "rand", "prob", *WAYS, "rep", "endrep", "wait")
 
 MAX_CHARACTERS = 65_536
+
+NAME_CHARACTERS = 100
+"""Maximum characters of a word that is compared with the names that there are."""
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]{1,16}|0b[01]{1,64}|[0-9]{1,20}")
 
@@ -77,8 +81,10 @@ def parse(program: str, ports: Sequence[Port], clock: str, reset: Reset | None) 
             if words := part.split():
                 try:
                     reader.read(line, words)
-                except ValueError as error:
-                    raise StimulusError(line, str(error)) from error
+                except Exception as error:
+                    expected = isinstance(error, ValueError)
+                    reason = str(error) if expected else described(error)
+                    raise StimulusError(line, reason) from error
     return reader.finish()
 
 
@@ -105,7 +111,7 @@ class _Reader:
                 for statement in _statements(word, arguments, self._design):
                     self._add(statement)
             case _:
-                raise ValueError(f"{words[0]!r} is no statement{_nearest(words[0], WORDS)}")
+                raise ValueError(f"{shown(words[0])} is no statement{_nearest(words[0], WORDS)}")
 
     def _close(self) -> None:
         if not self._open:
@@ -142,7 +148,9 @@ def _statements(word: str, arguments: Sequence[str], design: Pins) -> Iterator[S
             for argument in arguments:
                 yield _driving(word, argument, design)
         case _:
-            raise ValueError(f"{_shape(word)} is required, found {' '.join((word, *arguments))!r}")
+            raise ValueError(
+                f"{_shape(word)} is required, found {shown(' '.join((word, *arguments)))}"
+            )
 
 
 def _driving(word: str, argument: str, design: Pins) -> Statement:
@@ -180,7 +188,7 @@ def _shape(word: str) -> str:
 def _assignment(word: str, text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not (name and sign and value):
-        raise ValueError(f"{_shape(word)} is required, found {text!r}")
+        raise ValueError(f"{_shape(word)} is required, found {shown(text)}")
     return name, value
 
 
@@ -192,11 +200,11 @@ def _find(name: str, among: Sequence[Port], kind: str, design: Pins) -> Port:
         raise ValueError(f"{name!r} is the clock; 'step n' makes n cycles of it")
     if design.reset and name == design.reset.port:
         raise ValueError(f"{name!r} is the reset; 'rst n' applies it for n cycles")
-    raise ValueError(f"{name!r} is no {kind}{_nearest(name, [port.name for port in among])}")
+    raise ValueError(f"{shown(name)} is no {kind}{_nearest(name, [port.name for port in among])}")
 
 
 def _nearest(name: str, among: Sequence[str]) -> str:
-    found = get_close_matches(name, among, 1)
+    found = get_close_matches(name[:NAME_CHARACTERS], among, 1)
     if found:
         return f"; did you mean {found[0]!r}?"
     return f"; there are {', '.join(among)}" if among else "; there are none"
@@ -204,13 +212,13 @@ def _nearest(name: str, among: Sequence[str]) -> str:
 
 def _count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= MAX_CYCLES:
-        raise ValueError(f"a count is a number from 1 to {MAX_CYCLES}, found {text!r}")
+        raise ValueError(f"a count is a number from 1 to {MAX_CYCLES}, found {shown(text)}")
     return int(text)
 
 
 def _eighths(text: str) -> int:
     if not re.fullmatch(r"[1-7]/8", text):
-        raise ValueError(f"a chance is 1/8 to 7/8, found {text!r}; 'set' holds a value")
+        raise ValueError(f"a chance is 1/8 to 7/8, found {shown(text)}; 'set' holds a value")
     return int(text[0])
 
 
@@ -226,9 +234,9 @@ def _value(text: str, port: Port) -> int:
         case _ if _NUMBER.fullmatch(text):
             value = int(text, 0) if text[:2] in ("0x", "0b") else int(text)
         case _:
-            raise ValueError(f"a value is a number, max, msb or alt, found {text!r}")
+            raise ValueError(f"a value is a number, max, msb or alt, found {shown(text)}")
     if value >> bits:
-        raise ValueError(f"{port.name!r} takes 0 to {(1 << bits) - 1}, found {text}")
+        raise ValueError(f"{port.name!r} takes 0 to {(1 << bits) - 1}, found {plain(text)}")
     return value
 
 

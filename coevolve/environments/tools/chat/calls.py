@@ -9,35 +9,54 @@ with
 
 A message without calls is plain text and gives no calls. A message that begins a call but is not a
 valid one is an error. Nothing is ever evaluated; the simulator decides which tools exist.
+
+The readers return for any message, in time proportional to its length; only `MAX_CHARS` characters
+of calls are parsed.
 """
 
 import ast
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from coevolve.environments.tools.calls import MAX_CHARS
+from coevolve.foreign import boundary, shown
+
 CallForm = Literal["tags", "json", "python"]
 
-_BLOCK = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _SEPARATOR = re.compile(r"[\s;,]*")
 _PYTHON_TAG = "<|python_tag|>"
 """The token that Llama 3 may write before a call."""
 
-_FENCE = re.compile(r"```(?:python|json)?\s*\n(.*?)\n?```", re.DOTALL)
+_FENCE = "```"
+_LANGUAGES = ("", "python", "json")
+_LINE_END = re.compile(rb"\r\n?|\n")
+_NEEDED = "calls need the form [f(a=1), g()]"
 _CALL_AHEAD = re.compile(r"\[|[A-Za-z_][\w.]*\(")
 _TOOL_NAME = re.compile(r"[A-Za-z_][\w.]*\Z")
+
+
+class MalformedCallsError(ValueError):
+    """A message begins a call that cannot be read; the sentence may be shown to the policy."""
+
+
+def read_calls(form: CallForm, message: str) -> tuple[str, ...]:
+    """Return the calls of a message; none if it has none. Raises MalformedCallsError."""
+    with boundary(MalformedCallsError, f"calls of the form {form} cannot be read"):
+        return _READERS[form](message)
 
 
 def call_text(name: str, arguments: Mapping[str, object]) -> str:
     """Return the call expression. Raises ValueError if a name is not valid in it."""
     if not _TOOL_NAME.match(name):
-        raise ValueError(f"a call needs the name of a tool, found {name!r}")
+        raise ValueError(f"a call needs the name of a tool, found {shown(name)}")
     for argument in arguments:
         if not argument.isidentifier():
-            raise ValueError(f"a call of {name} needs names of arguments, found {argument!r}")
+            raise ValueError(f"a call of {name} needs names of arguments, found {shown(argument)}")
     written = ", ".join(f"{argument}={value!r}" for argument, value in arguments.items())
     return f"{name}({written})"
 
@@ -59,19 +78,20 @@ def spoken(text: str, *, thinking: bool) -> str:
     return words.strip()
 
 
-def read_tags(text: str) -> tuple[str, ...]:
-    """Return the calls of the form ``tags``. Raises ValueError."""
-    blocks = _BLOCK.findall(text)
-    if not len(blocks) == text.count("<tool_call>") == text.count("</tool_call>"):
-        raise ValueError("every <tool_call> needs its </tool_call>")
-    return tuple(_call(_decoded(block)) for block in blocks)
+def _read_tags(text: str) -> tuple[str, ...]:
+    before, *blocks = text.split(_OPEN)
+    if _CLOSE in before or not all(block.count(_CLOSE) == 1 for block in blocks):
+        raise MalformedCallsError("every <tool_call> needs its </tool_call>")
+    calls = [block.partition(_CLOSE)[0] for block in blocks]
+    _check_length(sum(map(len, calls)))
+    return tuple(_call(_decoded(call)) for call in calls)
 
 
-def read_json(text: str) -> tuple[str, ...]:
-    """Return the calls of the form ``json``. Raises ValueError."""
+def _read_json(text: str) -> tuple[str, ...]:
     text = text.strip().removeprefix(_PYTHON_TAG).strip()
     if not text.startswith("{"):
         return ()
+    _check_length(len(text))
     calls: list[str] = []
     position = 0
     while position < len(text):
@@ -82,29 +102,56 @@ def read_json(text: str) -> tuple[str, ...]:
     return tuple(calls)
 
 
-def read_python(text: str) -> tuple[str, ...]:
-    """Return the calls of the form ``python``, fenced or not. Raises ValueError."""
-    text = text.strip()
-    fenced = _FENCE.fullmatch(text)
-    text = fenced[1].strip() if fenced else text
+def _read_python(text: str) -> tuple[str, ...]:
+    text = _unfenced(text.strip())
     if not _CALL_AHEAD.match(text):
         return ()
+    _check_length(len(text))
     source = text if text.startswith("[") else f"[{text}]"
     try:
         node = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         # The parser raises the last two for its own nesting limits.
-        raise ValueError("calls need the form [f(a=1), g()]") from error
+        raise MalformedCallsError(_NEEDED) from error
     if not isinstance(node, ast.List) or not all(isinstance(e, ast.Call) for e in node.elts):
-        raise ValueError("calls need the form [f(a=1), g()]")
-    return tuple(ast.get_source_segment(source, element) or "" for element in node.elts)
+        raise MalformedCallsError(_NEEDED)
+    return _segments(source, node.elts)
 
 
-READERS: Mapping[CallForm, Callable[[str], tuple[str, ...]]] = {
-    "tags": read_tags,
-    "json": read_json,
-    "python": read_python,
+_READERS: Mapping[CallForm, Callable[[str], tuple[str, ...]]] = {
+    "tags": _read_tags,
+    "json": _read_json,
+    "python": _read_python,
 }
+
+FORMS = tuple(_READERS)
+
+
+def _check_length(chars: int) -> None:
+    if chars > MAX_CHARS:
+        raise MalformedCallsError(f"calls have at most {MAX_CHARS} characters, found {chars}")
+
+
+def _unfenced(text: str) -> str:
+    """Return the text inside of a fence with an end; another text unchanged."""
+    language, newline, inner = text.removeprefix(_FENCE).partition("\n")
+    fenced = text.startswith(_FENCE) and newline and inner.endswith(_FENCE)
+    if fenced and language.strip() in _LANGUAGES:
+        return inner.removesuffix(_FENCE).strip()
+    return text
+
+
+def _segments(source: str, nodes: Sequence[ast.expr]) -> tuple[str, ...]:
+    """Return the text of each node; `ast.get_source_segment` splits the source for each anew."""
+    encoded = source.encode()
+    lines = [0, *(end.end() for end in _LINE_END.finditer(encoded))]
+    return tuple(
+        encoded[
+            lines[node.lineno - 1] + node.col_offset : lines[(node.end_lineno or node.lineno) - 1]
+            + (node.end_col_offset or 0)
+        ].decode()
+        for node in nodes
+    )
 
 
 class _Written(msgspec.Struct, frozen=True):

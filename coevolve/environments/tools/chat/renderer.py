@@ -21,11 +21,20 @@ from typing import Any
 import msgspec
 
 from coevolve.environments.tools.calls import parse_call
-from coevolve.environments.tools.chat.calls import READERS, CallForm, call_text, python_list, spoken
+from coevolve.environments.tools.chat.calls import (
+    FORMS,
+    CallForm,
+    call_text,
+    python_list,
+    read_calls,
+    spoken,
+)
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.models.chat_template import SENTINEL, ChatTemplate, Message
-from coevolve.models.model_files import unusable
+from coevolve.foreign import boundary
+from coevolve.models.chat_template import LOAD_S, SENTINEL, ChatTemplate, Message
+from coevolve.models.deadline import within
+from coevolve.models.model_files import DOWNLOAD_AGAIN, unusable
 from protocols.config import ChatConfig
 from protocols.errors import ConfigError
 from protocols.tasks import Task
@@ -82,8 +91,10 @@ class ChatRenderer:
     @classmethod
     def load(cls, folder: Path, chat: ChatConfig, *, has_tools: bool = True) -> "ChatRenderer":
         """Return the renderer for a model folder. Raises ConfigError."""
-        variables = {"enable_thinking": chat.thinking}
-        return cls(ChatTemplate.load(folder, variables=variables), chat, has_tools=has_tools)
+        template = ChatTemplate.load(folder, variables={"enable_thinking": chat.thinking})
+        what = f"policy.model: {folder} needs a chat template that can be used"
+        with boundary(ConfigError, what, DOWNLOAD_AGAIN), within(LOAD_S):
+            return cls(template, chat, has_tools=has_tools)
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -105,7 +116,7 @@ class ChatRenderer:
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         """Return the calls of a message; none if it has none. Raises ValueError."""
         text = self._text_after_thinking(token_ids)
-        return READERS[self.form](text) if self._has_tools else ()
+        return read_calls(self.form, text) if self._has_tools else ()
 
     def words(self, token_ids: Sequence[int]) -> str:
         """Return the part of a message after its thinking. Raises ValueError."""
@@ -178,12 +189,12 @@ class ChatRenderer:
         simple: dict[str, object] = {"text": "a b", "count": 2}
         written = self._template.written(_tool_call(_PROBE_TOOL, simple))[:-1]
         text = spoken(self._template.decode(written), thinking=self._thinking)
-        for form in READERS:
+        for form in FORMS:
             if _reads(form, text, simple):
                 return form
         raise ConfigError(
             "policy.chat.tools: 'template' needs a chat template that writes calls in one of the "
-            f"forms {', '.join(READERS)} (coevolve/environments/tools/chat/calls.py), found "
+            f"forms {', '.join(FORMS)} (coevolve/environments/tools/chat/calls.py), found "
             f"{text!r}; use policy.chat.tools: prompt"
         )
 
@@ -208,7 +219,7 @@ class ChatRenderer:
 def _reads(form: CallForm, text: str, arguments: Mapping[str, object]) -> bool:
     """Return whether ``text`` is the test call in this form."""
     try:
-        calls = [parse_call(call, {_PROBE_TOOL}) for call in READERS[form](text)]
+        calls = [parse_call(call, {_PROBE_TOOL}) for call in read_calls(form, text)]
     except ValueError:
         return False
     return calls == [(_PROBE_TOOL, (), arguments)]

@@ -145,7 +145,7 @@ def spoken(result: str) -> str:
 def _object(result: str) -> Mapping[str, Any] | None:
     try:
         decoded = json.loads(result)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return cast(Mapping[str, Any], decoded) if isinstance(decoded, dict) else None
 

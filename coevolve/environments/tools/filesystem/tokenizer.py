@@ -16,7 +16,10 @@ from tokenizers.trainers import BpeTrainer
 
 from coevolve.environments.tools.filesystem.grammar import UNIFORM, draw_task
 from coevolve.environments.tools.task import tool_task
+from coevolve.foreign import boundary
+from coevolve.models.model_files import DOWNLOAD_AGAIN
 from coevolve.models.model_folder import TINY_FOLDER
+from protocols.errors import ConfigError
 
 CHECKPOINT = TINY_FOLDER
 """Folder of the shipped policy."""
@@ -62,8 +65,13 @@ def train_tokenizer(tasks: int = 1500, seed: int = 5) -> Tokenizer:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Return the tokenizer of a model folder; text like ``<u>`` is encoded as plain text."""
-    tokenizer = Tokenizer.from_file(str(folder / FILE_NAME))
+    """Return the tokenizer of a model folder; text like ``<u>`` is encoded as plain text.
+
+    Raises ConfigError.
+    """
+    path = folder / FILE_NAME
+    with boundary(ConfigError, f"policy.model: {path} needs to be a tokenizer", DOWNLOAD_AGAIN):
+        tokenizer = Tokenizer.from_file(str(path))
     tokenizer.encode_special_tokens = True
     return tokenizer
 

@@ -160,7 +160,7 @@ def says_something(result: str) -> bool:
     """Return whether a tool's answer shows more than that the call was executed."""
     try:
         answer: object = json.loads(result)
-    except ValueError:
+    except (ValueError, RecursionError):
         return result not in ("", "None")
     if not isinstance(answer, dict):
         return bool(answer)

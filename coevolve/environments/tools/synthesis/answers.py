@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from coevolve.foreign import boundary
 from protocols.evolution import Reflection
 
 T = TypeVar("T")
@@ -117,11 +118,16 @@ def read_judgement(answer: str) -> Judgement:
 
 
 def _read(answer: str, kind: type[T]) -> T:
+    with boundary(UnusableAnswerError, "the answer cannot be read"):
+        return _last_that_fits(answer, kind)
+
+
+def _last_that_fits(answer: str, kind: type[T]) -> T:
     complaint = ""
     for text in reversed(tuple(_objects(answer))):
         try:
             return msgspec.json.decode(text, type=kind)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             complaint = complaint or str(error)
     raise UnusableAnswerError(complaint or _why_no_object(answer))
 

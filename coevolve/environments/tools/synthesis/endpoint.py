@@ -29,7 +29,11 @@ from coevolve.environments.tools.synthesis.answers import (
     read_tasks,
 )
 from coevolve.environments.tools.synthesis.brief import tool_context
-from coevolve.environments.tools.synthesis.structured_call import ORDINALS, StructuredCall
+from coevolve.environments.tools.synthesis.structured_call import (
+    ORDINALS,
+    StructuredCall,
+    Unrecorded,
+)
 from coevolve.environments.tools.task import ToolTurn
 from coevolve.llm.client import Chat
 from protocols.errors import AnswerError
@@ -66,8 +70,14 @@ class EndpointSynthesizer:
         return self._model.model
 
     async def check(self) -> None:
-        """Make sure that the model answers. Raises EndpointError."""
-        await self._chat.check()
+        """Make sure that the model answers in the form that the work asks for.
+
+        It reflects on an example. Raises EndpointError, or AnswerError for another form.
+        """
+        structured = StructuredCall(
+            self._chat, self._model, Unrecorded(), signal_id="example", kind="boundary"
+        )
+        await structured.ask(0, "reflect", prompts.example(), read_reflection)
 
     async def synthesize(self, brief: Brief, calls: CallLog) -> Synthesis:
         """Make candidates for ``brief``; see `protocols.interfaces.Synthesizer`.

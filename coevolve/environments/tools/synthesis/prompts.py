@@ -140,6 +140,21 @@ Answer with one JSON object and nothing else, reason first:
 {{"reason": "what decided it, in one or two sentences", "success": true or false}}"""
 
 
+_EXAMPLE = Attempt(
+    actions=(
+        Action(
+            turn=0,
+            text="cat(file_name='note.txt')",
+            result='{"error": "no such file: note.txt"}',
+            failed=True,
+        ),
+    ),
+    succeeded=False,
+    turns_passed=0,
+    ended="wrong",
+)
+
+
 def reflect(brief: Brief) -> tuple[Message, ...]:
     """Return the prompt that asks for the cause behind the request's signal."""
     parts = [_FLAGGED[brief.kind]]
@@ -157,6 +172,21 @@ def reflect(brief: Brief) -> tuple[Message, ...]:
     if not brief.attempts:
         parts.append("There is no attempt to look at.")
     return _chat(_REFLECT, "\n\n".join(parts))
+
+
+def example() -> tuple[Message, ...]:
+    """Return a prompt like that of `reflect`, about an example: it shows what a model can do."""
+    asked = _data("turn 1: Show me 'notes.txt'.")
+    return _chat(
+        _REFLECT,
+        "\n\n".join(
+            (
+                _FLAGGED["boundary"],
+                f"What the user says in the flagged task:\n{asked}",
+                _attempt(1, _EXAMPLE),
+            )
+        ),
+    )
 
 
 def explore(

@@ -9,12 +9,14 @@ import structlog
 from coevolve.environments.tools.synthesis import prompts
 from coevolve.environments.tools.synthesis.answers import UnusableAnswerError
 from coevolve.llm.client import Chat, Message, cost_usd, most_prompt_tokens
-from protocols.errors import AnswerError
-from protocols.evolution import ModelCall, SignalKind
+from protocols.errors import AnswerError, EndpointError
+from protocols.evolution import CallFailed, ModelCall, SignalKind
 from protocols.interfaces import CallLog
 from protocols.synthesizers import EndpointModel
 
 T = TypeVar("T")
+
+Purpose = Literal["reflect", "explore", "abstract", "judge"]
 
 ORDINALS = 2
 """Ordinals of one question: its own, and the next one for the retry."""
@@ -39,7 +41,7 @@ class StructuredCall:
     async def ask(
         self,
         ordinal: int,
-        purpose: Literal["reflect", "explore", "abstract", "judge"],
+        purpose: Purpose,
         messages: Sequence[Message],
         read: Callable[[str], T],
     ) -> T:
@@ -72,7 +74,7 @@ class StructuredCall:
     async def _call(
         self,
         ordinal: int,
-        purpose: Literal["reflect", "explore", "abstract", "judge"],
+        purpose: Purpose,
         messages: Sequence[Message],
     ) -> ModelCall:
         """Return the recorded call, or make the call and record it."""
@@ -82,7 +84,19 @@ class StructuredCall:
         most_prompt, most_answer = most_prompt_tokens(messages), self._model.max_answer_tokens
         most_usd = cost_usd(self._model, most_prompt, most_answer)
         await self._calls.allow(most_prompt, most_answer, most_usd)
-        reply = await self._chat.ask(messages)
+        try:
+            reply = await self._chat.ask(messages)
+        except EndpointError as error:
+            await self._calls.failed(
+                CallFailed(
+                    signal_id=self._signal_id,
+                    ordinal=ordinal,
+                    purpose=purpose,
+                    model=self._model.model,
+                    reason=str(error),
+                )
+            )
+            raise
         call = ModelCall(
             signal_id=self._signal_id,
             ordinal=ordinal,
@@ -98,3 +112,20 @@ class StructuredCall:
         )
         await self._calls.note(call)
         return call
+
+
+class Unrecorded:
+    """A `protocols.interfaces.CallLog` of calls that belong to no signal; it keeps none."""
+
+    async def recorded(self, ordinal: int) -> ModelCall | None:
+        """Return None."""
+        del ordinal
+
+    async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
+        """Allow every call."""
+
+    async def note(self, call: ModelCall) -> None:
+        """Keep nothing."""
+
+    async def failed(self, call: CallFailed) -> None:
+        """Keep nothing."""

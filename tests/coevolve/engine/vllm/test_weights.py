@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -13,6 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from coevolve.engine.generator import TransformersGenerator
 from protocols import columns
 from protocols.errors import GeneratorError
+from tests import exposure
 from tests.serving import (
     MAX_LENGTH,
     SHAPE,
@@ -70,6 +72,11 @@ async def fresh(served: "VllmGenerator", run_dir: Path) -> "VllmGenerator":
     """Return the engine, serving version 1, the model of the folder."""
     await served.load(published(run_dir, 1, new_model("qwen3")))
     return served
+
+
+def test_an_engine_listens_nowhere_that_others_can_reach(served: "VllmGenerator"):
+    assert served
+    assert exposure.reachable_sockets([psutil.Process()]) == []
 
 
 def plain(folder: Path) -> Any:

@@ -1,3 +1,5 @@
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -6,11 +8,20 @@ import pytest
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.policy.instructions import system_message
+from coevolve.parts.privacy import UMASK
 from protocols.config import ChatConfig
 from tests.teaching import DESIGN, GOOD
 
 if TYPE_CHECKING:
     from coevolve.environments.hdl.policy.chat import ChatStepRenderer
+
+
+@pytest.fixture(scope="package", autouse=True)
+def umask_of_a_run() -> Iterator[None]:
+    """Create files as the simulators of a run do, whose sandbox reads some as another user."""
+    before = os.umask(UMASK)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from torch import distributed
@@ -16,9 +17,10 @@ from torch.utils._pytree import tree_leaves
 
 from coevolve.learning.policy import Policy
 from coevolve.learning.sharded.ranks import Ranks, whole
-from coevolve.learning.sharded.rendezvous import LOOPBACK, open_meeting
+from coevolve.learning.sharded.rendezvous import LOOPBACK, join, leave, open_meeting
 from coevolve.models.load import read_model, read_outline
 from protocols.config import PolicyConfig
+from tests import exposure
 from tests.learning import small_model
 
 BYTES = 4
@@ -70,6 +72,15 @@ def first(model: Path) -> Generator[Ranks]:
     distributed.init_process_group("gloo", store=open_meeting(LOOPBACK, 1), rank=0, world_size=1)
     yield Ranks(mesh=init_device_mesh("cpu", (1,)))
     distributed.destroy_process_group()
+
+
+def test_ranks_of_one_machine_meet_on_loopback():
+    join(open_meeting(LOOPBACK, 1), rank=0, count=1, device="cpu", timeout_s=60.0)
+    try:
+        assert exposure.listening(psutil.Process())
+        assert exposure.reachable_sockets([psutil.Process()]) == []
+    finally:
+        leave()
 
 
 def test_a_rank_computes_in_bfloat16_and_keeps_float32(first: Ranks, model: Path):

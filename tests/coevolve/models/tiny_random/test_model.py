@@ -118,7 +118,7 @@ def test_a_model_without_a_tiny_random_version_is_refused_before_the_run():
 
 def test_a_model_that_the_environment_makes_need_not_be_there():
     check_model(PolicyConfig(model="sprout"), own=("sprout",))
-    with pytest.raises(ConfigError, match="found 'sprout', and sprout is no folder"):
+    with pytest.raises(ConfigError, match="found 'sprout', which is no folder"):
         check_model(PolicyConfig(model="sprout"), own=())
     with pytest.raises(ConfigError, match=r"policy.tiny_random: .* found 'sprout', which is small"):
         check_model(PolicyConfig(model="sprout", tiny_random=True), own=("sprout",))

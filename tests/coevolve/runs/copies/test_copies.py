@@ -11,10 +11,11 @@ import pytest
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import JournalReader
 from coevolve.models.atomic_folder import files_in
+from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import CopyFolder, check_owner
 from coevolve.runs.copies.restoring import restore
 from coevolve.runs.directory import RunDirectory
-from protocols.control import CopyFailed, RunCopied
+from protocols.control import CopyFailed, RunCopied, RunResumed
 from protocols.errors import CopyError, RunError
 from protocols.learning import StepReport
 from tests.commands import ROOT, answered
@@ -114,6 +115,9 @@ async def test_a_copy_of_a_killed_process_is_absent_and_sent_again(
     run.close()
     large = killed_amid_copy(run.directory.path, place)
     assert large.stat().st_size < LARGE
+    assert (run.directory.path / ".copying").exists()
+    discard_staged(run.directory.path)
+    assert not (run.directory.path / ".copying").exists()
     directory, said = restored(place, tmp_path / "first")
     assert steps(directory) == [1]
     assert "copy 1 of" in said[0]
@@ -238,6 +242,22 @@ async def test_copies_of_another_run_and_a_run_that_is_there_are_left_alone(
         restored(place, run.directory.path.parent)
     with pytest.raises(CopyError, match="holds no complete copy of a run"):
         restore(str(place / "nowhere"), place / "other", print)
+
+
+async def test_a_process_adds_no_copy_after_the_run_was_resumed_elsewhere(
+    run: GrowingRun, place: Path, tmp_path: Path
+):
+    await run.take_step(1)
+    await run.copied()
+    directory, _ = restored(place, tmp_path / "other")
+    resumed = GrowingRun(directory, f"file://{place}")
+    await resumed.add(RunResumed(run_id=directory.identity().run_id, config=""))
+    assert isinstance(await resumed.copied(), RunCopied)
+    refused = await run.copied()
+    assert isinstance(refused, CopyFailed)
+    assert "copy 2 was made by a process that resumed this run later" in refused.reason
+    assert isinstance(await resumed.copied(), RunCopied)
+    resumed.close()
 
 
 @pytest.mark.parametrize(

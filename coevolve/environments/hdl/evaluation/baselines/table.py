@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from coevolve.environments.hdl.designs.design import Design
@@ -24,6 +23,7 @@ from coevolve.environments.hdl.simulate.messages import Coverage
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from coevolve.environments.hdl.stimulus.harness import Harness
 from coevolve.environments.hdl.stimulus.program import Program
+from coevolve.terminal import Terminal
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ def measure(folders: Sequence[Path], *, calls: int, seed: int, as_json: bool) ->
     if as_json:
         sys.stdout.write("".join(f"{msgspec.json.encode(row).decode()}\n" for row in rows))
     else:
-        Console().print(_table(rows))
+        Terminal().print(_table(rows))
 
 
 async def _run_baselines(folders: Sequence[Path], calls: int, seed: int) -> list[Reached]:

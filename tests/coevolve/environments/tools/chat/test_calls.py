@@ -6,9 +6,7 @@ from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.chat.calls import (
     call_text,
     python_list,
-    read_json,
-    read_python,
-    read_tags,
+    read_calls,
     spoken,
 )
 
@@ -27,7 +25,7 @@ VALUES = st.recursive(
 def test_a_call_is_written_as_a_python_expression(arguments: dict[str, object]) -> None:
     text = call_text("tool", arguments)
     assert parse_call(text, {"tool"}) == ("tool", (), arguments)
-    assert read_python(python_list((text,))) == (text,)
+    assert read_calls("python", python_list((text,))) == (text,)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +40,7 @@ def test_a_call_is_written_as_a_python_expression(arguments: dict[str, object]) 
 )
 def test_tags_hold_one_call_each(text: str, calls: tuple[str, ...] | None) -> None:
     expected = {3: ("cd(folder='a b')",), 4: ("ls()", "pwd()")}
-    found = read_tags(text)
+    found = read_calls("tags", text)
     assert found == calls if calls is not None else found in expected.values()
 
 
@@ -65,7 +63,7 @@ def test_tags_hold_one_call_each(text: str, calls: tuple[str, ...] | None) -> No
 )
 def test_tags_without_a_call_are_malformed(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        read_tags(text)
+        read_calls("tags", text)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +77,7 @@ def test_tags_without_a_call_are_malformed(text: str) -> None:
     ],
 )
 def test_json_is_the_whole_message(text: str, calls: tuple[str, ...] | None) -> None:
-    found = read_json(text)
+    found = read_calls("json", text)
     if calls is not None:
         assert found == calls
     else:
@@ -89,7 +87,7 @@ def test_json_is_the_whole_message(text: str, calls: tuple[str, ...] | None) -> 
 @pytest.mark.parametrize("text", ['{"name": "ls"', '{"name": "ls"} and', "{}", '{"a": 1}'])
 def test_json_without_a_call_is_malformed(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        read_json(text)
+        read_calls("json", text)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +103,13 @@ def test_json_without_a_call_is_malformed(text: str) -> None:
     ],
 )
 def test_python_is_a_list_of_calls(text: str, calls: tuple[str, ...]) -> None:
-    assert read_python(text) == calls
+    assert read_calls("python", text) == calls
 
 
 @pytest.mark.parametrize("text", ["[ls(]", "[ls]", "['ls']", "ls(", "[ls()", "[f() + 1]", "[\0]"])
 def test_python_that_is_no_list_of_calls_is_malformed(text: str) -> None:
     with pytest.raises(ValueError, match=r"calls need the form \[f\(a=1\), g\(\)\]"):
-        read_python(text)
+        read_calls("python", text)
 
 
 def test_thinking_is_removed_from_the_text() -> None:

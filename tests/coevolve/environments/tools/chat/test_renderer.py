@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from safetensors.numpy import save_file
 
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.bfcl.environment import Bfcl
@@ -298,7 +299,7 @@ def test_a_template_without_exact_borders_is_refused(template: str, words: str) 
 
 def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None:
     folder = models.save(models.TAGS, tmp_path)
-    (folder / "model.safetensors").touch()
+    save_file({}, folder / "model.safetensors")
     renderer: Renderer = Filesystem(RunConfig(name="test", policy=chat_policy(folder))).renderer()
     assert isinstance(renderer, ChatRenderer)
     assert renderer.form == "tags"

@@ -1,0 +1,124 @@
+"""The boundary between input that somebody else wrote and the code that reads it.
+
+Each reader of foreign input (a run file, a model's folder, a reply of a model, a patch) has one
+`boundary`: whatever its code raises, its caller gets the reader's own error, with one sentence.
+What the sentence quotes of the input is escaped, short and without credentials (`shown`).
+"""
+
+import contextlib
+import re
+import reprlib
+from collections.abc import Generator
+from pathlib import Path
+
+from protocols.errors import CoevolveError
+
+SHOWN_CHARS = 80
+"""Maximum characters quoted of a value."""
+
+DESCRIBED_CHARS = 400
+"""Maximum characters quoted of an error's message, which may contain a whole file."""
+
+SEARCHED_CHARS = 2_000
+"""Credentials are searched for in this many characters; further ones are never shown."""
+
+MOST_BITS = 256
+"""Numbers above 2 to this power are not written out; Python refuses those of 4,300 digits."""
+
+_USER = re.compile(r"(//|\w:)[^\s'\"@]+@")
+_KEY = re.compile(r"\b(sk-|sk_|gsk_|xai-|hf_|ghp_|AKIA|AIza)[\w-]{8,}")
+"""How keys of model servers and of code hosts begin."""
+
+_QUERY = re.compile(r"([?&][\w.-]{1,40}=)[^\s'\"&]+")
+_CUT_USER = re.compile(r"(://)(?=[^\s/'\"]*:[^\s/'\"]*\Z).*")
+"""A URL whose end was cut off, so that no ``@`` shows whether it names a user."""
+
+
+@contextlib.contextmanager
+def boundary(
+    error_type: type[Exception],
+    what: str,
+    remedy: str = "",
+    *,
+    passes: tuple[type[Exception], ...] = (),
+) -> Generator[None]:
+    """Raise ``error_type`` for any exception of the block.
+
+    ``what`` says what is required and where; ``remedy`` begins with a semicolon. A CoevolveError,
+    an ``error_type`` itself, and those in ``passes`` pass unchanged.
+    """
+    try:
+        yield
+    except (CoevolveError, error_type, *passes):
+        raise
+    except Exception as error:
+        raise error_type(f"{what}: {described(error)}{remedy}") from error
+
+
+def described(error: BaseException) -> str:
+    """Return the type of an error and its message in one line."""
+    return f"{type(error).__name__}: {plain(str(error), DESCRIBED_CHARS)}"
+
+
+def shown(value: object, most: int = SHOWN_CHARS) -> str:
+    """Return a value as in Python's code, for a message: escaped, masked and cut."""
+    said = _SHORT.repr(value)
+    return said if len(said) <= most else f"{said[: most - 3]}..."
+
+
+def plain(text: str, most: int = SHOWN_CHARS) -> str:
+    """Return a text in one line, without quotes around it: escaped, masked and cut."""
+    words = " ".join(masked(text[:SEARCHED_CHARS]).split())
+    said = "".join(each if each.isprintable() else repr(each)[1:-1] for each in words[: most + 1])
+    return said if len(said) <= most else f"{said[: most - 3]}..."
+
+
+def masked(text: str) -> str:
+    """Return the text's beginning with asterisks in place of keys, and of credentials in URLs."""
+    text = _KEY.sub(r"\1***", text)
+    if "://" not in text and "@" not in text:
+        return text
+    whole = _QUERY.sub(r"\1***", _USER.sub(r"\1***@", text[:SEARCHED_CHARS]))
+    return _CUT_USER.sub(r"\1***", whole) if len(text) >= SEARCHED_CHARS else whole
+
+
+def bytes_of(path: Path, most: int) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It has more than ``most`` bytes, or no end, as a device.
+    """
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it needs at most {most} bytes, found more")
+    return content
+
+
+class _Short(reprlib.Repr):
+    """Shows any value in a bounded time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxtuple = self.maxlist = self.maxdict = self.maxset = self.maxfrozenset = 20
+        self.maxother = SHOWN_CHARS
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return a number's digits if there are few."""
+        del level
+        size = x.bit_length()
+        return str(x) if size <= MOST_BITS else f"a number of {size} bits"
+
+    def repr_str(self, x: str, level: int) -> str:
+        """Return a text's beginning, masked and quoted."""
+        del level
+        return repr(masked(x[:SEARCHED_CHARS])[: SHOWN_CHARS + 1])
+
+    def repr_bytes(self, x: bytes, level: int) -> str:
+        """Return the beginning of bytes, quoted."""
+        del level
+        return repr(x[: SHOWN_CHARS + 1])
+
+
+_SHORT = _Short()

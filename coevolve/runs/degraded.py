@@ -1,0 +1,74 @@
+"""What a run goes on without: optional parts and models that rest, and units that were given up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from coevolve.journal.codec import topics_of
+from protocols.control import DeadLetter, LetterAnswered, PartsParked
+from protocols.evolution import ModelAnswers, ModelRests, SynthesizerSwapped
+from protocols.journal import Message
+
+TOPICS = topics_of(
+    PartsParked, DeadLetter, LetterAnswered, ModelRests, ModelAnswers, SynthesizerSwapped
+)
+
+log = structlog.get_logger()
+
+
+@dataclass
+class Degraded:
+    """The state so far; `fold` takes the records in journal order, each once."""
+
+    parts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Optional parts that rest -> why."""
+
+    model: ModelRests | None = None
+    """Why the synthesizer's model rests; None if it answers."""
+
+    letters: int = 0
+    """Dead letters that no retry has done."""
+
+    def fold(self, message: Message) -> None:
+        """Add one record; records of other kinds change nothing."""
+        match message:
+            case PartsParked(causes=causes):
+                self.parts = causes
+            case ModelRests():
+                self.model = message
+            case ModelAnswers() | SynthesizerSwapped():
+                self.model = None
+            case DeadLetter():
+                self.letters += 1
+            case LetterAnswered(done=True):
+                self.letters -= 1
+            case _:
+                pass
+
+    def lines(self) -> list[str]:
+        """Return a sentence for each thing that rests, and about the dead letters."""
+        lines = [f"{part} rests, and is tried again: {why}" for part, why in self.parts.items()]
+        if self.model is not None:
+            lines.append(
+                f"the synthesizer's model {self.model.synthesizer} rests, and signals wait until "
+                f"it answers: {self.model.reason}"
+            )
+        if self.letters:
+            lines.append(f"dead letters: {self.letters}; see `attach letters`")
+        return lines
+
+
+def log_change(message: Message) -> None:
+    """Print what changes the state as an event, and nothing for other messages."""
+    match message:
+        case PartsParked(causes=causes) if causes:
+            log.warning("parts_rest", causes=causes)
+        case ModelRests(synthesizer=name, reason=reason):
+            log.warning("model_rests", synthesizer=name, reason=reason)
+        case ModelAnswers(synthesizer=name):
+            log.info("model_answers", synthesizer=name)
+        case DeadLetter(unit=unit, reason=reason):
+            log.warning("dead_letter", unit=unit, reason=reason)
+        case _:
+            pass

@@ -1,0 +1,55 @@
+"""The records that a candidate leads to: its verdict, and its task."""
+
+import msgspec
+
+from protocols.evolution import (
+    Admitted,
+    Candidate,
+    CandidateVerdict,
+    Label,
+    Opinion,
+    Parked,
+    Refused,
+)
+from protocols.tasks import Synthesized, Task
+
+
+def admission(task: Task, successes: int, rollouts: int) -> Admitted:
+    """Return the outcome of a candidate whose probes had so many successes."""
+    label: Label = "mastered" if successes == rollouts else "learnable"
+    return Admitted(
+        task_id=task.task_id,
+        label=label if successes else "not_yet",
+        probe_successes=successes,
+        probe_rollouts=rollouts,
+    )
+
+
+def verdict(
+    candidate: Candidate,
+    version: int,
+    simulator_calls: int,
+    opinion: Opinion,
+    outcome: Admitted | Parked | Refused,
+) -> CandidateVerdict:
+    """Return the verdict on a candidate at policy ``version``."""
+    return CandidateVerdict(
+        candidate_id=candidate.candidate_id,
+        signal_id=candidate.signal_id,
+        synthesizer=candidate.synthesizer,
+        outcome=outcome,
+        policy_version=version,
+        simulator_calls=simulator_calls,
+        opinion=opinion,
+    )
+
+
+def task_of(candidate: Candidate, body: msgspec.Raw, skills: tuple[str, ...]) -> Task:
+    """Return the task that a candidate becomes."""
+    return Task(
+        task_id=f"task-{candidate.candidate_id}",
+        split="train",
+        origin=Synthesized(candidate_id=candidate.candidate_id, signal_id=candidate.signal_id),
+        skills=skills,
+        body=body,
+    )

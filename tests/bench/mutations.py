@@ -1,0 +1,162 @@
+"""Feeds mutated input to each reader of foreign input, and counts what becomes of it.
+
+Each reader runs in a process of its own. *Refused* inputs got the reader's own error, with a
+sentence of bounded length that has no control characters and none of the planted credentials. *Raw*
+ones got any other exception. The time is the CPU time of one input, and the memory is the growth of
+the process over all inputs. The exit code is 1 if any input was raw or beyond the reader's bounds.
+"""
+
+import contextlib
+import multiprocessing
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Generator
+from concurrent.futures import ProcessPoolExecutor
+from types import FrameType
+
+import msgspec
+from rich.table import Table
+
+from tests.bench import output
+from tests.foreign_models import MODEL_READERS
+from tests.foreign_readers import READERS, Reader
+from tests.mutating import Mutator
+
+MOST_CHARS = 8_000
+"""Maximum characters of a refusal."""
+
+SECRETS = ("pw@", "secret@", "\x1b", "\u202e", "\x00")
+"""Nothing of this may stand in a refusal."""
+
+STUCK_S = 20.0
+"""CPU seconds after which an input counts as one that never ends."""
+
+
+KINDS = READERS | MODEL_READERS
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What became of the inputs of one kind."""
+
+    kind: str
+    read: int = 0
+    refused: int = 0
+    raw: int = 0
+    slowest_ms: float = 0.0
+    peak_mb: float = 0.0
+    over: bool = False
+    """Whether an input was beyond a bound."""
+
+    faults: dict[str, int] = {}
+    """Raw exceptions and bad refusals, by what was raised where."""
+
+
+class StuckError(BaseException):
+    """An input took `STUCK_S`."""
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, print a table or JSON, and return the exit code."""
+    parser = output.parser_of("mutations", __doc__)
+    parser.add_argument("--inputs", type=int, default=10_000, help="of each kind")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="kinds that contain this word")
+    options = parser.parse_args(arguments)
+    kinds = [kind for kind in KINDS if not options.only or options.only in kind]
+    outcomes = [apart(kind, options.inputs, options.seed) for kind in kinds]
+    output.show(outcomes, _table, as_json=options.json)
+    for outcome in outcomes:
+        for fault, count in outcome.faults.items():
+            sys.stderr.write(f"{outcome.kind}: {count} x {fault}\n")
+    return int(any(each.raw or each.over for each in outcomes))
+
+
+def apart(kind: str, inputs: int, seed: int) -> Outcome:
+    """Return the outcome of one kind, measured in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(measured, kind, inputs, seed).result()
+
+
+def measured(kind: str, inputs: int, seed: int, *, most_bytes: int = 1 << 30) -> Outcome:
+    """Return what becomes of ``inputs``: the known ones of a kind first, then mutations of them.
+
+    Known bad ones of more than ``most_bytes`` are left out.
+    """
+    reader = KINDS[kind]()
+    outcome, faults = Outcome(kind=kind), Counter[str]()
+    bad = tuple(each for each in reader.bad if len(each) <= most_bytes)
+    mutator = Mutator(reader.real, bad, seed, structure=reader.structure)
+    known = (*reader.real, *bad)
+    reader.read(known[0])
+    before = _resident_mb()
+    for number in range(inputs):
+        one = known[number] if number < len(known) else mutator.next()
+        began = time.process_time()
+        is_read, fault = fault_of(reader, one)
+        outcome.slowest_ms = max(outcome.slowest_ms, 1000 * (time.process_time() - began))
+        outcome.read += is_read
+        faults.update([fault] if fault else [])
+    outcome.peak_mb = _resident_mb() - before
+    outcome.raw = faults.total()
+    outcome.refused = inputs - outcome.read - outcome.raw
+    outcome.faults = dict(faults)
+    outcome.over = outcome.slowest_ms > reader.most_ms or outcome.peak_mb > reader.most_mb
+    return outcome
+
+
+def fault_of(reader: Reader, content: bytes) -> tuple[bool, str]:
+    """Feed one input; return whether it was read, and what is wrong with the outcome, and where."""
+    try:
+        with _limited():
+            reader.read(content)
+    except reader.refusals as error:
+        return False, _unclear(str(error))
+    except (Exception, StuckError) as error:  # noqa: BLE001 -- these are counted
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{last.filename[-40:]}:{last.lineno}"
+        return False, f"{type(error).__name__}: {str(error)[:80]!r} in {where}"
+    return True, ""
+
+
+def _unclear(sentence: str) -> str:
+    if not sentence or len(sentence) > MOST_CHARS:
+        return f"a refusal of {len(sentence)} characters"
+    found = [secret for secret in SECRETS if secret in sentence]
+    return f"a refusal with {found[0]!r}: {sentence[:200]!r}" if found else ""
+
+
+@contextlib.contextmanager
+def _limited() -> Generator[None]:
+    """Raise StuckError in the block after `STUCK_S` of CPU time."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise StuckError
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, STUCK_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def _resident_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _table(outcomes: list[Outcome]) -> Table:
+    headings = ("kind", "read", "refused", "raw", "slowest ms", "growth MB", "")
+    rows = [
+        (
+            *(each.kind, str(each.read), str(each.refused), str(each.raw)),
+            *(f"{each.slowest_ms:.0f}", f"{each.peak_mb:.0f}", "over" if each.over else ""),
+        )
+        for each in outcomes
+    ]
+    return output.table("mutated input", headings, rows)

@@ -1,0 +1,77 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.foreign import DESCRIBED_CHARS, SHOWN_CHARS, boundary, described, masked, plain, shown
+from protocols.errors import ConfigError, JournalError
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@settings(max_examples=40)
+@given(value=ANYTHING)
+def test_what_is_shown_is_short_and_printable(value: object) -> None:
+    said = shown(value)
+    assert len(said) <= SHOWN_CHARS
+    assert said.isprintable()
+
+
+@given(text=st.text())
+def test_plain_text_is_short_and_printable(text: str) -> None:
+    said = plain(text)
+    assert len(said) <= SHOWN_CHARS
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [[1 << 100_000], ["a" * 10_000] * 10_000, {n: n for n in range(100_000)}, [[[[[[[["a"]]]]]]]]],
+)
+def test_a_large_value_is_shown_in_a_few_characters(value: object) -> None:
+    assert len(shown(value)) <= SHOWN_CHARS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://me:hunter2@host/v1",
+        "https://hunter2@host",
+        "s3://AKIA123:hunter2/x@bucket",
+        "http://host/v1?api-key=hunter2",
+        "http://host/v1?a=b&token=hunter2&c=d",
+        "me:hunter2@host",
+        "sk-hunter2hunter2",
+        "see http://me:hunter2@host/" + "v" * 5000,
+        "http://me:hunter2" + "x" * 5000 + "@host",
+        "a" * 5000 + "http://me:hunter2@host/",
+    ],
+)
+def test_credentials_are_never_shown(text: str) -> None:
+    assert "hunter2" not in masked(text)[:DESCRIBED_CHARS]
+    assert "hunter2" not in shown(text)
+    assert "hunter2" not in shown({"model": [text]})
+    assert "hunter2" not in plain(text)
+    assert "hunter2" not in described(ValueError(text))
+
+
+def test_an_address_without_credentials_is_shown_as_it_is() -> None:
+    assert shown("http://127.0.0.1:8000/v1") == "'http://127.0.0.1:8000/v1'"
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), RecursionError(), MemoryError(), ValueError("y")])
+def test_any_exception_becomes_the_readers_own(error: Exception) -> None:
+    with (
+        pytest.raises(ConfigError, match=rf"^a file: {type(error).__name__}: .*; mend it$"),
+        boundary(ConfigError, "a file", "; mend it"),
+    ):
+        raise error
+
+
+@pytest.mark.parametrize("error", [ConfigError("x"), JournalError("y"), KeyError("z")])
+def test_errors_of_this_project_and_those_named_pass_unchanged(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, boundary(ConfigError, "a", passes=(KeyError,)):
+        raise error
+    assert caught.value is error
