@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # One more worker than cores: whole runs, which most of the time goes to, often wait.
 PYTEST := $(BIN)/python -m pytest --dist worksteal -n
 
-.PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-cluster test-gpu test-wheel test-beside check clean
+.PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-cluster test-chaos test-gpu test-wheel test-beside check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/coevolve launch configs/quickstart.yaml $(ARGS)
@@ -42,6 +42,10 @@ test-vllm: $(VENV)/.dev
 # Needs the right to make network and mount namespaces; skips with the reason where it lacks.
 test-cluster: $(VENV)/.dev
 	$(BIN)/python -m pytest -m cluster $(ARGS)
+
+# Kills and stops every process of a run for 90 seconds, and audits it; up to three minutes in all.
+test-chaos: $(VENV)/.dev
+	$(BIN)/python -m tests.bench chaos --minutes 1.5 $(ARGS)
 
 # On a machine with an NVIDIA GPU, in an environment of its own with torch and vLLM for CUDA.
 GPU_VENV := $(if $(wildcard /dev/nvidiactl),.venv-gpu,$(VENV))

@@ -22,7 +22,7 @@ from coevolve.journal.reader import run_reader
 from coevolve.launcher.cluster import use_token
 from coevolve.launcher.interrupts import handlers_kept
 from coevolve.launcher.session import reaching
-from coevolve.runs.directory import RunDirectory, is_running
+from coevolve.runs.directory import RunDirectory, is_launched
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted
@@ -41,7 +41,7 @@ def opened(directory: RunDirectory, *, join: bool) -> Generator[Subject]:
     with contextlib.ExitStack() as stack:
         live = None
         # A folder from elsewhere may name any address, and joining shows Ray's token there.
-        is_there = is_running(directory) and listens(identity.address)
+        is_there = is_launched(directory) and listens(identity.address)
         running = is_there and psutil.pid_exists(identity.pid)
         if join and is_there:
             actors = stack.enter_context(_joined(identity.address))

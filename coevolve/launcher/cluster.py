@@ -19,12 +19,11 @@ from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
 from coevolve.launcher import jobs, session
 from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
-from coevolve.launcher.vital import Vital, local_processes
+from coevolve.launcher.vital import Vital, vital_processes
 from coevolve.parts.logs import FOLDER
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.guard import guarded
 from coevolve.runs.reach import listens
-from coevolve.runs.sessions import INNER
 from protocols.config import RunConfig
 from protocols.errors import LostError, RunError
 
@@ -61,10 +60,11 @@ class Joined:
     socket: str
     """Unix socket of Ray's process on this machine."""
 
-    withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Secrets of the launcher's environment that Ray's processes do not have, by variable."""
     processes: Mapping[str, int] = field(default_factory=dict[str, int])
     """Names and ids of the processes that a local cluster cannot do without."""
+
+    withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Secrets of the launcher's environment that Ray's processes do not have, by variable."""
 
     @contextlib.contextmanager
     def watched(self, on_loss: Callable[[str], None]) -> Generator[None]:
@@ -160,11 +160,11 @@ def _own(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
                 "a local cluster",
                 address="local",
                 include_dashboard=False,
-                _temp_dir=str(folder / INNER),
+                _temp_dir=str(folder / session.INNER),
                 **place,
             )
             information = started.enter_context(connected)
-        yield _joined(information, secrets, local_processes())
+        yield _joined(information, secrets, vital_processes(_started()))
 
 
 @contextlib.contextmanager
@@ -197,9 +197,15 @@ def _joined(
     return Joined(
         address=information["gcs_address"],
         socket=information["raylet_socket_name"],
-        withheld=withheld or {},
-        processes=processes or {},
+        processes=dict(processes or {}),
+        withheld=dict(withheld or {}),
     )
+
+
+def _started() -> dict[str, int]:
+    """Return the processes that Ray has just started here, which its public API does not say."""
+    node = cast("Any", ray)._private.worker._global_node
+    return {kind: each[0].process.pid for kind, each in node.all_processes.items()}
 
 
 def use_token() -> None:

@@ -59,6 +59,9 @@ LET_GO_S = 5.0
 
 Result = TypeVar("Result")
 
+CAUSE_S = 1.0
+"""Seconds to wait after a failure for the loss of the cluster that may be its cause."""
+
 OnStart = Callable[[asyncio.Event], None]
 """Called in the run's event loop with an event; setting the event stops the run cleanly."""
 
@@ -236,6 +239,8 @@ async def _unless_lost(
     try:
         with joined.watched(on_loss):
             await asyncio.wait((working, lost), return_when=asyncio.FIRST_COMPLETED)
+            if working.done() and working.exception() is not None:
+                await asyncio.wait((lost,), timeout=CAUSE_S)
     finally:
         working.cancel()
         await asyncio.wait((working,), timeout=LET_GO_S)

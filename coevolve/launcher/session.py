@@ -20,9 +20,14 @@ from ray._private import ray_constants, services
 from coevolve.models.scratch_folder import ScratchFolder, sweep
 from coevolve.parts.logs import FOLDER
 from coevolve.runs.reach import listens
-from coevolve.runs.sessions import INNER, PREFIX
 from coevolve.visible import visible
 from protocols.errors import RunError
+
+PREFIX = "cvray-"
+"""First letters of the folder's name; they are few because paths of sockets are short."""
+
+INNER = "r"
+"""The folder in it that Ray opens to all users, who cannot reach it."""
 
 KEPT_BYTES = 1_000_000
 """Maximum of each of Ray's logs that is kept after a failure: its end."""

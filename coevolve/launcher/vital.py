@@ -8,10 +8,8 @@ import contextlib
 import os
 import select
 from collections.abc import Generator, Mapping
-from typing import Any, cast
 
 import psutil
-import ray
 
 AGENTS: Mapping[str, tuple[str, str]] = {
     "Ray's runtime-env agent": ("ray::RuntimeEnvAgent", "runtime_env/agent/main.py"),
@@ -49,10 +47,12 @@ class Vital:
         self._names = {}
 
 
-def local_processes() -> dict[str, int]:
-    """Return the vital processes of the cluster that this process has just started, by name."""
-    node = cast("Any", ray)._private.worker._global_node
-    started = {kind: each[0].process.pid for kind, each in node.all_processes.items()}
+def vital_processes(started: Mapping[str, int]) -> dict[str, int]:
+    """Return the vital processes of a local cluster by name, in the order of cause and effect.
+
+    Args:
+        started: The ids of the processes that Ray started, by Ray's names.
+    """
     servers = {name: started[kind] for name, kind in SERVERS.items() if kind in started}
     raylet = started.get(SERVERS["Ray's raylet"])
     return ({} if raylet is None else _agents(raylet)) | servers

@@ -6,7 +6,9 @@ rollout request has an answer, and every group was trained on or discarded.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -77,6 +79,7 @@ class Books:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._once: dict[str, Counter[Hashable]] = {}
+        self._groups: set[Hashable] = set()
         self._steps: list[int] = []
         self._versions: list[int] = []
         self._last = 0
@@ -89,6 +92,8 @@ class Books:
         for account, key in _entries(message):
             self._once.setdefault(account, Counter())[key] += 1
         match message:
+            case RolloutRequest(group_id=group_id):
+                self._groups.add(group_id)
             case StepReport(step=step):
                 self._steps.append(step)
             case PolicyVersion(version=version):
@@ -144,8 +149,7 @@ class Books:
     def _left_open(self, opened: set[Hashable], deleted: int) -> Iterable[str]:
         if len(opened) > deleted:
             yield f"rollout request: {len(opened)} without an answer: {_named(opened)}"
-        groups = {key[0] for key in self._of("rollout request") if isinstance(key, tuple)}
-        unused = groups - set(self._of("group trained on or discarded"))
+        unused = self._groups - set(self._of("group trained on or discarded"))
         if unused:
             yield f"group: {len(unused)} neither trained on nor discarded: {_named(unused)}"
 
@@ -178,29 +182,34 @@ def _entries(message: Message) -> Iterable[tuple[str, Hashable]]:
         case CandidateVerdict(outcome=Parked()):
             return []
         case _:
-            name, *fields = _UNIQUE.get(type(message), ("",))
-            key = tuple(getattr(message, field) for field in fields)
-            return [(name, key if len(key) > 1 else key[0])] if name else []
+            account = _UNIQUE.get(type(message))
+            return [(account.name, account.key(message))] if account else []
 
 
-_UNIQUE: Mapping[type[Message], tuple[str, ...]] = {
-    RolloutRequest: ("rollout request", "group_id", "index"),
-    Rollout: ("rollout", "group_id", "index"),
-    FailedRollout: ("rollout", "group_id", "index"),
-    PolicyVersion: ("policy version", "version"),
-    ScoreRequest: ("score request", "version", "task_id"),
-    ScoreReport: ("score report", "version", "task_id"),
-    Evaluation: ("evaluation", "version"),
-    ProbeRequest: ("probe request", "probe_id"),
-    ProbeReport: ("probe report", "probe_id"),
-    GroupSummary: ("group summary", "group_id"),
-    Signal: ("signal", "signal_id"),
-    SignalSettled: ("settled signal", "signal_id"),
-    Candidate: ("candidate", "candidate_id"),
-    CandidateVerdict: ("verdict", "candidate_id"),
-    Task: ("task", "task_id"),
+class _Account(NamedTuple):
+    """An account of messages of which each has a key of its own."""
+
+    name: str
+    key: Callable[[Any], Hashable]
+
+
+_UNIQUE: Mapping[type[Message], _Account] = {
+    RolloutRequest: _Account("rollout request", attrgetter("group_id", "index")),
+    Rollout: _Account("rollout", attrgetter("group_id", "index")),
+    FailedRollout: _Account("rollout", attrgetter("group_id", "index")),
+    PolicyVersion: _Account("policy version", attrgetter("version")),
+    ScoreRequest: _Account("score request", attrgetter("version", "task_id")),
+    ScoreReport: _Account("score report", attrgetter("version", "task_id")),
+    Evaluation: _Account("evaluation", attrgetter("version")),
+    ProbeRequest: _Account("probe request", attrgetter("probe_id")),
+    ProbeReport: _Account("probe report", attrgetter("probe_id")),
+    GroupSummary: _Account("group summary", attrgetter("group_id")),
+    Signal: _Account("signal", attrgetter("signal_id")),
+    SignalSettled: _Account("settled signal", attrgetter("signal_id")),
+    Candidate: _Account("candidate", attrgetter("candidate_id")),
+    CandidateVerdict: _Account("verdict", attrgetter("candidate_id")),
+    Task: _Account("task", attrgetter("task_id")),
 }
-"""Message -> its account, and the fields of its key."""
 
 
 def _named(keys: Iterable[Hashable]) -> str:

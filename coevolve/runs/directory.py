@@ -203,8 +203,8 @@ def launch_lock(directory: RunDirectory) -> Generator[None]:
         yield
 
 
-def is_running(directory: RunDirectory) -> bool:
-    """Return whether a process is running the run. Writes nothing."""
+def is_launched(directory: RunDirectory) -> bool:
+    """Return whether a launcher holds the run's lock now. Writes nothing."""
     try:
         with (directory.path / LOCK_FILE).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -217,7 +217,7 @@ def is_running(directory: RunDirectory) -> bool:
 
 def _check_not_running(directory: RunDirectory) -> None:
     """Refuse a run that a process is running. Writes nothing. Raises RunError."""
-    if is_running(directory):
+    if is_launched(directory):
         raise RunError(_running(directory))
 
 

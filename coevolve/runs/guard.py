@@ -2,10 +2,9 @@
 
 The launcher starts the guard before Ray, in a session of its own, with a pipe as standard input.
 The pipe closes when the launcher ends, in whatever way. The guard then kills every process that is
-left of its Ray session (`coevolve.runs.sessions`); otherwise Ray's agents would outlive a killed
-launcher by a minute. Then the guard removes FOLDER, which holds the session, if the launcher did
-not say that it ended by itself. If the guard was killed as well, the next start of the run ends the
-session and removes its folder.
+left of its Ray session; otherwise Ray's agents would outlive a killed launcher by a minute. Then it
+removes FOLDER, which holds the session, if the launcher did not say that it ended by itself. If the
+guard was killed as well, the next start does both (`coevolve.runs.sessions`).
 """
 
 import contextlib

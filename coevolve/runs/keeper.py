@@ -80,7 +80,7 @@ class Keeper:
             if back and not worked and self._progress() > step:
                 worked = True
                 self._say(f"took a step {time.monotonic() - since:.1f} s after the loss")
-        sessions.end(process.pid)
+        sessions.kill_holders(process.pid)
         return code
 
     @contextlib.contextmanager

@@ -6,12 +6,12 @@ import psutil
 
 from coevolve.models.atomic_folder import PARTIAL
 from coevolve.runs import sessions
-from coevolve.runs.directory import LOCK_FILE, RunDirectory, is_running
+from coevolve.runs.directory import LOCK_FILE, RunDirectory, is_launched
 
 
 def left_behind(directory: RunDirectory) -> list[str]:
     """Return a sentence for each thing that is left; nothing while the run is running."""
-    if is_running(directory):
+    if is_launched(directory):
         return []
     return [*_of_ray(directory), *_unfinished(directory.path)]
 
@@ -22,11 +22,8 @@ def _of_ray(directory: RunDirectory) -> list[str]:
     launcher = lock.read_text() if lock.is_file() else ""
     if not launcher.isdecimal() or psutil.pid_exists(int(launcher)):
         return []
-    processes = sessions.holders(int(launcher))
-    folders = sessions.folders(int(launcher))
     return [
-        *(f"process {each.pid} of Ray outlived its run" for each in processes),
-        *(f"{folder}: Ray's folder is left" for folder in folders),
+        f"process {each.pid} of Ray outlived its run" for each in sessions.holders(int(launcher))
     ]
 
 

@@ -1,26 +1,17 @@
-"""The local Ray session of a launcher: its processes, its folder, and their end.
+"""The processes of a launcher's local Ray session, and their end.
 
 Ray names the folder of a session after the time and the process that started it. A process belongs
 to the session if it holds a file in that folder open, so this also finds what a launcher left that
-died while Ray started.
+died while Ray started. The next start removes the folder (`coevolve.launcher.session`).
 """
 
 import contextlib
 import fcntl
-import os
 import re
-import shutil
-import tempfile
 import time
 from pathlib import Path
 
 import psutil
-
-PREFIX = "cvray-"
-"""First letters of the folder of a session; they are few because paths of sockets are short."""
-
-INNER = "r"
-"""The folder in it that Ray opens to all users, who cannot reach it."""
 
 LOOKS = 3
 BETWEEN_S = 0.5
@@ -42,22 +33,8 @@ def holders(launcher: int) -> list[psutil.Process]:
     return found
 
 
-def folders(launcher: int) -> list[Path]:
-    """Return the folders with the sessions that the process ``launcher`` started."""
-    root = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
-    sessions = root.glob(f"{PREFIX}*/{INNER}/session_*_{launcher}")
-    return sorted({session.parents[1] for session in sessions})
-
-
-def end(launcher: int) -> None:
-    """Kill what is left of the sessions of a launcher that has ended, and remove their folders."""
-    kill_holders(launcher)
-    for folder in folders(launcher):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def end_last(lock: Path) -> None:
-    """End the session of the process that last locked a run's file, if nobody has ended it.
+    """Kill what is left of the session of the process that last locked a run's file.
 
     Does nothing while a process holds the lock.
     """
@@ -68,7 +45,7 @@ def end_last(lock: Path) -> None:
     except OSError:  # it runs, or no process has ever launched the run
         return
     if launcher.isdecimal() and not psutil.pid_exists(int(launcher)):
-        end(int(launcher))
+        kill_holders(int(launcher))
 
 
 def kill_holders(launcher: int) -> None:

@@ -2,10 +2,9 @@
 
 The rest of the run sees no more than a pause, because everything that a part needs is in the
 journal. If a part keeps failing and finishes nothing in between, the run ends with the error
-message of that part, with two exceptions. A rollout engine is given up as long as another one
-works. An optional part rests: the journal says so, with the cause, training goes on without it, and
-it is tried again after a pause. A part that is killed from outside does finish something between
-two kills.
+message of that part; a part that is killed from outside does finish something. There are two
+exceptions. A rollout engine is given up as long as another one works. An optional part rests: the
+journal says so, with the cause, training goes on without it, and it is tried again after a pause.
 """
 
 import asyncio
@@ -25,6 +24,9 @@ WITHIN_S = 120.0
 PAUSE_S = 0.2
 LOOK_S = 5.0
 
+WORK_LOOK_S = 2.0
+"""Seconds between two looks at a part that has finished nothing yet."""
+
 OPTIONAL = frozenset(("signals", "synthesizer", "validator", "evaluator"))
 """Parts without which training goes on."""
 
@@ -34,8 +36,6 @@ LONGEST_REST_S = 1800.0
 
 STEADY_S = 30.0
 """Seconds that a part which rested has to work before it counts as working."""
-WORK_LOOK_S = 2.0
-"""Seconds between two looks at a part that has finished nothing yet."""
 
 LEAVE_S = 30.0
 """Seconds that a part may take to leave the run; then its process ends anyway."""
@@ -146,52 +146,47 @@ class Supervisor:
     async def _keep(self, part: SupervisedPart) -> None:
         failures: deque[float] = deque(maxlen=FAILURES)
         rests = 0
-        while error := await self._lived(part, failures):
-            spared = part.name in OPTIONAL or not error.is_permanent
-            if part.name in self._leaving or (self._stopping and spared):
-                return
-            failures.append(time.monotonic())
-            reason = self._reason_to_give_up(part, error, failures)
-            if reason and part.name in OPTIONAL:
-                await self._rest(part, reason, rests)
-                rests += 1
-                failures.clear()
-            elif reason:
-                await self._give_up(part, reason, error)
-                return
-            log.warning("part_failed", part=part.name, reason=str(error))
-            if self._ends(part):
-                return
-            await self._revive(part, error)
-            if self._ends(part):
+        while True:
+            try:
+                await self._run(part, failures)
+            except CoevolveError as error:
+                spared = part.name in OPTIONAL or not error.is_permanent
+                if part.name in self._leaving or (self._stopping and spared):
+                    return
+                failures.append(time.monotonic())
+                reason = self._reason_to_give_up(part, error, failures)
+                if reason and part.name in OPTIONAL:
+                    await self._rest(part, reason, rests)
+                    rests += 1
+                    failures.clear()
+                elif reason:
+                    await self._give_up(part, reason, error)
+                    return
+                log.warning("part_failed", part=part.name, reason=str(error))
+                if self._ends(part):
+                    return
+                await self._revive(part, error)
+                if self._ends(part):
+                    return
+            else:
                 return
 
-    async def _lived(self, part: SupervisedPart, failures: deque[float]) -> CoevolveError | None:
-        """Run a part until it ends; return its error, or None if it stopped.
+    async def _run(self, part: SupervisedPart, failures: deque[float]) -> None:
+        """Run a part; forget its ``failures`` if it finishes a record.
 
-        Forget its earlier ``failures`` if it finished a record.
+        A part that rested counts as working after `STEADY_S`.
         """
         working = asyncio.create_task(_until_it_works(part))
+        beside = [working]
+        if part.name in self._parked:
+            beside.append(asyncio.create_task(self._wake(part)))
         try:
-            await self._run(part)
-        except CoevolveError as error:
+            await part.run()
+        finally:
             if working.done():
                 failures.clear()
-            return error
-        finally:
-            working.cancel()
-        return None
-
-    async def _run(self, part: SupervisedPart) -> None:
-        """Run a part; one that rested counts as working after `STEADY_S`."""
-        if part.name not in self._parked:
-            await part.run()
-            return
-        steady = asyncio.create_task(self._wake(part))
-        try:
-            await part.run()
-        finally:
-            steady.cancel()
+            for each in beside:
+                each.cancel()
 
     async def _wake(self, part: SupervisedPart) -> None:
         await asyncio.sleep(STEADY_S)

@@ -163,7 +163,7 @@ def _writer(stack: contextlib.ExitStack, log: Path | None) -> Callable[[str], No
 
 def _files_left(temporary: Path) -> list[str]:
     """Return a line for each session of Ray and scratch folder that is left."""
-    found = [*temporary.glob("ray/session_*"), *temporary.glob("coevolve-*")]
+    found = [*temporary.glob("cvray-*"), *temporary.glob("coevolve-*")]
     return [f"{path}: is left" for path in sorted(found)]
 
 

@@ -24,8 +24,8 @@ CLOCK = r"""
 #include <time.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-/* Adds the seconds of a file to the wall clock that Python and this project's libraries read. Ray's
-   own C++ code is left out: it waits for absolute times that this library cannot step. */
+/* Adds the seconds of a file to the wall clock that Python's interpreter reads. Native code of
+   libraries is left out: it waits for absolute times, which nothing here can step. */
 static volatile const int64_t *offset;
 __attribute__((constructor)) static void open_offset(void) {
   const char *path = getenv("CHAOS_CLOCK");
@@ -35,16 +35,18 @@ __attribute__((constructor)) static void open_offset(void) {
     if (found != MAP_FAILED) offset = found;
   }
 }
-static int of_ray(void *caller) {
+static int is_python(void *caller) {
   Dl_info found;
-  return dladdr(caller, &found) && found.dli_fname &&
-         (strstr(found.dli_fname, "_raylet") || strstr(found.dli_fname, "/core/src/ray/"));
+  if (!dladdr(caller, &found) || !found.dli_fname) return 0;
+  const char *slash = strrchr(found.dli_fname, '/');
+  const char *name = slash ? slash + 1 : found.dli_fname;
+  return !strncmp(name, "python", 6) || !strncmp(name, "libpython", 9);
 }
 int clock_gettime(clockid_t clock, struct timespec *now) {
   static int (*real)(clockid_t, struct timespec *);
   if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
   int answer = real(clock, now);
-  if (clock == CLOCK_REALTIME && offset && *offset && !of_ray(__builtin_return_address(0)))
+  if (clock == CLOCK_REALTIME && offset && *offset && is_python(__builtin_return_address(0)))
     now->tv_sec += *offset;
   return answer;
 }

@@ -147,10 +147,8 @@ class Storm:
         elif how == "clock" and self.clock is not None:
             self._step_clock(self.clock)
         elif how in ("kill", "stop", "cut") and "launcher" in living:
-            living["guard and launcher"] = [
-                *living.get("guard", [])[:1],
-                *living["launcher"][:1],
-            ]
+            both = [*living.get("guard", [])[:1], *living["launcher"][:1]]
+            living = {**living, "guard and launcher": both}
             kind = self._drawn({each: self.weights.get(each, 0.0) for each in living})
             self._hit(how, kind, living[kind])
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from coevolve.launcher import session
-from coevolve.runs.sessions import INNER
 from protocols.errors import RunError
 
 
@@ -22,18 +21,18 @@ def test_the_folder_is_the_users_alone_and_goes_with_the_block(base: Path, tmp_p
     with session.session_folder(tmp_path) as folder:
         assert folder.parent == base
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        (folder / INNER).mkdir()
+        (folder / session.INNER).mkdir()
     assert not list(base.iterdir())
     assert not (tmp_path / "logs").exists()
 
 
 def lose(folder: Path) -> None:
     """Leave logs as Ray does, and fail."""
-    logs = folder / INNER / "session_1_2" / "logs"
+    logs = folder / session.INNER / "session_1_2" / "logs"
     logs.mkdir(parents=True)
     (logs / "worker.err").write_text("x" * session.KEPT_BYTES + "it broke \x1b[2J")
     (logs / "link.err").symlink_to("/etc/passwd")
-    (folder / INNER / "session_latest").symlink_to(logs.parent)
+    (folder / session.INNER / "session_latest").symlink_to(logs.parent)
     raise ValueError("lost")
 
 
