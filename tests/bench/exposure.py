@@ -65,6 +65,9 @@ ray.init(address=sys.argv[1], log_to_driver=False)
 """Joins a cluster, as its user does and as a stranger would."""
 
 PLANT = exposure.HOSTILE + exposure.HOSTILE_PAGE
+SHORT = "\x1b]0;\x07\u202e<script>"
+"""In the replies of the synthesizer's model: longer ones would make all its tasks duplicates."""
+
 TEMPORARY = "t"
 """The run's folder for temporary files, in that of the bench."""
 
@@ -137,7 +140,7 @@ def _scanned(folder: Path, steps: int) -> Scans:
         run = _OnTerminal(folder, server.base_url)
         run.start()
         try:
-            run.until("a task of its own", lambda: _own_tasks(run) > 0, PATIENCE_S)
+            run.until("tasks of its own", lambda: _own_tasks(run) > 0, PATIENCE_S)
             run.until("steps", lambda: run.count(StepReport) >= steps, PATIENCE_S)
             processes = run.processes()
             _scan_processes(processes, scans)
@@ -181,7 +184,7 @@ def _write_environment(folder: Path) -> None:
 
 def _brain(messages: Messages) -> str:
     """Answer as the scripted model does, with hostile text at the end of each sentence."""
-    planted = json.dumps(PLANT)[1:-1].replace("\\", r"\\")
+    planted = json.dumps(SHORT)[1:-1].replace("\\", r"\\")
     return re.sub(r'\.("[,}])', rf".{planted}\1", key_value_brain(messages))
 
 
@@ -336,7 +339,7 @@ def _scan_files(run: _OnTerminal, scans: Scans, folder: Path) -> None:
         card = target / "README.md"
         scans.add("terminal", 1, exposure.unsafe(str(card), card.read_text()))
     page = (run.directory / "report.html").read_text()
-    scans.add("report", page.count("script&gt;alert"), exposure.active_parts("report.html", page))
+    scans.add("report", page.count("script&gt;"), exposure.active_parts("report.html", page))
     scans.add("terminal", 1, exposure.unsafe("report.html", page))
     for log in (run.directory / "logs").rglob("*"):
         if log.is_file():
