@@ -49,12 +49,27 @@ def _escape(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
+class _Buffer:
+    """The binary end of a `VisibleStream`, which takes UTF-8."""
+
+    def __init__(self, stream: "VisibleStream") -> None:
+        self._stream = stream
+        self.flush = stream.stream.flush
+
+    def write(self, text: bytes) -> int:
+        """Write the text; return its length in bytes."""
+        self._stream.write(text.decode(errors="replace"))
+        return len(text)
+
+
 class VisibleStream:
-    """A text stream that writes what `visible` returns. It has no binary ``buffer``."""
+    """A text stream that writes what `visible` returns."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
         """The stream behind it, which takes everything."""
+
+        self.buffer = _Buffer(self)
 
     def write(self, text: str) -> int:
         """Write the text; return its length."""
@@ -67,9 +82,7 @@ class VisibleStream:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the stream behind has. Raises AttributeError for ``buffer``."""
-        if name == "buffer":
-            raise AttributeError("a VisibleStream takes text only")
+        """Return what the stream behind has."""
         return getattr(self.stream, name)
 
 

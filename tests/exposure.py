@@ -4,7 +4,6 @@ Each scan returns findings as sentences; none is good.
 """
 
 import ipaddress
-import os
 import re
 import stat
 from collections.abc import Iterable, Mapping
@@ -86,16 +85,15 @@ def tree(folder: Path) -> list[Path]:
     return [folder, *folder.rglob("*")]
 
 
-def own_entries(folders: Iterable[Path]) -> set[Path]:
-    """Return what lies directly in shared folders and belongs to this user."""
+def shared_memory(processes: Iterable[psutil.Process]) -> set[Path]:
+    """Return the files of ``/dev/shm`` that processes have mapped, but removed ones."""
     found: set[Path] = set()
-    for path in (each for folder in folders for each in folder.iterdir()):
+    for each in processes:
         try:
-            if path.lstat().st_uid == os.getuid():
-                found.add(path)
-        except OSError:
+            found.update(Path(mapped.path) for mapped in each.memory_maps())
+        except psutil.Error:
             continue
-    return found
+    return {path for path in found if path.is_relative_to("/dev/shm") and path.exists()}
 
 
 def secrets_of_processes(

@@ -26,9 +26,8 @@ import psutil
 from rich.table import Table
 
 from coevolve.journal.codec import TOPICS
-from protocols.evolution import Candidate
 from protocols.learning import StepReport
-from protocols.tasks import Task
+from protocols.tasks import Synthesized, Task
 from tests import exposure
 from tests.bench import output
 from tests.chat_server import digest_of, serving
@@ -65,8 +64,13 @@ ray.init(address=sys.argv[1], log_to_driver=False)
 """
 """Joins a cluster, as its user does and as a stranger would."""
 
-SHARED = (Path(tempfile.gettempdir()), Path("/dev/shm"))
 PLANT = exposure.HOSTILE + exposure.HOSTILE_PAGE
+SHORT = "\x1b]0;\x07\u202e<script>"
+"""In the replies of the synthesizer's model: longer ones would make all its tasks duplicates."""
+
+TEMPORARY = "t"
+"""The run's folder for temporary files, in that of the bench."""
+
 PATIENCE_S = 600.0
 JOIN_S = 60.0
 EXPORTS = ("pool", "rollouts", "verl", "sft")
@@ -108,7 +112,7 @@ def main(arguments: list[str]) -> None:
     parser = output.parser_of("exposure", __doc__)
     parser.add_argument("--steps", type=int, default=8, help="learner steps before the end")
     given = parser.parse_args(arguments)
-    folder = Path(tempfile.mkdtemp(prefix="exposure-"))
+    folder = Path(tempfile.mkdtemp(prefix="x-"))  # short, because sockets lie below it
     try:
         scans = _scanned(folder, given.steps)
     finally:
@@ -129,18 +133,19 @@ def _table(by_kind: Mapping[str, Scan]) -> Table:
 def _scanned(folder: Path, steps: int) -> Scans:
     """Let a run train for some steps, and scan it before and after its end."""
     scans = Scans()
-    before = exposure.own_entries(SHARED)
+    temporary = folder / TEMPORARY
+    temporary.mkdir()
     _write_environment(folder)
     with serving(_brain, key_digest=digest_of(SECRETS["PLANTED_API_KEY"])) as server:
         run = _OnTerminal(folder, server.base_url)
         run.start()
         try:
-            run.until("tasks of its own", lambda: run.count(Candidate) > 0, PATIENCE_S)
+            run.until("tasks of its own", lambda: _own_tasks(run) > 0, PATIENCE_S)
             run.until("steps", lambda: run.count(StepReport) >= steps, PATIENCE_S)
             processes = run.processes()
             _scan_processes(processes, scans)
             _scan_strangers(run, scans)
-            _scan_modes(run, scans, before | {folder})
+            _scan_modes(run, processes, scans)
             _scan_outputs(run, scans)
             run.signal(signal.SIGINT)
             assert run.wait(120) == 0, run.said()
@@ -149,10 +154,17 @@ def _scanned(folder: Path, steps: int) -> Scans:
     scans.add("terminal", 1, exposure.unsafe("the live display", run.said(), drawn=True))
     _scan_outputs(run, scans)
     _scan_files(run, scans, folder)
-    left = exposure.own_entries(SHARED) - before - {folder}
+    left = list(temporary.iterdir())
     alive = [each for each in processes if each.is_running()]
     scans.add("left", len(processes), [f"{each} is left" for each in (*left, *alive)])
     return scans
+
+
+def _own_tasks(run: LaunchedRun) -> int:
+    """Return how many tasks the loop has made."""
+    if not run.holds(Task):
+        return 0
+    return sum(isinstance(each.origin, Synthesized) for each in run.scan(Task))
 
 
 def _write_environment(folder: Path) -> None:
@@ -172,7 +184,7 @@ def _write_environment(folder: Path) -> None:
 
 def _brain(messages: Messages) -> str:
     """Answer as the scripted model does, with hostile text at the end of each sentence."""
-    planted = json.dumps(PLANT)[1:-1].replace("\\", r"\\")
+    planted = json.dumps(SHORT)[1:-1].replace("\\", r"\\")
     return re.sub(r'\.("[,}])', rf".{planted}\1", key_value_brain(messages))
 
 
@@ -189,7 +201,8 @@ class _OnTerminal(LaunchedRun):
             "evaluator.every=4",
             run_file=str(folder / "run.yaml"),
         )
-        self.environment = os.environ | SECRETS | UNNAMED | {"PYTHONPATH": str(folder)}
+        temporary = {"PYTHONPATH": str(folder), "TMPDIR": str(folder / TEMPORARY)}
+        self.environment = os.environ | SECRETS | UNNAMED | temporary
         self._shown = bytearray()
 
     def start(self, *flags: str) -> None:
@@ -284,9 +297,11 @@ def _scan_strangers(run: _OnTerminal, scans: Scans) -> None:
     scans.add("strangers", len(strangers), joined)
 
 
-def _scan_modes(run: LaunchedRun, scans: Scans, known: set[Path]) -> None:
+def _scan_modes(run: LaunchedRun, processes: Sequence[psutil.Process], scans: Scans) -> None:
     """Look at the run's files, and at what it made in folders that all users share."""
-    paths = [*exposure.tree(run.directory), *(exposure.own_entries(SHARED) - known)]
+    temporary = run.directory.parents[1] / TEMPORARY
+    shared = exposure.shared_memory(processes)
+    paths = [*exposure.tree(run.directory), *temporary.iterdir(), *shared]
     paths.append(Path.home() / ".ray" / "auth_token")
     scans.add("modes", len(paths), exposure.open_to_others(paths))
 
@@ -324,7 +339,7 @@ def _scan_files(run: _OnTerminal, scans: Scans, folder: Path) -> None:
         card = target / "README.md"
         scans.add("terminal", 1, exposure.unsafe(str(card), card.read_text()))
     page = (run.directory / "report.html").read_text()
-    scans.add("report", page.count("script&gt;alert"), exposure.active_parts("report.html", page))
+    scans.add("report", page.count("script&gt;"), exposure.active_parts("report.html", page))
     scans.add("terminal", 1, exposure.unsafe("report.html", page))
     for log in (run.directory / "logs").rglob("*"):
         if log.is_file():

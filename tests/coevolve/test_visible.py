@@ -64,10 +64,10 @@ def test_whatever_is_printed_in_the_block_is_visible(capsys: pytest.CaptureFixtu
     with visible_output(), visible_output():
         sys.stdout.writelines(["\x1b[2J", "\u202e"])
         sys.stderr.write("\x07\n")
-        assert not hasattr(sys.stdout, "buffer")
+        sys.stdout.buffer.write("é\x9b".encode())
     sys.stdout.write("\x1b[0m")
     shown = capsys.readouterr()
-    assert shown == (r"\u001b[2J\u202e" "\x1b[0m", r"\u0007" "\n")
+    assert shown == (r"\u001b[2J\u202eé\u009b" "\x1b[0m", r"\u0007" "\n")
 
 
 def test_a_stream_is_wrapped_once():
