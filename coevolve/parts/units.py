@@ -18,7 +18,7 @@ Not covered: an attempt that never ends. Each part bounds the time of its own wo
 import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import structlog
 
@@ -317,7 +317,7 @@ def reason_of(error: BaseException) -> str:
     The project's own errors are sentences; others are preceded by their class.
     """
     while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     text = "".join(c if c.isprintable() else " " for c in str(error)[: 2 * REASON_CHARS])
     line = " ".join(text.split())
     if not isinstance(error, CoevolveError):

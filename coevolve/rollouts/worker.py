@@ -244,6 +244,7 @@ class RolloutWorker:
 
     async def _hand_in_nothing(self, unit: Unit, reason: str) -> None:
         request = unit.message
+        assert isinstance(request, RolloutRequest | ProbeRequest)
         outcome = (
             _failed(request, reason, self._units.attempts(unit))
             if isinstance(request, RolloutRequest)
