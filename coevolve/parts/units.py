@@ -176,7 +176,7 @@ class Units:
         """Return ``outputs`` with the dead letter of a unit, or with the answer to its retry."""
         log.error("unit_given_up", sequence=unit.sequence, reason=reason)
         if unit.letter:
-            return (LetterAnswered(letter=unit.letter, done=False, outcome=reason),)
+            return (_not_done(unit.letter, reason),)
         letter = DeadLetter(
             consumer=self._consumer,
             sequence=unit.sequence,
@@ -202,7 +202,11 @@ class Units:
         if message.consumer != self._consumer:
             await self._mailbox.complete((sequence,))
             return None
-        (record,) = await self._reader.read((message.sequence,))
+        try:
+            (record,) = await self._reader.read((message.sequence,))
+        except JournalError as error:  # retention has dropped it
+            await self._mailbox.complete((sequence,), (_not_done(message.letter, str(error)),))
+            return None
         return Unit(sequence, decode(record), message.letter)
 
     async def recall(self, units: Sequence[Unit]) -> None:
@@ -309,6 +313,10 @@ class UnitQueue:
         self._live.discard(unit.sequence)
         self._live_suspects.discard(unit.sequence)
         self._alone = False
+
+
+def _not_done(letter: int, reason: str) -> LetterAnswered:
+    return LetterAnswered(letter=letter, done=False, outcome=reason)
 
 
 def reason_of(error: BaseException) -> str:

@@ -29,7 +29,6 @@ from coevolve.parts.units import RETRIES, Unit, Units
 from coevolve.signals.groups import CompleteGroup, OpenGroups
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.errors import JournalError
 from protocols.evolution import GroupSummary, Signal
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
@@ -132,15 +131,19 @@ class SignalExtractor:
                     continue
                 message = unit.message
                 assert isinstance(message, Rollout | FailedRollout)
-                if unit.letter:
-                    groups.append((unit, await self._group_of(message)))
-                elif group := open_groups.add(unit.sequence, message):
-                    groups.append((Unit(group.sequences[0], message), group))
+                if not unit.letter:
+                    if group := open_groups.add(unit.sequence, message):
+                        groups.append((Unit(group.sequences[0], message), group))
+                elif group := await self._group_of(message):
+                    groups.append((unit, group))
+                else:
+                    reason = f"the journal has dropped rollouts of group {message.group_id}"
+                    await mailbox.complete((unit.sequence,), units.given_up(unit, reason))
             if groups:
                 await judged.settle(groups)
 
-    async def _group_of(self, member: Rollout | FailedRollout) -> CompleteGroup:
-        """Return the group of a rollout from the journal."""
+    async def _group_of(self, member: Rollout | FailedRollout) -> CompleteGroup | None:
+        """Return the group of a rollout from the journal; None if it is no longer complete."""
         records = await self._reader.find(ROLLOUTS_BY_GROUP, member.group_id)
         members = OpenGroups()
         groups = [
@@ -149,12 +152,7 @@ class SignalExtractor:
             if isinstance(each := decode(record), Rollout | FailedRollout)
             and (group := members.add(record.sequence, each))
         ]
-        if not groups:
-            raise JournalError(
-                f"group {member.group_id!r} needs {member.group_size} rollouts to be judged again, "
-                f"and the journal still has {len(records)}"
-            )
-        return groups[0]
+        return groups[0] if groups else None
 
     def _worth_taking(self, open_groups: OpenGroups, flowing: bool) -> int:
         """Return how many records to wait for: those of one step, or of the next group."""

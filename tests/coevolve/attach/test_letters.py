@@ -9,6 +9,7 @@ from protocols.control import DeadLetter, LetterAnswered, LetterRetried, PartsPa
 from protocols.errors import RunError
 from protocols.evolution import ModelAnswers, ModelRests
 from tests.coevolve.attach.conftest import Stage
+from tests.scripted import add
 
 
 def letter(sequence: int, subject: str) -> DeadLetter:
@@ -81,7 +82,7 @@ async def test_status_says_what_rests_and_why_until_it_works_again(
     assert "the synthesizer's model glm rests" in said
     assert "status 500: out of order" in said
     assert "dead letters: 1; see `attach letters`" in said
-    stage.write([PartsParked(causes={}), ModelAnswers(synthesizer="glm")])
+    await add(stage.store, PartsParked(causes={}), ModelAnswers(synthesizer="glm"))
     await status(stage.subject(), as_json=True)
     tree = json.loads(capsys.readouterr().out)
     assert (tree["parked"], tree["model_rests"], tree["dead_letters"]) == ({}, None, 1)

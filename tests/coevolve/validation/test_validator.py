@@ -539,4 +539,3 @@ async def test_whenever_the_validator_is_killed_every_candidate_ends_in_one_verd
     assert kinds(ended)[Refused] == 10
     desk.start()
     await desk.close()
-
