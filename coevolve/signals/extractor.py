@@ -125,22 +125,31 @@ class SignalExtractor:
                 self._worth_taking(open_groups, flowing),
             )
             flowing = bool(deliveries)
-            groups: list[tuple[Unit, CompleteGroup]] = []
-            for delivery in deliveries:
-                if (unit := await units.unit(delivery)) is None:
-                    continue
-                message = unit.message
-                assert isinstance(message, Rollout | FailedRollout)
-                if not unit.letter:
-                    if group := open_groups.add(unit.sequence, message):
-                        groups.append((Unit(group.sequences[0], message), group))
-                elif group := await self._group_of(message):
-                    groups.append((unit, group))
-                else:
-                    reason = f"the journal has dropped rollouts of group {message.group_id}"
-                    await mailbox.complete((unit.sequence,), units.given_up(unit, reason))
+            groups = [
+                group
+                for each in deliveries
+                if (unit := await units.unit(each)) is not None
+                and (group := await self._group(unit, open_groups)) is not None
+            ]
             if groups:
                 await judged.settle(groups)
+
+    async def _group(
+        self, unit: Unit, open_groups: OpenGroups
+    ) -> tuple[Unit, CompleteGroup] | None:
+        """Return the group that a rollout completes, or that is retried; None if there is none."""
+        assert self._mailbox is not None
+        assert self._units is not None
+        message = unit.message
+        assert isinstance(message, Rollout | FailedRollout)
+        if not unit.letter:
+            group = open_groups.add(unit.sequence, message)
+            return (Unit(group.sequences[0], message), group) if group else None
+        group = await self._group_of(message)
+        if group is None:
+            reason = f"the journal has dropped rollouts of group {message.group_id}"
+            await self._mailbox.complete((unit.sequence,), self._units.given_up(unit, reason))
+        return (unit, group) if group else None
 
     async def _group_of(self, member: Rollout | FailedRollout) -> CompleteGroup | None:
         """Return the group of a rollout from the journal; None if it is no longer complete."""
