@@ -142,7 +142,7 @@ class RolloutWorker:
     async def _follow_versions(self, group: asyncio.TaskGroup) -> None:
         """Serve each version that is due; skip older versions that were missed."""
         known = 0
-        topics = ("policy_version", "parts_parked", *SCORES)
+        topics = ("policy_version", "parts_rest", *SCORES)
         while True:
             known = max(known, await self._store.wait(topics, known, IDLE_WAIT_S))
             version = await version_to_serve(self._reader, self._run)

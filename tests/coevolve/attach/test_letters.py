@@ -5,7 +5,7 @@ import pytest
 from coevolve.attach.letters import letters
 from coevolve.attach.status import status
 from coevolve.journal.codec import decode_as
-from protocols.control import DeadLetter, LetterAnswered, LetterRetried, PartsParked
+from protocols.control import DeadLetter, LetterAnswered, LetterRetried, PartsRest
 from protocols.errors import RunError
 from protocols.evolution import ModelAnswers, ModelRests
 from tests.coevolve.attach.conftest import Stage
@@ -71,7 +71,7 @@ async def test_status_says_what_rests_and_why_until_it_works_again(
 ):
     stage.write(
         [
-            PartsParked(causes={"validator": "validator: no memory"}),
+            PartsRest(causes={"validator": "validator: no memory"}),
             ModelRests(synthesizer="glm", failures=3, reason="status 500: out of order"),
             letter(10, "s1"),
         ]
@@ -82,7 +82,7 @@ async def test_status_says_what_rests_and_why_until_it_works_again(
     assert "the synthesizer's model glm rests" in said
     assert "status 500: out of order" in said
     assert "dead letters: 1; see `attach letters`" in said
-    await add(stage.store, PartsParked(causes={}), ModelAnswers(synthesizer="glm"))
+    await add(stage.store, PartsRest(causes={}), ModelAnswers(synthesizer="glm"))
     await status(stage.subject(), as_json=True)
     tree = json.loads(capsys.readouterr().out)
-    assert (tree["parked"], tree["model_rests"], tree["dead_letters"]) == ({}, None, 1)
+    assert (tree["resting"], tree["model_rests"], tree["dead_letters"]) == ({}, None, 1)
