@@ -48,7 +48,7 @@ Records of the journal (`protocols.journal.Message`):
 | `ScaleRefused`       | launch                 | attach                                        |
 | `Stalled`            | launch (watchdog)      | attach                                        |
 | `PartFailed`         | launch                 | attach                                        |
-| `PartsParked`        | launch                 | rollout, curriculum, attach                   |
+| `PartsRest`        | launch                 | rollout, curriculum, attach                   |
 | `UnitsBegan`         | rollout, signals, synthesizer, validator | the same, after a restart    |
 | `DeadLetter`         | the same               | curriculum, attach                            |
 | `LetterRetried`      | attach                 | the sender of the letter                      |

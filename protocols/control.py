@@ -137,7 +137,7 @@ class PartFailed(msgspec.Struct, frozen=True, kw_only=True, tag="part_failed"):
     reason: str
 
 
-class PartsParked(msgspec.Struct, frozen=True, kw_only=True, tag="parts_parked"):
+class PartsRest(msgspec.Struct, frozen=True, kw_only=True, tag="parts_rest"):
     """The optional parts that rest because they failed again and again; the run goes on.
 
     The newest record has all of them. A part that rests is tried again later.

@@ -92,6 +92,10 @@ class SynthesizerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     expire_versions: Count = 20
     """A signal expires if it waits while the policy makes this many versions."""
 
+    longest_rest_s: Positive = 60.0
+    """Longest pause before a model that fails is asked again, seconds; the first is 1 s, and each
+    further one is twice as long."""
+
     max_tokens: NonNegative = 0
     """Maximum prompt and answer tokens of the whole run; 0 for no limit."""
 

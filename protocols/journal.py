@@ -14,7 +14,7 @@ from protocols.control import (
     LetterAnswered,
     LetterRetried,
     PartFailed,
-    PartsParked,
+    PartsRest,
     RolloutScaled,
     RunContinued,
     RunCopied,
@@ -77,7 +77,7 @@ Message = (
     | ScaleRefused
     | Stalled
     | PartFailed
-    | PartsParked
+    | PartsRest
     | UnitsBegan
     | DeadLetter
     | LetterRetried

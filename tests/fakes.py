@@ -264,6 +264,6 @@ class SteadyPart:
         return 0.0
 
 
-async def unparked(causes: Mapping[str, str]) -> None:
+async def all_work(causes: Mapping[str, str]) -> None:
     """Take note of the parts that rest in a test in which none does."""
     raise AssertionError(causes)

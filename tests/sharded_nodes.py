@@ -45,7 +45,7 @@ from protocols.control import PartFailed
 from protocols.journal import Receipt
 from protocols.learner_config import ImitationConfig
 from protocols.learning import Checkpoint, StepReport
-from tests.fakes import unparked
+from tests.fakes import all_work
 from tests.learning import MemoryJournal, add_groups
 from tests.nodes import ADDRESS
 
@@ -128,7 +128,7 @@ class Learner:
         actor: Any = LearnerActor.options(**options[0]).remote(*arguments)
         part = RemotePart("learner", actor)
         supervising = asyncio.create_task(
-            Supervisor([part], self._note, restart_s=60.0, note_parked=unparked).run()
+            Supervisor([part], self._note, restart_s=60.0, note_resting=all_work).run()
         )
         group = getattr(options[0].get("scheduling_strategy"), "placement_group", None)
         if group is not None:

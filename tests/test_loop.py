@@ -140,14 +140,13 @@ async def test_a_run_writes_no_held_out_task_into_the_journal(
 
 
 async def test_an_endpoint_that_misbehaves_in_every_way_uses_up_no_signal(
-    quickstart: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quickstart: RunConfig, tmp_path: Path
 ):
-    monkeypatch.setattr("coevolve.synthesis.serving.MAX_PAUSE_S", 0.0)
     # Training waits for the model's first failures, so that there are signals for it to fail at.
     config = small(quickstart, "full", steps=16, evolve_every=8)
     with misbehaving(TAUNTS) as server:
         model = EndpointModel(base_url=server.base_url, model="bad", timeout_s=0.2, tries=1)
-        synthesizer = msgspec.structs.replace(config.synthesizer, model=model)
+        synthesizer = msgspec.structs.replace(config.synthesizer, model=model, longest_rest_s=0.001)
         store = await run_here(msgspec.structs.replace(config, synthesizer=synthesizer), tmp_path)
     reports: list[StepReport] = await everything(store, StepReport)
     assert [report.step for report in reports] == list(range(1, 17))

@@ -88,7 +88,7 @@ def _tree(
         "deliveries": progress.deliveries.newest,
         "weight_sync_alarm": progress.deliveries.alarm,
         "failures": progress.failures,
-        "parked": progress.degraded.parts,
+        "resting": progress.degraded.parts,
         "model_rests": progress.degraded.model,
         "dead_letters": progress.degraded.letters,
         "stalls": progress.stalls,

@@ -15,7 +15,7 @@ the cycle of the version that it demands, so the journal determines which cycle 
 
 from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
-from protocols.control import DeadLetter, PartsParked, RunContinued, RunPaused, RunStarted
+from protocols.control import DeadLetter, PartsRest, RunContinued, RunPaused, RunStarted
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
@@ -35,7 +35,7 @@ TOPICS = topics_of(RunStarted, RunPaused, RunContinued, RolloutRequest, StepRepo
 
 CYCLE_TOPICS = topics_of(
     *(GroupSummary, Signal, SignalSettled, Candidate, CandidateVerdict, DeadLetter),
-    *(PartsParked, ModelRests, ModelAnswers, SynthesizerSwapped),
+    *(PartsRest, ModelRests, ModelAnswers, SynthesizerSwapped),
 )
 """Additional topics of the fold if the run uses cycles."""
 
@@ -188,7 +188,7 @@ class Schedule:
                 self._unvisited.discard(int(subject))
             case DeadLetter(consumer="validator", subject=subject):
                 self._unjudged.discard(subject)
-            case PartsParked(causes=causes):
+            case PartsRest(causes=causes):
                 self._parts_rest = not MAKERS.isdisjoint(causes)
             case ModelRests() | ModelAnswers() | SynthesizerSwapped():
                 self._model_rests = isinstance(message, ModelRests)

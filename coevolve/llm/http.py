@@ -44,7 +44,7 @@ class HttpClient:
     def __init__(self, base_url: str, key: str) -> None:
         self._url = f"{base_url.rstrip('/')}/chat/completions"
         self._client = httpx2.AsyncClient(
-            headers={"Authorization": f"Bearer {key}".encode(), "Accept-Encoding": b"identity"},
+            headers={b"Authorization": f"Bearer {key}".encode(), b"Accept-Encoding": b"identity"},
             timeout=None,  # the caller's limit covers a whole try, however slowly bytes arrive
             follow_redirects=False,
             limits=httpx2.Limits(max_connections=CONNECTIONS),

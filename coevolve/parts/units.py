@@ -18,7 +18,7 @@ Not covered: an attempt that never ends. Each part bounds the time of its own wo
 import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import structlog
 
@@ -176,7 +176,7 @@ class Units:
         """Return ``outputs`` with the dead letter of a unit, or with the answer to its retry."""
         log.error("unit_given_up", sequence=unit.sequence, reason=reason)
         if unit.letter:
-            return (LetterAnswered(letter=unit.letter, done=False, outcome=reason),)
+            return (_not_done(unit.letter, reason),)
         letter = DeadLetter(
             consumer=self._consumer,
             sequence=unit.sequence,
@@ -202,7 +202,11 @@ class Units:
         if message.consumer != self._consumer:
             await self._mailbox.complete((sequence,))
             return None
-        (record,) = await self._reader.read((message.sequence,))
+        try:
+            (record,) = await self._reader.read((message.sequence,))
+        except JournalError as error:  # retention has dropped it
+            await self._mailbox.complete((sequence,), (_not_done(message.letter, str(error)),))
+            return None
         return Unit(sequence, decode(record), message.letter)
 
     async def recall(self, units: Sequence[Unit]) -> None:
@@ -311,13 +315,17 @@ class UnitQueue:
         self._alone = False
 
 
+def _not_done(letter: int, reason: str) -> LetterAnswered:
+    return LetterAnswered(letter=letter, done=False, outcome=reason)
+
+
 def reason_of(error: BaseException) -> str:
     """Return an error as one printable line of bounded length.
 
     The project's own errors are sentences; others are preceded by their class.
     """
     while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     text = "".join(c if c.isprintable() else " " for c in str(error)[: 2 * REASON_CHARS])
     line = " ".join(text.split())
     if not isinstance(error, CoevolveError):

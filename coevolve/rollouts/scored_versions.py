@@ -14,7 +14,7 @@ from coevolve.curriculum.schedule import is_scored
 from coevolve.journal.codec import VERSIONS_BY_NUMBER, decode, decode_as, topic_of, topics_of
 from coevolve.journal.paging import whole_topic
 from protocols.config import RunConfig
-from protocols.control import PartsParked
+from protocols.control import PartsRest
 from protocols.interfaces import Reader
 from protocols.learning import CanaryScores, Evaluation, PolicyVersion
 
@@ -33,8 +33,8 @@ async def version_to_serve(reader: Reader, config: RunConfig) -> PolicyVersion |
 
 
 async def _evaluator_rests(reader: Reader) -> bool:
-    parked = await reader.last(topic_of(PartsParked))
-    return parked is not None and "evaluator" in decode_as(parked, PartsParked).causes
+    resting = await reader.last(topic_of(PartsRest))
+    return resting is not None and "evaluator" in decode_as(resting, PartsRest).causes
 
 
 async def unscored_version(reader: Reader, config: RunConfig) -> PolicyVersion | None:

@@ -164,6 +164,7 @@ class ScoringWorker:
     async def _answer(self, unit: Unit, queue: UnitQueue, group: asyncio.TaskGroup) -> None:
         request = unit.message
         assert isinstance(request, ScoreRequest)
+        was_begun = self._units.attempts(unit) > 0
         outcome = await self._units.settled(
             unit,
             lambda: self._score(request),
@@ -171,8 +172,12 @@ class ScoringWorker:
                 ScoreReport(version=request.version, task_id=request.task_id, score=None),
             ),
         )
-        queue.ended(unit)
-        group.create_task(self._hand_in(unit, outcome))
+        if was_begun:  # another death must not count against a request that was done
+            await self._hand_in(unit, outcome)
+            queue.ended(unit)
+        else:
+            queue.ended(unit)
+            group.create_task(self._hand_in(unit, outcome))
 
     async def _score(self, request: ScoreRequest) -> Sequence[ScoreReport]:
         # An engine serves a newer version only if this one's scores are complete without it.

@@ -142,7 +142,7 @@ class RolloutWorker:
     async def _follow_versions(self, group: asyncio.TaskGroup) -> None:
         """Serve each version that is due; skip older versions that were missed."""
         known = 0
-        topics = ("policy_version", "parts_parked", *SCORES)
+        topics = ("policy_version", "parts_rest", *SCORES)
         while True:
             known = max(known, await self._store.wait(topics, known, IDLE_WAIT_S))
             version = await version_to_serve(self._reader, self._run)
@@ -198,7 +198,12 @@ class RolloutWorker:
             self._reporter.waits_for("rollout requests from the curriculum")
 
     async def _answer(self, unit: Unit, queue: UnitQueue, group: asyncio.TaskGroup) -> None:
-        """Execute the request; its result is written while other conversations run."""
+        """Execute the request; its result is written while other conversations run.
+
+        After an earlier attempt that may have killed its process, the result is written before the
+        next such request begins: another death must not count against a request that was done.
+        """
+        was_begun = self._units.attempts(unit) > 0
         match unit.message:
             case RolloutRequest() as request:
                 outcome = await self._units.settled(
@@ -212,12 +217,19 @@ class RolloutWorker:
                 )
             case other:
                 raise TypeError(f"the rollout part does not take {type(other).__name__}")
-        queue.ended(unit)
-        group.create_task(self._hand_in(unit, outcome))
+        if was_begun:
+            await self._hand_in(unit, outcome, gather_s=0.0)
+            queue.ended(unit)
+        else:
+            queue.ended(unit)
+            group.create_task(self._hand_in(unit, outcome))
 
-    async def _hand_in(self, unit: Unit, outcome: Sequence[Message]) -> None:
+    async def _hand_in(
+        self, unit: Unit, outcome: Sequence[Message], *, gather_s: float | None = None
+    ) -> None:
         """Write the outcome of a unit, or its dead letter if the journal cannot hold it."""
-        gather_s = GROUP_GATHER_S if self._ends_group(unit.message) else None
+        if self._ends_group(unit.message):
+            gather_s = GROUP_GATHER_S
         if unit.letter:  # the group of the request has ended without it
             outcome = [each for each in outcome if isinstance(each, LetterAnswered)]
         try:
@@ -232,6 +244,7 @@ class RolloutWorker:
 
     async def _hand_in_nothing(self, unit: Unit, reason: str) -> None:
         request = unit.message
+        assert isinstance(request, RolloutRequest | ProbeRequest)
         outcome = (
             _failed(request, reason, self._units.attempts(unit))
             if isinstance(request, RolloutRequest)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from coevolve.journal.codec import topics_of
-from protocols.control import DeadLetter, LetterAnswered, PartsParked
+from protocols.control import DeadLetter, LetterAnswered, PartsRest
 from protocols.evolution import ModelAnswers, ModelRests, SynthesizerSwapped
 from protocols.journal import Message
 
 TOPICS = topics_of(
-    PartsParked, DeadLetter, LetterAnswered, ModelRests, ModelAnswers, SynthesizerSwapped
+    PartsRest, DeadLetter, LetterAnswered, ModelRests, ModelAnswers, SynthesizerSwapped
 )
 
 log = structlog.get_logger()
@@ -33,7 +33,7 @@ class Degraded:
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""
         match message:
-            case PartsParked(causes=causes):
+            case PartsRest(causes=causes):
                 self.parts = causes
             case ModelRests():
                 self.model = message
@@ -62,7 +62,7 @@ class Degraded:
 def log_change(message: Message) -> None:
     """Print what changes the state as an event, and nothing for other messages."""
     match message:
-        case PartsParked(causes=causes) if causes:
+        case PartsRest(causes=causes) if causes:
             log.warning("parts_rest", causes=causes)
         case ModelRests(synthesizer=name, reason=reason):
             log.warning("model_rests", synthesizer=name, reason=reason)

@@ -29,7 +29,7 @@ from coevolve.runs.watchdog import watch
 from protocols.config import RunConfig
 from protocols.control import (
     PartFailed,
-    PartsParked,
+    PartsRest,
     RolloutScaled,
     RunContinued,
     RunFinished,
@@ -51,7 +51,7 @@ WAKING = (
     "step_report",
     "evaluation",
     "part_failed",
-    "parts_parked",
+    "parts_rest",
     "model_rests",
     "model_answers",
     "dead_letter",
@@ -110,7 +110,7 @@ class Run:
             parts,
             self._note,
             restart_s=config.watchdog.restart_s,
-            note_parked=self._note_parked,
+            note_resting=self._note_resting,
             spare=pool.parts,
         )
         self._scaling = Scaling(pool, self._supervisor, store, config.store.lease_s, display.say)
@@ -202,7 +202,7 @@ class Run:
         scaled = RolloutScaled(cause="start", actors=pool.actors, engines=pool.names)
         opening = kind(run_id=self._run_id, config=config)
         opened, *_ = await self._mailbox.append(
-            [opening, scaled, PartsParked(causes={})] if first else [opening, scaled]
+            [opening, scaled, PartsRest(causes={})] if first else [opening, scaled]
         )
         if await is_paused(self._store):
             self._display.say(PAUSED)
@@ -314,8 +314,8 @@ class Run:
     async def _note(self, failure: PartFailed) -> None:
         await self._append(failure)
 
-    async def _note_parked(self, causes: Mapping[str, str]) -> None:
-        await self._append(PartsParked(causes=dict(causes)))
+    async def _note_resting(self, causes: Mapping[str, str]) -> None:
+        await self._append(PartsRest(causes=dict(causes)))
 
     async def _alarm(self, stalled: Stalled) -> None:
         self._display.show(stalled, self.progress)

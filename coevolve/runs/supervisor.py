@@ -66,18 +66,18 @@ class Supervisor:
         note: Callable[[PartFailed], Awaitable[None]],
         *,
         restart_s: float,
-        note_parked: Callable[[Mapping[str, str]], Awaitable[None]],
+        note_resting: Callable[[Mapping[str, str]], Awaitable[None]],
         spare: Sequence[SupervisedPart] = (),
     ) -> None:
-        """Run ``parts``; record each failure with ``note``, and who rests with ``note_parked``.
+        """Run ``parts``; record each failure with ``note``, and who rests with ``note_resting``.
 
-        ``note_parked`` gets all parts that rest, with their errors. A part may take ``restart_s``
+        ``note_resting`` gets all parts that rest, with their errors. A part may take ``restart_s``
         seconds to restart. Parts of ``spare`` may take longer, as long as another of them works.
         """
         self.parts = list(parts)
         self._note = note
-        self._note_parked = note_parked
-        self._parked: dict[str, str] = {}
+        self._note_resting = note_resting
+        self._resting: dict[str, str] = {}
         """Optional parts that rest, and why."""
 
         self._restart_s = restart_s
@@ -178,7 +178,7 @@ class Supervisor:
         """
         working = asyncio.create_task(_until_it_works(part))
         beside = [working]
-        if part.name in self._parked:
+        if part.name in self._resting:
             beside.append(asyncio.create_task(self._wake(part)))
         try:
             await part.run()
@@ -190,14 +190,14 @@ class Supervisor:
 
     async def _wake(self, part: SupervisedPart) -> None:
         await asyncio.sleep(STEADY_S)
-        del self._parked[part.name]
-        await self._note_parked(dict(self._parked))
+        del self._resting[part.name]
+        await self._note_resting(dict(self._resting))
 
     def _reason_to_give_up(
         self, part: SupervisedPart, error: CoevolveError, failures: Sequence[float]
     ) -> str:
         """Return why a part is not simply started again; empty if it is."""
-        if error.is_permanent or part.name in self._parked:
+        if error.is_permanent or part.name in self._resting:
             return f"{part.name}: {error}"
         if len(failures) == FAILURES and failures[-1] - failures[0] < WITHIN_S:
             return (
@@ -208,17 +208,17 @@ class Supervisor:
 
     async def _rest(self, part: SupervisedPart, reason: str, rests: int) -> None:
         """Record that a part rests; return when it should be tried again, or at a stop."""
-        await self._park(part, reason)
+        await self._let_rest(part, reason)
         pause_s = min(LONGEST_REST_S, REST_S * 2**rests)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
                 await self._stop.wait()
 
-    async def _park(self, part: SupervisedPart, reason: str) -> None:
+    async def _let_rest(self, part: SupervisedPart, reason: str) -> None:
         log.warning("part_rests", part=part.name, reason=reason)
-        if self._parked.get(part.name) != reason:
-            self._parked[part.name] = reason
-            await self._note_parked(dict(self._parked))
+        if self._resting.get(part.name) != reason:
+            self._resting[part.name] = reason
+            await self._note_resting(dict(self._resting))
 
     async def _revive(self, part: SupervisedPart, error: CoevolveError) -> None:
         """Wait until the part's process answers again; replace one that is alive but broken."""
@@ -235,7 +235,7 @@ class Supervisor:
                     f"{self._restart_s:g} s: {error}"
                 )
                 if part.name in OPTIONAL:
-                    await self._park(part, reason)
+                    await self._let_rest(part, reason)
                 elif not await self._can_be_spared(part):
                     raise LostError(reason)
                 deadline = time.monotonic() + self._restart_s

@@ -29,7 +29,6 @@ from coevolve.parts.units import RETRIES, Unit, Units
 from coevolve.signals.groups import CompleteGroup, OpenGroups
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.errors import JournalError
 from protocols.evolution import GroupSummary, Signal
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
@@ -126,21 +125,34 @@ class SignalExtractor:
                 self._worth_taking(open_groups, flowing),
             )
             flowing = bool(deliveries)
-            groups: list[tuple[Unit, CompleteGroup]] = []
-            for delivery in deliveries:
-                if (unit := await units.unit(delivery)) is None:
-                    continue
-                message = unit.message
-                assert isinstance(message, Rollout | FailedRollout)
-                if unit.letter:
-                    groups.append((unit, await self._group_of(message)))
-                elif group := open_groups.add(unit.sequence, message):
-                    groups.append((Unit(group.sequences[0], message), group))
+            groups = [
+                group
+                for each in deliveries
+                if (unit := await units.unit(each)) is not None
+                and (group := await self._group(unit, open_groups)) is not None
+            ]
             if groups:
                 await judged.settle(groups)
 
-    async def _group_of(self, member: Rollout | FailedRollout) -> CompleteGroup:
-        """Return the group of a rollout from the journal."""
+    async def _group(
+        self, unit: Unit, open_groups: OpenGroups
+    ) -> tuple[Unit, CompleteGroup] | None:
+        """Return the group that a rollout completes, or that is retried; None if there is none."""
+        assert self._mailbox is not None
+        assert self._units is not None
+        message = unit.message
+        assert isinstance(message, Rollout | FailedRollout)
+        if not unit.letter:
+            group = open_groups.add(unit.sequence, message)
+            return (Unit(group.sequences[0], message), group) if group else None
+        group = await self._group_of(message)
+        if group is None:
+            reason = f"the journal has dropped rollouts of group {message.group_id}"
+            await self._mailbox.complete((unit.sequence,), self._units.given_up(unit, reason))
+        return (unit, group) if group else None
+
+    async def _group_of(self, member: Rollout | FailedRollout) -> CompleteGroup | None:
+        """Return the group of a rollout from the journal; None if it is no longer complete."""
         records = await self._reader.find(ROLLOUTS_BY_GROUP, member.group_id)
         members = OpenGroups()
         groups = [
@@ -149,12 +161,7 @@ class SignalExtractor:
             if isinstance(each := decode(record), Rollout | FailedRollout)
             and (group := members.add(record.sequence, each))
         ]
-        if not groups:
-            raise JournalError(
-                f"group {member.group_id!r} needs {member.group_size} rollouts to be judged again, "
-                f"and the journal still has {len(records)}"
-            )
-        return groups[0]
+        return groups[0] if groups else None
 
     def _worth_taking(self, open_groups: OpenGroups, flowing: bool) -> int:
         """Return how many records to wait for: those of one step, or of the next group."""

@@ -28,7 +28,6 @@ REST_AFTER = 3
 """Failures in a row after which the journal says that the model rests."""
 
 FIRST_PAUSE_S = 1.0
-MAX_PAUSE_S = 60.0
 
 NOT_THE_MODELS = (JournalError, DeliveryError)
 """Errors that end the part's work: it starts again, or cannot work."""
@@ -48,6 +47,7 @@ class ServedModel:
         standing: StatusReporter,
         append: Appender,
         *,
+        longest_pause_s: float,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
         """Wrap a model that is opened later; its failures are reported to ``standing``.
@@ -59,6 +59,7 @@ class ServedModel:
         self._open_model = open_model
         self._reporter = standing
         self._first_pause_s = first_pause_s
+        self._longest_pause_s = longest_pause_s
         self._synthesizer: Synthesizer | None = None
         self._users = 0
         self._retired = False
@@ -171,4 +172,4 @@ class ServedModel:
         """Return the pause before the next check; 0 before the first check."""
         if not self._failures:
             return 0.0
-        return min(MAX_PAUSE_S, self._first_pause_s * 2 ** (self._failures - 1))
+        return min(self._longest_pause_s, self._first_pause_s * 2 ** (self._failures - 1))

@@ -122,6 +122,7 @@ class SynthesizerWorker:
             self._open_model,
             self._reporter,
             self._mailbox.append,
+            longest_pause_s=self._config.synthesizer.longest_rest_s,
             first_pause_s=self._first_pause_s,
         )
         self._models.append(served)

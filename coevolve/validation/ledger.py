@@ -45,7 +45,7 @@ class Ledger:
         self._probes: dict[str, ProbeRequest] = {}
         self._asked: dict[str, set[str]] = {}
         self._since_verdict: dict[str, set[str]] = {}
-        self._parked: dict[str, int] = {}
+        self._resting: dict[str, int] = {}
         self._admitted: set[str] = set()
         self._not_yet: set[str] = set()
         self.pool = pool
@@ -77,11 +77,11 @@ class Ledger:
 
     def under_probe(self) -> int:
         """Return how many candidates are being probed."""
-        return len(self._probes) - len(self._parked)
+        return len(self._probes) - len(self._resting)
 
     def parked_until(self, version: int) -> Iterator[ProbeRequest]:
         """Yield the last probe of each candidate that was parked at ``version`` or before."""
-        for candidate_id, parked in self._parked.items():
+        for candidate_id, parked in self._resting.items():
             if parked <= version:
                 yield self._probes[candidate_id]
 
@@ -100,7 +100,7 @@ class Ledger:
                 self._probes[candidate_id] = message
                 self._asked.setdefault(candidate_id, set()).add(probe_id)
                 self._since_verdict.setdefault(candidate_id, set()).add(probe_id)
-                self._parked.pop(candidate_id, None)
+                self._resting.pop(candidate_id, None)
                 self.pool.add(candidate_id, message.body)
             case CandidateVerdict():
                 self._conclude(message)
@@ -114,7 +114,7 @@ class Ledger:
         self._since_verdict.pop(verdict.candidate_id, None)
         match verdict.outcome:
             case Parked():
-                self._parked[verdict.candidate_id] = verdict.policy_version
+                self._resting[verdict.candidate_id] = verdict.policy_version
             case Admitted(label=label):
                 self._admitted.add(verdict.candidate_id)
                 if label == "not_yet":
@@ -126,4 +126,4 @@ class Ledger:
     def _close(self, candidate_id: str) -> None:
         self._probes.pop(candidate_id, None)
         self._asked.pop(candidate_id, None)
-        self._parked.pop(candidate_id, None)
+        self._resting.pop(candidate_id, None)

@@ -27,6 +27,7 @@ SETTINGS = (
     "synthesizer.model.model=bad",
     "synthesizer.model.timeout_s=0.2",
     "synthesizer.model.tries=1",
+    "synthesizer.longest_rest_s=0.01",
 )
 
 

@@ -18,7 +18,7 @@ from protocols.errors import CoevolveError, DependencyError
 from protocols.journal import Message
 from protocols.rollouts import RolloutRequest
 from tests.evolving import write
-from tests.fakes import SteadyPart, unparked
+from tests.fakes import SteadyPart, all_work
 
 CHANGES = ("rollout_scaled", "scale_refused")
 WAIT_S = 20.0
@@ -65,7 +65,7 @@ class Stage:
         engines = self.pool.parts
         parts = [*engines, self.learner]
         self.supervisor = Supervisor(
-            parts, self._note, restart_s=WAIT_S, note_parked=unparked, spare=engines
+            parts, self._note, restart_s=WAIT_S, note_resting=all_work, spare=engines
         )
         scaling = Scaling(self.pool, self.supervisor, self.store, LEASE_S, self.said.append)
         self.tasks = (

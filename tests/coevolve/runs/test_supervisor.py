@@ -13,7 +13,7 @@ from protocols.errors import (
     PartDiedError,
     RunError,
 )
-from tests.fakes import ScriptPart, SteadyPart, unparked
+from tests.fakes import ScriptPart, SteadyPart, all_work
 
 
 async def supervised(part: ScriptPart) -> list[PartFailed]:
@@ -23,7 +23,7 @@ async def supervised(part: ScriptPart) -> list[PartFailed]:
         noted.append(failure)
 
     try:
-        await Supervisor([part], note, restart_s=5.0, note_parked=unparked).run()
+        await Supervisor([part], note, restart_s=5.0, note_resting=all_work).run()
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
     return noted
@@ -69,7 +69,7 @@ async def test_a_part_that_comes_back_when_the_run_was_stopped_does_not_run_agai
     async def stop(_: PartFailed) -> None:
         await supervisor.stop()
 
-    supervisor = Supervisor([part], stop, restart_s=5.0, note_parked=unparked)
+    supervisor = Supervisor([part], stop, restart_s=5.0, note_resting=all_work)
     await supervisor.run()
     assert part.runs == 1
 
@@ -112,14 +112,14 @@ async def test_an_optional_part_that_keeps_failing_rests_and_is_tried_again(
     async def note(failure: PartFailed) -> None:
         del failure
 
-    async def note_parked(causes: Mapping[str, str]) -> None:
+    async def note_resting(causes: Mapping[str, str]) -> None:
         noted.append(causes)
         if not causes:
             works.set()
 
     lasting = SteadyPart("signals")
     part.then = lasting
-    supervisor = Supervisor([part, learner], note, restart_s=5.0, note_parked=note_parked)
+    supervisor = Supervisor([part, learner], note, restart_s=5.0, note_resting=note_resting)
     running = asyncio.create_task(supervisor.run())
     async with asyncio.timeout(30.0):
         await works.wait()
@@ -142,11 +142,11 @@ async def test_an_optional_part_never_ends_the_run(error: CoevolveError):
     async def note(failure: PartFailed) -> None:
         del failure
 
-    async def stop(parked: Mapping[str, str]) -> None:
-        causes.append(parked)
+    async def stop(resting: Mapping[str, str]) -> None:
+        causes.append(resting)
         await supervisor.stop()
 
-    supervisor = Supervisor([part], note, restart_s=5.0, note_parked=stop)
+    supervisor = Supervisor([part], note, restart_s=5.0, note_resting=stop)
     await supervisor.run()
     assert [list(each) for each in causes] == [["validator"]]
 
@@ -159,7 +159,7 @@ async def test_an_engine_that_keeps_failing_is_let_go_while_another_works():
         del failure
 
     supervisor = Supervisor(
-        [broken, other], note, restart_s=5.0, note_parked=unparked, spare=[broken, other]
+        [broken, other], note, restart_s=5.0, note_resting=all_work, spare=[broken, other]
     )
     running = asyncio.create_task(supervisor.run())
     async with asyncio.timeout(30.0):

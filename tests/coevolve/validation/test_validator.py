@@ -26,7 +26,8 @@ from coevolve.journal.paging import whole_topic
 from coevolve.validation.judge import NoJudge
 from coevolve.validation.ledger import FIRST
 from coevolve.validation.validator import FAILED_PROBES, Validator
-from protocols.config import RunConfig
+from protocols.config import RunConfig, WatchdogConfig
+from protocols.control import DeadLetter
 from protocols.errors import SimulatorError
 from protocols.evolution import (
     NO_OPINION,
@@ -420,6 +421,33 @@ async def test_an_infrastructure_failure_refuses_no_candidate(
     await desk.close()
 
 
+class RaisingSimulator(InProcessSimulator):
+    """Raises an error that nobody expects for the tasks that name one file."""
+
+    async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
+        if any("new6_1.txt" in turn.instruction for turn in task.turns):
+            raise RecursionError("a deep answer")
+        return await super().trial(name, task, turns)
+
+
+async def test_a_candidate_that_raises_at_each_attempt_is_a_dead_letter_and_harms_no_other(
+    tmp_path: Path, quickstart: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coevolve.parts.units.PAUSE_S", 0.001)
+    desk = Desk(tmp_path, quickstart, simulator=RaisingSimulator())
+    candidates = sound(6, 3)
+    await desk.say(*candidates)
+    verdicts = await desk.verdicts(2)
+    seen = 0
+    while not (letters := await desk.all(DeadLetter)):
+        seen = await desk.store.wait(("dead_letter",), seen, WAIT_S)
+    await desk.close()
+    assert kinds(verdicts) == {Admitted: 2}
+    assert [(each.subject, each.attempts, each.reason) for each in letters] == [
+        (candidates[1].candidate_id, 3, "RecursionError: a deep answer")
+    ]
+
+
 async def test_a_candidate_that_another_member_took_over_is_dropped(
     tmp_path: Path, quickstart: RunConfig
 ) -> None:
@@ -450,7 +478,7 @@ class MortalStore:
             await asyncio.Event().wait()
 
     async def append(self, request: Append) -> tuple[int, ...]:
-        raise AssertionError("the validator writes nothing that finishes nothing")
+        return await self._store.append(request)
 
     async def take(self, request: Take) -> Sequence[StoredRecord]:
         return await self._store.take(request)
@@ -477,7 +505,8 @@ class MortalStore:
 async def test_whenever_the_validator_is_killed_every_candidate_ends_in_one_verdict(
     tmp_path: Path, quickstart: RunConfig, after: bool
 ) -> None:
-    desk = Desk(tmp_path, quickstart, not_yet_share=0.3)
+    patient = msgspec.structs.replace(quickstart, watchdog=WatchdogConfig(attempts=1000))
+    desk = Desk(tmp_path, patient, not_yet_share=0.3)
     desk.policy = lambda request: (request.seed % 3, 4, 0)
     await desk.kill()
     everyone = [*sound(8, 20), *(candidate(b) for b in islice(SPOILT["replay_failed"](), 10))]

@@ -23,6 +23,7 @@ from coevolve.environments.hdl.config import LocalTeacher
 from coevolve.environments.hdl.policy.steps import Step
 from coevolve.environments.hdl.policy.transition import ChatText
 from coevolve.environments.tools.chat.calls import spoken
+from coevolve.llm.breaker import Breaker
 from coevolve.llm.client import Chat, Message, Said, cost_usd, most_prompt_tokens
 from protocols.errors import EndpointError
 from protocols.evolution import CallFailed, ModelCall
@@ -72,6 +73,7 @@ class EndpointTeacher:
     def __init__(self, model: EndpointModel) -> None:
         self._model = model
         self._chat = Chat(model, form="text")
+        self._breaker = Breaker()
 
     @property
     def name(self) -> str:
@@ -84,9 +86,20 @@ class EndpointTeacher:
         return self._model.max_answer_tokens
 
     async def answer(self, messages: Sequence[ChatText], *, seed: int) -> Said:
-        """Return the server's answer; the server chooses its own seed. Raises EndpointError."""
+        """Return the server's answer; the server chooses its own seed.
+
+        Raises EndpointError, at once while the server rests after failures in a row.
+        """
         del seed
-        return await self._chat.ask(_chat(messages))
+        if reason := self._breaker.rests:
+            raise EndpointError(f"the teacher {self._model.model} rests: {reason}")
+        try:
+            said = await self._chat.ask(_chat(messages))
+        except EndpointError as error:
+            self._breaker.failed(error)
+            raise
+        self._breaker.answered()
+        return said
 
     def cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
         """Return the cost at the configured prices."""
