@@ -33,8 +33,11 @@ def list_environments() -> None:
     show_default=True,
     help="Check at most this many tasks of each split.",
 )
+@click.option(
+    "--hostile", is_flag=True, help="Play an adversary as well: hostile replies and tasks."
+)
 @json_option
-def check(use: str, settings: tuple[str, ...], *, most: int, as_json: bool) -> int:
+def check(use: str, settings: tuple[str, ...], *, most: int, hostile: bool, as_json: bool) -> int:
     """Measure whether an environment does what the loop relies on.
 
     USE is a built-in name, or package.module:Class of your own. NAME=VALUE is a setting of it, such
@@ -44,7 +47,8 @@ def check(use: str, settings: tuple[str, ...], *, most: int, as_json: bool) -> i
     from coevolve.parts import logs
 
     logs.to_errors()
-    return 0 if environment.check(use, settings, most=most, as_json=as_json) else 1
+    passed = environment.check(use, settings, most=most, hostile=hostile, as_json=as_json)
+    return 0 if passed else 1
 
 
 @command.command(name="init")

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import msgspec
 
+from coevolve.environments.findings import Finding
 from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
@@ -99,6 +100,10 @@ class BaseEnvironment:
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
         """Raise ConfigError: this environment makes no tasks."""
         raise self._no_synthesis()
+
+    async def hostile(self, most: int) -> tuple[Finding, ...]:
+        """Return nothing: there is no adversary's suite."""
+        return ()
 
     def task_index(self) -> TaskIndex:
         """Raise ConfigError: this environment makes no tasks."""

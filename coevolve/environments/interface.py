@@ -124,6 +124,13 @@ class Environment(Protocol):
         """
         ...
 
+    async def hostile(self, most: int) -> tuple[Finding, ...]:
+        """Return the findings of an adversary's suite: replies of a policy, and tasks.
+
+        It uses at most ``most`` tasks. Empty if the environment has no such suite.
+        """
+        ...
+
     # Tasks.
 
     def sampler(self) -> TaskSampler:

@@ -261,6 +261,12 @@ class ToolEnvironment(BaseEnvironment):
             self.source(), self.simulator(), self.tool_sets(), self.capabilities, most
         )
 
+    async def hostile(self, most: int) -> tuple[Finding, ...]:
+        """Return what hostile calls and hostile worlds could do, in a simulator's own process."""
+        from coevolve.environments.tools.hostile import hostile
+
+        return await hostile(self.source(), self.simulator(), self.capabilities, most)
+
     def supervision(self, reader: Reader) -> Supervision:
         """Return the references of tasks for imitation, if tasks have references."""
         if not self.capabilities.references:
