@@ -59,6 +59,11 @@ class _Subject:
         """Return the results of the task's reference in a world of its own."""
         return await self.pool.trial(name, body, [turn.reference for turn in body.turns])
 
+    async def attack(self, body: ToolTask) -> None:
+        """Play all hostile texts in the session ``hostile``."""
+        for text in replies(body):
+            await self.pool.act("hostile", text)
+
 
 async def hostile(
     source: ToolSource, simulator: SimulatorService, claimed: Capabilities, most: int
@@ -110,8 +115,7 @@ async def _no_task_passes(subject: _Subject) -> tuple[bool, str]:
         body = tool_task(task)
         idle = await subject.pool.trial("idle", body, [() for _ in body.turns])
         await subject.pool.reset("hostile", body)
-        for text in replies(body):
-            await subject.pool.act("hostile", text)
+        await subject.attack(body)
         verdicts = [await subject.pool.grade("hostile") for _ in body.turns]
         await subject.pool.release("hostile")
         if _passes(verdicts) and not _passes([turn.verdict for turn in idle.turns]):
@@ -120,25 +124,21 @@ async def _no_task_passes(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _sessions_stay_apart(subject: _Subject) -> tuple[bool, str]:
-    """Check that a session beside a hostile one gets the answers that it gets alone."""
+    """Check that a session beside a hostile one gets what it gets alone."""
     for task in subject.tasks:
         body = tool_task(task)
         alone = await subject.alone("alone", body)
         await subject.pool.reset("honest", body)
         await subject.pool.reset("hostile", body)
-        answers: list[str] = []
-        others = iter(tuple(replies(body)))
-        for call in body.turns[0].reference:
-            for text in (next(others, ""), next(others, "")):
-                await subject.pool.act("hostile", text)
-            answers.append((await subject.pool.act("honest", call)).result)
-        for text in others:
-            await subject.pool.act("hostile", text)
+        await subject.attack(body)
+        acts = [await subject.pool.act("honest", call) for call in body.turns[0].reference]
+        await subject.attack(body)
         verdict = await subject.pool.grade("honest")
+        state = await subject.pool.look("honest")
         for name in ("honest", "hostile"):
             await subject.pool.release(name)
         turn = alone.turns[0]
-        if (answers, verdict) != ([each.result for each in turn.observed], turn.verdict):
+        if (tuple(acts), verdict, state) != (turn.observed, turn.verdict, turn.state):
             return False, f"{task.task_id}: a session sees what a hostile one did"
     return True, f"{len(subject.tasks)} sessions"
 
