@@ -25,7 +25,7 @@ SEARCHED_CHARS = 2_000
 MOST_BITS = 256
 """Numbers above 2 to this power are not written out; Python refuses those of 4,300 digits."""
 
-_USER = re.compile(r"(//|\w:)[^\s'\"@]+@")
+_USER = re.compile(r"(//|(?<=\w):(?!//))[^\s'\"@]+@")
 _KEY = re.compile(r"\b(sk-|sk_|gsk_|xai-|hf_|ghp_|AKIA|AIza)[\w-]{8,}")
 """How keys of model servers and of code hosts begin."""
 

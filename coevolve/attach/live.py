@@ -17,6 +17,7 @@ import ray
 from actors.part import RemotePart
 from actors.remote_store import STORE_NAME, RemoteStore
 from coevolve.attach.subject import LiveRun, Subject
+from coevolve.foreign import boundary
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.cluster import use_token
@@ -138,7 +139,8 @@ async def _recorded_config(reader: Reader, name: str) -> RunConfig:
     for kind in (RunResumed, RunStarted):
         record = await reader.last(str(kind.__struct_config__.tag))
         if record is not None:
-            return msgspec.json.decode(decode_as(record, kind).config, type=RunConfig)
+            with boundary(RunError, f"{name}: its recorded settings cannot be read"):
+                return msgspec.json.decode(decode_as(record, kind).config, type=RunConfig)
     raise RunError(f"{name}: has no record yet; try again when the run has started")
 
 

@@ -33,7 +33,9 @@ def list_environments() -> None:
     show_default=True,
     help="Check at most this many tasks of each split.",
 )
-@click.option("--hostile", is_flag=True, help="Attack it with what a hostile policy may write.")
+@click.option(
+    "--hostile", is_flag=True, help="Play an adversary as well: hostile replies and tasks."
+)
 @json_option
 def check(use: str, settings: tuple[str, ...], *, most: int, hostile: bool, as_json: bool) -> int:
     """Measure whether an environment does what the loop relies on.

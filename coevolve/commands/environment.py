@@ -26,11 +26,18 @@ from protocols.errors import RunError
 
 COLOURS = {"holds": "green", "fails": "red", "absent": "yellow"}
 
+NO_SUITE = Finding(
+    check="hostile input", state="absent", found="the environment brings no adversary's suite"
+)
+
 EXAMPLE = Path(example.__file__).parent
 
 
 def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_json: bool) -> bool:
-    """Print the findings; return whether nothing failed. Raises ConfigError and RunError."""
+    """Print the findings; return whether nothing failed. Raises ConfigError and RunError.
+
+    ``hostile`` adds those of an adversary's suite.
+    """
     given = {"use": use} | dict(map(_setting, settings))
     with told(f"environment.use: {use!r} cannot be checked"), exits_raised():
         config = config_of(given)
@@ -44,10 +51,12 @@ def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_jso
 
 
 async def _findings(config: RunConfig, most: int, *, hostile: bool) -> tuple[Finding, ...]:
-    if hostile:
-        return await environment_of(config).hostile(most)
     common = await common_findings(config, most)
-    return (*common, *await environment_of(config).conformance(most))
+    own = await environment_of(config).conformance(most)
+    if not hostile:
+        return (*common, *own)
+    suite = await environment_of(config).hostile(most)
+    return (*common, *own, *(suite or (NO_SUITE,)))
 
 
 def init(folder: Path) -> None:

@@ -101,6 +101,10 @@ class BaseEnvironment:
         """Raise ConfigError: this environment makes no tasks."""
         raise self._no_synthesis()
 
+    async def hostile(self, most: int) -> tuple[Finding, ...]:
+        """Return nothing: there is no adversary's suite."""
+        return ()
+
     def task_index(self) -> TaskIndex:
         """Raise ConfigError: this environment makes no tasks."""
         raise self._no_synthesis()
@@ -112,16 +116,6 @@ class BaseEnvironment:
     def supervision(self, reader: Reader) -> Supervision:
         """Return a supervision that adds nothing to the rewards."""
         return RewardsAlone()
-
-    async def hostile(self, most: int) -> tuple[Finding, ...]:
-        """Return that there are no attacks on this environment."""
-        return (
-            Finding(
-                check="hostile policies",
-                state="absent",
-                found=f"environment {self._config.uses} has no attacks to try",
-            ),
-        )
 
     def _no_synthesis(self) -> ConfigError:
         return ConfigError(

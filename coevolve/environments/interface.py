@@ -125,9 +125,9 @@ class Environment(Protocol):
         ...
 
     async def hostile(self, most: int) -> tuple[Finding, ...]:
-        """Return the findings of attacks by a hostile policy on at most ``most`` tasks of a split.
+        """Return the findings of an adversary's suite: replies of a policy, and tasks.
 
-        Raises ConfigError and DependencyError.
+        It uses at most ``most`` tasks. Empty if the environment has no such suite.
         """
         ...
 

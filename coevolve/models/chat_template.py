@@ -68,7 +68,7 @@ class ChatTemplate:
     @classmethod
     def load(cls, folder: Path, *, variables: Mapping[str, object]) -> "ChatTemplate":
         """Return the template of a model folder, whose code is never run. Raises ConfigError."""
-        what = f"policy.model: {folder} needs a tokenizer and a chat template that can be used"
+        what = f"policy.model: {folder} needs a usable chat template"
         with boundary(ConfigError, what, DOWNLOAD_AGAIN), within(LOAD_S):
             return cls(read_tokenizer(folder), variables=variables, stop_ids=ends_of_text(folder))
 
@@ -214,10 +214,11 @@ class ChatTemplate:
 
 
 def read_tokenizer(folder: Path) -> Any:
-    """Return the tokenizer of a model folder, without running code of the folder."""
-    return cast("Any", AutoTokenizer).from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
-    )
+    """Return the tokenizer of a model folder, whose code is never run. Raises ConfigError."""
+    with boundary(ConfigError, f"policy.model: {folder} needs a usable tokenizer", DOWNLOAD_AGAIN):
+        return cast("Any", AutoTokenizer).from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
 
 
 def _pattern_of(tokens: Iterable[str]) -> re.Pattern[str]:

@@ -56,7 +56,9 @@ def _check_size(folder: Path, config: Any) -> None:
     if getattr(config, "quantization_config", None):
         return
     with boundary(ConfigError, f"policy.model: {folder} needs {_WHOLE}", DOWNLOAD_AGAIN):
-        needed = sum(each.numel() for each in _outline(config, torch.float32).parameters())
+        with _READING, torch.device("meta"):
+            model = cast("Any", AutoModelForCausalLM).from_config(config, trust_remote_code=False)
+        needed = sum(each.numel() for each in model.parameters())
         files = sorted(folder.glob("*.safetensors"))
         held = sum(math.prod(shape) for file in files for shape in shapes_of(file).values())
     if held < needed:
@@ -81,7 +83,11 @@ def read_outline(folder: Path, dtype: torch.dtype = torch.float32) -> PreTrained
 
     Raises ConfigError if transformers cannot make a causal language model from its config.
     """
-    return _outline(read_config(folder), dtype)
+    config = read_config(folder)
+    with boundary(
+        ConfigError, f"policy.model: {folder} needs a usable config.json", DOWNLOAD_AGAIN
+    ):
+        return _outline(config, dtype)
 
 
 def outline_of(settings: Mapping[str, Any], dtype: torch.dtype) -> PreTrainedModel:

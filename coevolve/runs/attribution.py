@@ -10,12 +10,17 @@ from typing import Literal
 
 import msgspec
 
+from coevolve.foreign import boundary, bytes_of
 from coevolve.runs.progress import Progress
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.objectives import NoObjective
 
 FILE = "attribution.json"
+
+MOST_BYTES = 64 << 20
+"""Maximum bytes of it."""
+
 
 COMMAND = "coevolve replay {run} --ablate objective --anew"
 """Repeats the run without its objective and reports the difference in success."""
@@ -82,15 +87,12 @@ def write(run_dir: Path, found: Attribution) -> None:
 def read(run_dir: Path) -> Attribution | None:
     """Return the results so far; None if there are none. Raises RunError if the file is broken."""
     path = run_dir / FILE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Attribution)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"{path}: cannot be read: {error}; remove it and measure again with "
-            f"`{COMMAND.format(run=run_dir)}`"
-        ) from error
+    remedy = f"; remove it and measure again with `{COMMAND.format(run=run_dir)}`"
+    with boundary(RunError, f"{path}: cannot be read", remedy):
+        try:
+            return msgspec.json.decode(bytes_of(path, MOST_BYTES), type=Attribution)
+        except FileNotFoundError:
+            return None
 
 
 def known(run_dir: Path) -> Attribution | RunError | None:

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from coevolve.foreign import boundary, bytes_of
 from coevolve.models.architecture import Architecture
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
@@ -71,19 +72,22 @@ class StepTime:
     """Conversations that an engine samples at once."""
 
 
+MOST_BYTES = 16 << 20
+"""Maximum bytes of a file of measurements."""
+
+
 def read_throughput(path: Path) -> Throughput:
     """Return what the JSON lines of ``path`` measured; later lines win. Raises ConfigError."""
     found: dict[str, Any] = {}
-    try:
-        for line in path.read_text("utf-8").splitlines():
+    what = (
+        f"{path}: needs lines of JSON from `python -m tests.bench gpu`, such as "
+        f'{{"{PREFIX}": {{"flops_share": 0.4}}}}'
+    )
+    with boundary(ConfigError, what):
+        for line in bytes_of(path, MOST_BYTES).decode().splitlines():
             if line.startswith("{"):
                 found |= json.loads(line).get(PREFIX, {})
         return msgspec.convert(found, Throughput)
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{path}: needs lines of JSON from `python -m tests.bench gpu`, such as "
-            f'{{"{PREFIX}": {{"flops_share": 0.4}}}}; found: {error}'
-        ) from error
 
 
 def step_time(

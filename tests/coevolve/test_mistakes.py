@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.config import load_config
+from coevolve.yaml_structs import MOST_FAULTS
 from protocols.errors import ConfigError
 
 IN_FILES = [
@@ -50,6 +51,10 @@ IN_FILES = [
     ("learner: {objective: {clip_high: 0.3, beta: 1}}", "belongs to kind dpo, found kind grpo"),
     ("synthesizer: {model: {kind: endpoint, model: m, base_url: localhost}}", "http:// or https://"),
     ("synthesizer: {model: {kind: endpoint}}", "$.synthesizer.model.model: is required and"),
+    ("synthesizer: {model: {kind: endpoint, base_url: 'http://me:hunter2@h/v1'}}", "found 'http://***@h/v1'"),
+    ("synthesizer: {model: {kind: endpoint, base_url: 'http://h/v1?key=hunter2'}}", "found 'http://h/v1?key=***'"),
+    ("synthesizer: {model: {kind: endpoint, key_variable: sk-hunter2hunter2}}", "found 'sk-***'"),
+    ("store: {copies: 's3://AKIA1:hunter2/x@b/c'}", "without user, password and query, found 's3"),
     # Environments.
     ("environment: bfcl", "needs a section of settings, found 'bfcl'; write {use: bfcl}"),
     ("environment:", "$.environment: needs a section of settings, found nothing; write {use:"),
@@ -69,6 +74,13 @@ IN_FILES = [
     ("seed: 1\nseed: 2", "line 3, column 1: the key 'seed' stands twice in one section; keep one"),
     ("---\nname: b", "a file holds one run"),
     ("seed: !!python/object:os.system 1", "leave the tag `!` out"),
+    ("seed: !!int x", "line 2, column 7: found the tag 'tag:yaml.org,2002:int'; leave the tag"),
+    ("? [a]\n: b", "found a list or section as the name of a setting; write each setting as"),
+    ("policy: &p {model: *p}", "found an alias of a section within it; write the values without"),
+    ("seed: " + "[" * 99, "line 2, column 30: found more than 24 nested levels; leave out some"),
+    ("seed: " + "9" * 99, "found a number of 99 characters; give a number of fewer digits"),
+    ('policy: {model: "a\\0"}', r"found the invisible character '\x00'; delete the invisible"),
+    ("# " + "a" * 70_000, "it needs at most 65536 characters, found 70011; leave out what is not"),
     ("seed: 2024-13-45", "put text that looks like a date in quotes"),
     ("policy: {model: 'a\a'}", "delete the invisible character"),
 ]  # fmt: skip
@@ -91,6 +103,8 @@ IN_OVERRIDES = [
     ("learner.objective={kind:grpo}", "write it with colon and space: kind: grpo"),
     ("learner={steps=3}", "write it with colon and space: steps: 3"),
     ("policy.lora_targets=[q_proj,", "needs quotes for the shell around the whole override"),
+    ("store.copies=s3://me:hunter2@b/c", "override store.copies: needs text, a path, or a URL"),
+    ("http://me:hunter2@h/v1", "override 'http://***@h/v1': has no '='; write"),
     ("$.learner.steps=0", "override learner.steps: needs a whole number, at least 1, found 0"),
 ]
 
@@ -126,9 +140,24 @@ def test_what_editors_add_is_no_mistake(tmp_path: Path, text: str):
     assert load_config(file).name == "a"
 
 
+def test_an_alias_is_a_copy(tmp_path: Path):
+    file = tmp_path / "run.yaml"
+    file.write_text("name: a\npool: &p {}\nsignals: *p\n")
+    config = load_config(file, ["pool.capacity=7"])
+    assert config.pool.capacity == 7
+
+
+def test_many_mistakes_are_answered_in_a_few_lines(tmp_path: Path):
+    text = "name: a\n" + "".join(f"key{number}: 1\n" for number in range(3000))
+    said = refusal(tmp_path, text.encode())
+    assert said.count("\n") == MOST_FAULTS
+    assert f"{MOST_FAULTS} problems or more:" in said
+
+
 def refusal(folder: Path, text: bytes, *overrides: str) -> str:
     file = folder / "run.yaml"
     file.write_bytes(text)
     with pytest.raises(ConfigError) as caught:
         load_config(file, overrides)
+    assert "hunter2" not in str(caught.value)
     return str(caught.value)

@@ -176,6 +176,9 @@ class Sums(BaseEnvironment):
     ) -> Scorer:
         return AttemptScorer(Answerer(self._config, engine.generator, simulators[0], 0.0))
 
+    async def hostile(self, most: int) -> tuple[Finding, ...]:
+        return ()
+
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         return await findings(CHECKS, self.source().pool()[:most], self.capabilities)
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from coevolve.environments.tools.calls import as_far_as_read
 from coevolve.environments.tools.task import ToolTask
 
 MAX_WORDS_CHARS = 32_000
@@ -69,6 +70,27 @@ class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
 
 
 Command = Reset | Act | Grade | Release | Trial | Look
+
+
+def sendable(command: Command) -> Command:
+    """Return a command with a policy's texts cut to what is read, without what UTF-8 cannot encode.
+
+    Messages between processes are UTF-8, and a text may hold half a character.
+    """
+    match command:
+        case Act(text=text):
+            return msgspec.structs.replace(command, text=_utf8(as_far_as_read(text)))
+        case Trial(turns=turns):
+            played = tuple(tuple(_utf8(as_far_as_read(call)) for call in calls) for calls in turns)
+            return msgspec.structs.replace(command, turns=played)
+        case Grade(words=words):
+            return msgspec.structs.replace(command, words=_utf8(words))
+        case _:
+            return command
+
+
+def _utf8(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):

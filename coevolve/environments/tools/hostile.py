@@ -12,6 +12,8 @@ from itertools import chain, cycle, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from coevolve.environments.findings import Check, Finding, UnfitError, measured
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.commands import Observed, Passed, Verdict
@@ -55,6 +57,15 @@ TEXTS = (
 HIDDEN = ("reset", "state", "reward", "close", "tools", "lacks", "requires", "data", "_data")
 SPECIAL = ("__init__", "__class__", "__dict__", "__getattribute__", "__del__", "__reduce__")
 """Names that an object may have and that are no tools."""
+
+WORLDS: tuple[Any, ...] = (
+    *(None, True, -1, 1e308, "", "\x00", "a" * 100_000, [], {}, [[]] * 5_000, {"": {}}),
+    *({"__class__": {"__init__": 1}}, {"root": None}, {"root": {"a": {"type": "x"}}}),
+)
+"""Worlds of each tool set, in place of the task's own."""
+
+WORLD_TASKS = 4
+"""Maximum number of tasks whose worlds are replaced."""
 
 WORDS = (
     "",
@@ -335,10 +346,31 @@ async def _repeat(subject: _Subject) -> tuple[bool, str]:
     return True, f"{len(subject.attempts)} tasks, twice each"
 
 
+async def _refuse_worlds(subject: _Subject) -> tuple[bool, str]:
+    """Check that a hostile world opens or fails alone, and that the task works after it."""
+    count = refused = 0
+    for task in subject.tasks[:WORLD_TASKS]:
+        body = tool_task(task)
+        turns = [turn.reference for turn in body.turns]
+        alone = await subject.pool.trial("alone", body, turns)
+        for world in WORLDS:
+            content = msgspec.json.encode(dict.fromkeys(body.classes, world)).decode()
+            hostile = msgspec.structs.replace(body, world=content)
+            try:
+                await subject.pool.trial("hostile", hostile, turns)
+            except SimulatorError:
+                refused += 1
+            count += 1
+        if await subject.pool.trial("again", body, turns) != alone:
+            return False, f"{task.task_id}: it differs after hostile worlds"
+    return True, f"{count} worlds, {refused} refused"
+
+
 CHECKS: dict[str, Check[_Subject]] = {
     "hostile calls break nothing": _break_nothing,
     "hostile calls affect no other session": _disturb_nobody,
     "hostile calls see nothing of the machine": _show_nothing,
     "hostile calls earn nothing": _earn_nothing,
+    "hostile worlds harm no other task": _refuse_worlds,
 }
 REPEATED: dict[str, Check[_Subject]] = {"hostile calls have the same answers again": _repeat}

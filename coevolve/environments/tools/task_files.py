@@ -30,8 +30,12 @@ import msgspec
 from coevolve.dependencies import require
 from coevolve.environments.foreign import told
 from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.foreign import bytes_of
 from protocols.errors import ConfigError
 from protocols.tasks import Seeded, Split, Task, body_of
+
+MOST_BYTES = 1 << 30
+"""Maximum bytes of a file of JSON lines."""
 
 FORMATS = "a file of JSON lines, a parquet file or a folder of datasets"
 
@@ -97,7 +101,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    lines = bytes_of(path, MOST_BYTES).removeprefix(codecs.BOM_UTF8).split(b"\n")
     for number, line in enumerate(lines, start=1):
         if line.strip():
             array = "; write each task of a JSON array on its own line" if line[:1] == b"[" else ""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from coevolve.environments.tools.commands import Broken, Command, Ready, Release, Reply
-from coevolve.environments.tools.worker import ToolWorker, sendable
+from coevolve.environments.tools.commands import Broken, Command, Ready, Release, Reply, sendable
+from coevolve.environments.tools.worker import ToolWorker
 from protocols.errors import SimulatorError
 from protocols.interfaces import SimulatorService
 
@@ -51,9 +51,9 @@ class ToolClient:
 
     async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
         """Send the batch; if the service fails, every session in it is `Broken`."""
+        batch = _encoder.encode([sendable(command) for command in commands])
         try:
-            request = _encoder.encode(tuple(map(sendable, commands)))
-            return _replies.decode(await self._service.answer(request))
+            return _replies.decode(await self._service.answer(batch))
         except SimulatorError as error:
             return [
                 Ready() if isinstance(command, Release) else Broken(reason=str(error))

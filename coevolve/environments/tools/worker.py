@@ -23,9 +23,7 @@ import structlog
 
 import coevolve
 from coevolve.environments.cache_folder import passed_on
-from coevolve.environments.tools.calls import as_far_as_read
 from coevolve.environments.tools.commands import (
-    Act,
     Broken,
     Command,
     Ready,
@@ -33,6 +31,7 @@ from coevolve.environments.tools.commands import (
     Reply,
     Reset,
     Trial,
+    sendable,
 )
 from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_TIME
 from coevolve.environments.tools.frames import (
@@ -194,10 +193,10 @@ class ToolWorker:
 
     async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
         """Execute ``commands`` in order; see `protocols.interfaces.SimulatorWorker`."""
-        asked = [sendable(command) for command in commands]
+        readable = [sendable(command) for command in commands]
         async with self._turn:
             try:
-                return await self._replies(asked)
+                return await self._replies(readable)
             except SimulatorError as error:
                 await self._drop(str(error))
                 return [_lost(command, str(error)) for command in commands]
@@ -336,22 +335,6 @@ def _steps(command: Command) -> int:
             return 1 + sum(1 + len(calls) for calls in turns)
         case _:
             return 1
-
-
-def sendable(command: Command) -> Command:
-    """Cut a policy's text to the part that is read, and replace what UTF-8 cannot encode."""
-    match command:
-        case Act(text=text):
-            return msgspec.structs.replace(command, text=_utf8(text))
-        case Trial(turns=turns):
-            played = tuple(tuple(map(_utf8, calls)) for calls in turns)
-            return msgspec.structs.replace(command, turns=played)
-        case _:
-            return command
-
-
-def _utf8(text: str) -> str:
-    return as_far_as_read(text).encode(errors="replace").decode()
 
 
 def _lost(command: Command, reason: str) -> Reply:

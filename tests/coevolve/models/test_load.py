@@ -1,12 +1,15 @@
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel
 
 from coevolve.models import load as reading
+from coevolve.models.chat_template import read_tokenizer
 from coevolve.models.load import read_model, read_outline
 from protocols.errors import ConfigError
 from tests.serving import new_model
@@ -61,19 +64,56 @@ def test_weights_are_tied_while_nobody_else_reads_a_model(
     assert all(alone)
 
 
-def test_code_of_a_model_folder_is_not_executed_and_nobody_is_asked(folder: Path):
-    config = json.loads((folder / "config.json").read_text())
-    planted = {"model_type": "planted", "auto_map": {"AutoConfig": "planted.Planted"}}
-    (folder / "config.json").write_text(json.dumps(config | planted))
-    ran = folder / "ran"
-    (folder / "planted.py").write_text(f"open({str(ran)!r}, 'w')\nclass Planted: ...\n")
-    with pytest.raises(ConfigError, match="must be that of a causal language model"):
-        read_model(folder)
-    assert not ran.exists()
-
-
 def test_weights_that_are_pickled_are_not_read(folder: Path):
     (folder / "model.safetensors").unlink()
     torch.save({}, folder / "pytorch_model.bin")
     with pytest.raises(OSError, match="safetensors"):
         read_model(folder)
+
+
+def test_weights_that_lack_a_tensor_are_refused(folder: Path):
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    name = next(each for each in tensors if "q_proj" in each)
+    save_file(tensors | {"spare": tensors[name].clone()}, file)
+    assert read_model(folder)
+    save_file({"spare" if each == name else each: tensors[each] for each in tensors}, file)
+    with pytest.raises(
+        ConfigError, match=f"found 1 missing or of another shape, the first .*{name}"
+    ):
+        read_model(folder)
+
+
+def test_a_config_that_asks_for_more_than_the_weights_is_refused_without_the_memory(folder: Path):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 2**31 - 1}))
+    with pytest.raises(
+        ConfigError, match=r"needs weights that fit its config.json, found \d+ numbers"
+    ):
+        read_model(folder)
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 10**9}))
+    with pytest.raises(
+        ConfigError, match="needs at most 2000 as num_hidden_layers, found 1000000000"
+    ):
+        read_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "settings", "read"),
+    [
+        ("config.json", {"auto_map": {"AutoConfig": "own.Own"}, "model_type": "own"}, read_model),
+        ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["own.Own", 0]}}, read_tokenizer),
+    ],
+)
+def test_code_in_a_model_folder_is_neither_run_nor_offered(
+    folder: Path,
+    file: str,
+    settings: dict[str, object],
+    read: Callable[[Path], object],
+    capfd: pytest.CaptureFixture[str],
+):
+    (folder / "own.py").write_text("raise SystemExit('code of the folder ran')")
+    (folder / file).write_text(json.dumps(settings))
+    with contextlib.suppress(ConfigError):
+        read(folder)
+    assert "[y/N]" not in "".join(capfd.readouterr())

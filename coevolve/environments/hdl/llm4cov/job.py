@@ -20,6 +20,7 @@ from coevolve.environments.hdl.simulate.messages import (
     Testbench,
     Unit,
 )
+from coevolve.foreign import boundary
 from protocols.errors import ConfigError
 
 MAX_FILE_BYTES = 4 << 20
@@ -66,10 +67,8 @@ def from_manifest(folder: Path, job_id: str) -> Job:
 
     Raises ConfigError if the manifest is invalid, or an input is missing or has another hash.
     """
-    try:
+    with boundary(ConfigError, "manifest.json cannot be read"):
         manifest = msgspec.json.decode(_bytes(folder, "manifest.json"), type=Manifest)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise ConfigError(f"manifest.json: {error}") from error
     if manifest.job_id != job_id:
         raise ConfigError(f"manifest.json: job_id must be {job_id!r}, found {manifest.job_id!r}")
     names = dict.fromkeys((*manifest.sv_files, manifest.tb))

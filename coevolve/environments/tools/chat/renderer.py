@@ -92,7 +92,7 @@ class ChatRenderer:
     def load(cls, folder: Path, chat: ChatConfig, *, has_tools: bool = True) -> "ChatRenderer":
         """Return the renderer for a model folder. Raises ConfigError."""
         template = ChatTemplate.load(folder, variables={"enable_thinking": chat.thinking})
-        what = f"policy.model: {folder} needs a chat template that can be used"
+        what = f"policy.model: {folder} needs a usable chat template"
         with boundary(ConfigError, what, DOWNLOAD_AGAIN), within(LOAD_S):
             return cls(template, chat, has_tools=has_tools)
 

@@ -9,6 +9,8 @@ from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.export.conversation import Said
 from coevolve.environments.tools.interfaces import Renderer
+from coevolve.foreign import boundary
+from coevolve.models.model_files import DOWNLOAD_AGAIN
 from coevolve.models.model_folder import model_folder
 from protocols import columns
 from protocols.config import RunConfig
@@ -20,14 +22,15 @@ class Transcriber:
     """Decodes the messages of the rollouts of one run."""
 
     def __init__(self, config: RunConfig, renderer: Renderer) -> None:
-        """Load the policy's tokenizer. Raises RunError if its folder has none."""
+        """Load the policy's tokenizer. Raises RunError if its folder has none that is usable."""
         path = model_folder(config.policy.model) / "tokenizer.json"
         if not path.is_file():
             raise RunError(
                 f"{path}: not found; decoding rollouts needs the policy's fast tokenizer; save it "
                 "there with AutoTokenizer.from_pretrained(...).save_pretrained(...)"
             )
-        self._tokenizer = Tokenizer.from_file(str(path))
+        with boundary(RunError, f"{path}: needs to be a tokenizer", DOWNLOAD_AGAIN):
+            self._tokenizer = Tokenizer.from_file(str(path))
         self._renderer = renderer
         self._stop_ids = frozenset(renderer.stop_ids)
 
