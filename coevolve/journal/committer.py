@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import lmdb
 
-from coevolve.journal.layout import DATA_FILE, PackedRecord
+from coevolve.journal.checksums import DamageError
+from coevolve.journal.damage import damaged, naming_damage
+from coevolve.journal.layout import DATA_FILE, PackedRecord, topic_key
 from coevolve.journal.leases import lease
 from coevolve.journal.opening import OpenedJournal
 from coevolve.journal.queries import snapshot
@@ -100,7 +102,7 @@ class Committer:
         self._ended = threading.Event()
         self._state = State()
         self.listeners: list[Listener] = []
-        with self._env.begin() as txn:
+        with naming_damage(self._file), self._env.begin() as txn:
             self._state.reload(txn, self._tables)
         self.visible = self._state.last
         with snapshot(self._env, self._tables, self.visible) as state:
@@ -207,6 +209,9 @@ class Committer:
                         if sequences is not None:
                             replies.append(Reply(work.answer, sequences))
                 write.finish(self._evictable, self._retain_bytes)
+        except DamageError as error:
+            self._failure = damaged(self._file, str(error))
+            return
         except lmdb.Error as error:
             self._abort(batch, error)
             return
@@ -269,9 +274,14 @@ class Committer:
             answer.set_exception(error)
             return
         now_s = self._clock()
-        with snapshot(self._env, self._tables, self.visible) as state:
-            sequences, freed = lease(consumer, request, state, now_s)
-            records = tuple(state.read(sequences))
+        try:
+            with snapshot(self._env, self._tables, self.visible) as state:
+                leased, freed = lease(consumer, request, state, now_s)
+                records = tuple(state.listed(topic_key(topic), seq) for seq, topic in leased)
+        except JournalError as error:
+            self._failure = error
+            answer.set_exception(error)
+            return
         answer.set_result(Taken(records, consumer.next_expiry_s(request.topics, now_s)))
         if freed:
             self._notify(freed)

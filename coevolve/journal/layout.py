@@ -4,18 +4,20 @@ One LMDB environment, `data.mdb` in the journal's folder, with these tables:
 
 | table       | key                    | value                                                    |
 |-------------|------------------------|----------------------------------------------------------|
-| `records`   | sequence               | head (time, lengths), topic, index keys, body            |
+| `records`   | sequence               | head (checksum, time, lengths), topic, index keys, body  |
 | `indexes`   | topic or (index, key)  | sequences, ascending                                     |
 | `topics`    | topic                  | records appended, records evicted, bytes stored          |
 | `consumers` | consumer, topic        | cursor (all up to it are finished), records finished     |
 | `acks`      | consumer, topic        | finished sequences above the cursor, ascending           |
 | `seats`     | consumer, member       | incarnations of the member, the newest last              |
 | `producers` | producer               | last counter, and the sequences of its write             |
-| `meta`      | name                   | format version; last assigned sequence                   |
+| `meta`      | name                   | format version; root (`coevolve.journal.root`)           |
 
-Integers are little-endian, as are the columns inside the bodies. Sequences are LMDB integer keys,
-appended in order, so that pages fill completely instead of half. A record contains its index keys,
-because eviction needs them to delete its index entries.
+Each value but the sequences and the format version begins with a checksum
+(`coevolve.journal.checksums`). Integers are little-endian, as are the columns inside the bodies.
+Sequences are LMDB integer keys, appended in order, so that pages fill completely instead of half. A
+record contains its index keys, because they prove that an index entry is right, and because
+eviction deletes them.
 """
 
 import hashlib
@@ -27,18 +29,24 @@ from typing import TYPE_CHECKING, NamedTuple
 import lmdb
 import msgspec
 
+from coevolve.journal.checksums import (
+    CHECK_BYTES,
+    DamageError,
+    body_check,
+    record_check,
+)
 from protocols.errors import JournalError
 from protocols.journal import Record, StoredRecord
 
 if TYPE_CHECKING:
     from lmdb import _Database as Table  # pyright: ignore[reportPrivateUsage]
 
-FORMAT = 3
+FORMAT = 4
 """Increased with every change to this file or to messages that old code would misread."""
 
 DATA_FILE = "data.mdb"
 FORMAT_KEY = b"format"
-LAST_KEY = b"last_sequence"
+ROOT_KEY = b"root"
 MAX_DBS = 16
 MAX_READERS = 1024
 
@@ -47,10 +55,13 @@ MAX_NAME_BYTES = 200
 bytes."""
 
 _MAX_KEY_BYTES = 256
-_HEAD = struct.Struct("<qBI")
+_HEAD = struct.Struct("<QqBI")
 _TIME = struct.Struct("<q")
 _LENGTHS = struct.Struct("<BI")
-TIME_BYTES = _TIME.size
+_NAMES_AT = CHECK_BYTES + _TIME.size
+PREFIX_BYTES = _NAMES_AT
+"""Bytes of a record's value before its names: checksum and time."""
+
 _PAIR = struct.Struct("<QQ")
 _TRIPLE = struct.Struct("<QQQ")
 _KEYS = msgspec.msgpack.Decoder(list[bytes])
@@ -143,17 +154,23 @@ class PackedRecord(NamedTuple):
 
     body: bytes
 
+    check: int
+    """Checksum of names and body."""
+
 
 def pack_record(record: Record) -> PackedRecord:
     """Return ``record`` encoded for the file. Raises JournalError if a name is invalid."""
     if not record.keys:
         entries, names = _pack_topic(record.topic)
-        return PackedRecord(record.topic, entries, names, record.body)
+        return PackedRecord(
+            record.topic, entries, names, record.body, body_check(names, record.body)
+        )
     topic = encode_name(record.topic)
     keys = list(dict.fromkeys(index_key(index, key) for index, key in record.keys))
     packed = _encode(keys)
     names = _LENGTHS.pack(len(topic), len(packed)) + topic + packed
-    return PackedRecord(record.topic, (b"t" + topic, *keys), names, record.body)
+    check = body_check(names, record.body)
+    return PackedRecord(record.topic, (b"t" + topic, *keys), names, record.body, check)
 
 
 @lru_cache(maxsize=256)
@@ -163,8 +180,14 @@ def _pack_topic(topic: str) -> tuple[tuple[bytes, ...], bytes]:
 
 
 def pack_time(time_ns: int) -> bytes:
-    """Return a record's encoded time; its value is this, then its names, then its body."""
+    """Return a record's encoded time."""
     return _TIME.pack(time_ns)
+
+
+def pack_value(sequence: int, time: bytes, record: PackedRecord) -> bytes:
+    """Return a record's value: its checksum, its time, its names, its body."""
+    check = record_check(time, sequence, record.check).to_bytes(CHECK_BYTES, "little")
+    return b"".join((check, time, record.names, record.body))
 
 
 def encode_name(name: str) -> bytes:
@@ -178,35 +201,79 @@ def encode_name(name: str) -> bytes:
     return encoded
 
 
+class OpenedRecord(NamedTuple):
+    """A copy of a record's value whose checksum matched."""
+
+    time_ns: int
+    topic_bytes: int
+    names: bytes
+    """Lengths, topic, index keys."""
+
+    body: bytes
+
+    @property
+    def topic(self) -> str:
+        """The record's topic."""
+        return str(self._topic, "utf-8")
+
+    @property
+    def entries(self) -> list[bytes]:
+        """The record's index entries, the topic's own first."""
+        keys = self.names[_LENGTHS.size + self.topic_bytes :]
+        return [b"t" + self._topic, *(_KEYS.decode(keys) if keys else ())]
+
+    @property
+    def _topic(self) -> bytes:
+        return self.names[_LENGTHS.size : _LENGTHS.size + self.topic_bytes]
+
+
+def open_record(sequence: int, value: bytes | memoryview) -> OpenedRecord:
+    """Return a copy of a record. Raises DamageError if the checksum does not match."""
+    try:
+        found, time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
+    except struct.error:
+        raise DamageError(f"record {sequence} needs a head and has {len(value)} bytes") from None
+    body_at = _HEAD.size + topic_bytes + keys_bytes
+    names = bytes(value[_NAMES_AT:body_at])
+    body = bytes(value[body_at:])
+    needed = record_check(value[CHECK_BYTES:_NAMES_AT], sequence, body_check(names, body))
+    if found != needed:
+        raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")
+    return OpenedRecord(time_ns, topic_bytes, names, body)
+
+
 def unpack_record(sequence: int, value: bytes | memoryview) -> StoredRecord:
-    """Return a copy of a record; nothing in it refers to ``value``."""
-    time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
-    keys_at = _HEAD.size + topic_bytes
+    """Return a copy of a record; nothing in it refers to ``value``. Raises DamageError."""
+    opened = open_record(sequence, value)
     return StoredRecord(
-        sequence=sequence,
-        topic=str(value[_HEAD.size : keys_at], "utf-8"),
-        time_ns=time_ns,
-        body=bytes(value[keys_at + keys_bytes :]),
+        sequence=sequence, topic=opened.topic, time_ns=opened.time_ns, body=opened.body
     )
 
 
-def body_start(value: bytes | memoryview) -> int:
-    """Return the offset of the body in a record's value."""
-    _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
-    return _HEAD.size + topic_bytes + keys_bytes
+def unpack_listed(entry: bytes, sequence: int, value: bytes | memoryview) -> StoredRecord:
+    """Return a copy of the record to which an index entry leads. Raises DamageError."""
+    opened = open_record(sequence, value)
+    if entry not in opened.entries:
+        raise DamageError(
+            f"the index entry {entry!r} needs to lead to its records and leads to record "
+            f"{sequence}, which does not list it"
+        )
+    return StoredRecord(
+        sequence=sequence, topic=opened.topic, time_ns=opened.time_ns, body=opened.body
+    )
 
 
-def unpack_topic(value: bytes | memoryview) -> str:
-    """Return a record's topic without reading its body."""
-    _, topic_bytes, _ = _HEAD.unpack_from(value)
-    return str(value[_HEAD.size : _HEAD.size + topic_bytes], "utf-8")
-
-
-def unpack_keys(value: bytes | memoryview) -> list[bytes]:
-    """Return a record's index entries without reading its body."""
-    _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
-    start = _HEAD.size + topic_bytes
-    return _KEYS.decode(value[start : start + keys_bytes]) if keys_bytes else []
+def checked_body(sequence: int, value: memoryview) -> memoryview:
+    """Return a view of a record's body. Raises DamageError if the checksum does not match."""
+    found, _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
+    body_at = _HEAD.size + topic_bytes + keys_bytes
+    body = value[body_at:]
+    needed = record_check(
+        value[CHECK_BYTES:_NAMES_AT], sequence, body_check(value[_NAMES_AT:body_at], body)
+    )
+    if found != needed:
+        raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")
+    return body
 
 
 def pack_pair(first: int, second: int) -> bytes:

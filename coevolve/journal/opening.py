@@ -16,15 +16,18 @@ from typing import IO, NamedTuple, cast
 import lmdb
 import lmdb.verify
 
+from coevolve.journal.checksums import seal
 from coevolve.journal.layout import (
     DATA_FILE,
     FORMAT,
     FORMAT_KEY,
     MAX_DBS,
     MAX_READERS,
+    ROOT_KEY,
     Tables,
     open_tables,
 )
+from coevolve.journal.root import META, Root
 from protocols.errors import (
     JournalError,
     JournalFormatError,
@@ -244,6 +247,7 @@ def _create(env: lmdb.Environment) -> Tables:
     with env.begin(write=True) as txn:
         tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
+        txn.put(ROOT_KEY, seal(META, ROOT_KEY, Root().pack(txn.id())), db=tables.meta)
     return tables
 
 

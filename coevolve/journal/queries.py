@@ -2,18 +2,22 @@
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import lmdb
 
+from coevolve.journal.damage import naming_damage
 from coevolve.journal.layout import (
+    DATA_FILE,
     Tables,
-    body_start,
+    checked_body,
     index_key,
+    open_record,
     sequence_key,
     sequence_of,
     topic_key,
+    unpack_listed,
     unpack_record,
-    unpack_topic,
 )
 from protocols.errors import JournalError
 from protocols.journal import StoredRecord
@@ -46,20 +50,22 @@ class Snapshot:
     def last(self, topic: str) -> StoredRecord | None:
         """Return the newest record of ``topic``, or None if it has none."""
         sequence = self.newest(topic)
-        return self._one(sequence) if sequence else None
+        return self.listed(topic_key(topic), sequence) if sequence else None
 
-    def page(self, sequences: Iterable[int], size_bytes: int) -> tuple[list[StoredRecord], bool]:
+    def page(
+        self, sequences: Iterable[int], size_bytes: int, entry: bytes | None = None
+    ) -> tuple[list[StoredRecord], bool]:
         """Return the first of these records, and whether more are left.
 
         The page ends with the record with which the bodies reach ``size_bytes``. Raises
-        JournalError if a record was deleted.
+        JournalError if a record was deleted, or if it does not list ``entry``.
         """
         records: list[StoredRecord] = []
         left_bytes = size_bytes
         for sequence in sequences:
             if left_bytes <= 0:
                 return records, True
-            record = self._one(sequence)
+            record = self.listed(entry, sequence) if entry else self._one(sequence)
             records.append(record)
             left_bytes -= len(record.body)
         return records, False
@@ -77,9 +83,9 @@ class Snapshot:
             value = get(sequence.to_bytes(8, "little"), None, records)
             if value is None or sequence > through:
                 raise _gone(sequence)
-            start = body_start(value)
-            bodies.append(value[start:])
-            sizes.append(len(value) - start)
+            body = checked_body(sequence, value)
+            bodies.append(body)
+            sizes.append(len(body))
         return b"".join(bodies), sizes
 
     def newest(self, topic: str) -> int:
@@ -98,7 +104,7 @@ class Snapshot:
         if not 1 <= sequence <= self._through:
             return None
         value = self._txn.get(sequence_key(sequence), db=self._tables.records)
-        return unpack_topic(value) if value is not None else None
+        return open_record(sequence, value).topic if value is not None else None
 
     def sequences(self, entry: bytes, after: int) -> Iterator[int]:
         """Yield the sequences after ``after`` under one index entry, ascending."""
@@ -115,22 +121,29 @@ class Snapshot:
         for sequence in self.sequences(entry, after):
             if len(records) >= limit:
                 break
-            records.append(self._one(sequence))
+            records.append(self.listed(entry, sequence))
         return records
 
     def _one(self, sequence: int) -> StoredRecord:
+        return unpack_record(sequence, self._value(sequence))
+
+    def listed(self, entry: bytes, sequence: int) -> StoredRecord:
+        """Return the record to which an index entry leads. Raises DamageError."""
+        return unpack_listed(entry, sequence, self._value(sequence))
+
+    def _value(self, sequence: int) -> memoryview:
         value = None
         if 1 <= sequence <= self._through:
             value = self._txn.get(sequence_key(sequence), db=self._tables.records)
         if value is None:
             raise _gone(sequence)
-        return unpack_record(sequence, value)
+        return value
 
 
 @contextmanager
 def snapshot(env: lmdb.Environment, tables: Tables, through: int) -> Generator[Snapshot]:
     """Open a consistent snapshot for reading, up to sequence ``through``."""
-    with env.begin(buffers=True) as txn:
+    with naming_damage(Path(env.path()) / DATA_FILE), env.begin(buffers=True) as txn:
         yield Snapshot(txn, tables, through)
 
 

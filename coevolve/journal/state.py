@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import lmdb
 
+from coevolve.journal.checksums import unseal
 from coevolve.journal.consumers import Consumer, Place
+from coevolve.journal.contents import read_root
 from coevolve.journal.layout import (
-    LAST_KEY,
     Tables,
     sequence_of,
     unpack_names,
@@ -19,6 +20,7 @@ from coevolve.journal.layout import (
     unpack_triple,
     unpair_key,
 )
+from coevolve.journal.root import CONSUMERS, SEATS, TOPICS, Root
 
 
 @dataclass(slots=True)
@@ -35,26 +37,29 @@ class State:
     """Last sequence, topic counts and consumers."""
 
     def __init__(self) -> None:
+        self.root = Root()
         self.last = 0
         self.totals: dict[str, Totals] = {}
         self.consumers: dict[str, Consumer] = {}
 
     def reload(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
         """Reload everything except the leases from the file."""
-        last = txn.get(LAST_KEY, db=tables.meta)
-        self.last = sequence_of(last) if last is not None else 0
+        self.root = read_root(txn, tables)
+        self.last = self.root.last
         self.totals = {
-            topic.decode(): Totals(*unpack_triple(row)) for topic, row in txn.cursor(tables.topics)
+            topic.decode(): Totals(*unpack_triple(unseal(TOPICS, topic, row)))
+            for topic, row in txn.cursor(tables.topics)
         }
         for consumer in self.consumers.values():
             consumer.places.clear()
             consumer.seats.clear()
         for key, row in txn.cursor(tables.consumers):
             name, topic = unpair_key(key)
-            self.consumer(name).places[topic] = _place(txn, tables, key, row)
+            place = _place(txn, tables, key, unseal(CONSUMERS, key, row))
+            self.consumer(name).places[topic] = place
         for key, row in txn.cursor(tables.seats):
             name, member = unpair_key(key)
-            self.consumer(name).seats[member] = unpack_names(row)
+            self.consumer(name).seats[member] = unpack_names(unseal(SEATS, key, row))
         for consumer in self.consumers.values():
             consumer.drop_leases_without_place()
 

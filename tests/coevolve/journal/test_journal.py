@@ -11,7 +11,7 @@ import lmdb
 import pytest
 
 from coevolve.journal.journal import Journal
-from coevolve.journal.layout import DATA_FILE, FORMAT_KEY
+from coevolve.journal.layout import DATA_FILE, FORMAT, FORMAT_KEY
 from coevolve.journal.opening import LOCK_FILE, read_meta
 from coevolve.journal.reader import JournalReader
 from protocols.errors import (
@@ -436,7 +436,7 @@ def test_a_journal_of_another_format_is_refused(folder: Path, other: str) -> Non
         with env.begin(write=True) as txn:
             txn.put(FORMAT_KEY, other.encode(), db=meta)
     with pytest.raises(
-        JournalFormatError, match=f"needs format version 3 and has {other}; open it with"
+        JournalFormatError, match=f"needs format version {FORMAT} and has {other}; open it with"
     ):
         Journal.open(folder)
 
