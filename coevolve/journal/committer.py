@@ -16,7 +16,7 @@ from coevolve.journal.checksums import DamageError
 from coevolve.journal.damage import damaged, naming_damage
 from coevolve.journal.layout import DATA_FILE, PackedRecord, topic_key
 from coevolve.journal.leases import lease
-from coevolve.journal.opening import OpenedJournal
+from coevolve.journal.opening import WrittenJournal
 from coevolve.journal.queries import snapshot
 from coevolve.journal.state import State
 from coevolve.journal.transaction import WriteTransaction
@@ -77,7 +77,7 @@ class Committer:
     def __init__(
         self,
         folder: Path,
-        opened: OpenedJournal,
+        written: WrittenJournal,
         *,
         pipelined: bool,
         retain_bytes: int,
@@ -86,7 +86,10 @@ class Committer:
         clock_ns: Callable[[], int],
     ) -> None:
         self._file = folder / DATA_FILE
-        self._env, self._tables = opened
+        self._env, self._tables = written.opened
+        self._mark = written.mark
+        self._unmarked: int = self._env.info()["last_txnid"]
+        self._mark.write(self._unmarked)
         self._pipelined = pipelined
         self._retain_bytes = retain_bytes
         self._evictable = evictable
@@ -135,6 +138,8 @@ class Committer:
                 self._execute_batch(self._batch)
             if self._failure is None:
                 self._flush()
+        except JournalError as error:
+            self._failure = error
         finally:
             self._ended.set()
             self._refuse([*self._unflushed, *self._batch])
@@ -229,6 +234,7 @@ class Committer:
             if self._pipelined:
                 self._flushes += 1
                 self._acknowledge()
+            self._unmarked = write.transaction
         self._unflushed.extend(replies)
         self._unflushed_newest.update(write.appended)
         if write.released:
@@ -254,6 +260,7 @@ class Committer:
         """Answer durable requests and make their records visible."""
         replies, self._unflushed = self._unflushed, []
         newest, self._unflushed_newest = self._unflushed_newest, {}
+        self._mark.write(self._unmarked)
         self._newest.update(newest)
         self.visible = max(self.visible, *newest.values(), 0)
         for reply in replies:
@@ -318,7 +325,7 @@ class Committer:
             self._fail(cause)
             self._refuse(batch)
             return
-        with self._env.begin() as txn:
+        with naming_damage(self._file), self._env.begin() as txn:
             self._state.reload(txn, self._tables)
         error = JournalFullError(
             f"the journal {self._file} needs space for {size_bytes} bytes of records and got "

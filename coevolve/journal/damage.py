@@ -7,7 +7,7 @@ from pathlib import Path
 import lmdb
 
 from coevolve.journal.checksums import DamageError
-from protocols.errors import JournalDamagedError
+from protocols.errors import JournalDamagedError, JournalFormatError
 
 REMEDY = (
     "bytes of the file have changed since they were written. `coevolve journal verify RUN` names "
@@ -29,6 +29,14 @@ _OF_DAMAGE = (
 def damaged(file: Path, found: str) -> JournalDamagedError:
     """Return the error for damage of ``file``."""
     return JournalDamagedError(f"{file}: {found}; {REMEDY}")
+
+
+def not_a_journal(file: Path) -> JournalFormatError:
+    """Return the error for an LMDB file of something else."""
+    return JournalFormatError(
+        f"{file} is an LMDB file but not a journal: it has no format version; choose another run "
+        "directory"
+    )
 
 
 @contextmanager

@@ -69,6 +69,19 @@ _NAMES = msgspec.msgpack.Decoder(list[str])
 _encode = msgspec.msgpack.encode
 
 
+TABLE_FLAGS = {
+    b"records": 0x08,
+    b"indexes": 0x34,
+    b"topics": 0,
+    b"consumers": 0,
+    b"acks": 0x34,
+    b"seats": 0,
+    b"producers": 0,
+    b"meta": 0,
+}
+"""LMDB's flags of the tables that `open_tables` creates: integer keys, or sorted sequences."""
+
+
 class Tables(NamedTuple):
     """Handles of all tables."""
 

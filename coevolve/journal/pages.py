@@ -13,7 +13,6 @@ It reads every page but the inner ones of large values, and computes with whole 
 a time. It says nothing about what the values hold (`coevolve.journal.contents`).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from coevolve.journal.checksums import DamageError
+from coevolve.journal.damage import not_a_journal
 from coevolve.journal.heads import Head, Tree
+from coevolve.journal.layout import TABLE_FLAGS
 
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -125,6 +126,7 @@ class Pages:
     """The pages of a file at rest."""
 
     def __init__(self, file: Path, head: Head) -> None:
+        self._file = file
         self._size = head.page_bytes
         self._end = head.last_page + 1
         whole = file.stat().st_size // self._size
@@ -139,17 +141,15 @@ class Pages:
         self._used[:2] = True
         self._head = head
 
-    def check(self, flags: Mapping[bytes, int]) -> None:
-        """Raise DamageError if LMDB cannot follow the pages.
-
-        Args:
-            flags: The flags of each table, by name.
-        """
+    def check(self) -> None:
+        """Raise DamageError if LMDB cannot follow the pages, JournalFormatError if it need not."""
         free = self._walk(_Shape("the free pages", integers=True, is_free=True), self._head.free)
-        main = self._walk(_Shape("the list of tables", values=(TREE_VALUE,)), self._head.main)
+        main = self._walk(_Shape("the list of tables", values=(0, TREE_VALUE)), self._head.main)
         found = {name: tree.flags for name, tree in main.trees}
-        if found != flags:
-            raise DamageError(f"it needs tables with the flags {flags} and has {found}")
+        if not found.keys() & TABLE_FLAGS.keys():
+            raise not_a_journal(self._file)
+        if found != TABLE_FLAGS:
+            raise DamageError(f"it needs tables with the flags {TABLE_FLAGS} and has {found}")
         for name, tree in main.trees:
             self._walk(_Shape.of_table(f"the table {name.decode()}", tree.flags), tree)
         self._check_free(free.values)

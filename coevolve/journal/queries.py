@@ -6,6 +6,7 @@ from pathlib import Path
 
 import lmdb
 
+from coevolve.journal.checksums import DamageError
 from coevolve.journal.damage import naming_damage
 from coevolve.journal.layout import (
     DATA_FILE,
@@ -125,19 +126,19 @@ class Snapshot:
         return records
 
     def _one(self, sequence: int) -> StoredRecord:
-        return unpack_record(sequence, self._value(sequence))
-
-    def listed(self, entry: bytes, sequence: int) -> StoredRecord:
-        """Return the record to which an index entry leads. Raises DamageError."""
-        return unpack_listed(entry, sequence, self._value(sequence))
-
-    def _value(self, sequence: int) -> memoryview:
         value = None
         if 1 <= sequence <= self._through:
             value = self._txn.get(sequence_key(sequence), db=self._tables.records)
         if value is None:
             raise _gone(sequence)
-        return value
+        return unpack_record(sequence, value)
+
+    def listed(self, entry: bytes, sequence: int) -> StoredRecord:
+        """Return the record to which an index entry leads. Raises DamageError."""
+        value = self._txn.get(sequence_key(sequence), db=self._tables.records)
+        if value is None:
+            raise DamageError(f"record {sequence} is in the index and is missing")
+        return unpack_listed(entry, sequence, value)
 
 
 @contextmanager

@@ -64,6 +64,7 @@ class WriteTransaction:
         now_s: float,
     ) -> None:
         self._txn = txn
+        self.transaction = txn.id()
         self._tables = tables
         self._state = state
         self._time = pack_time(time_ns)
@@ -148,7 +149,7 @@ class WriteTransaction:
             row = pack_triple(totals.appended, totals.evicted, totals.size_bytes)
             self._put(TOPICS, topic.encode(), row)
         if self.wrote:
-            root = self._state.root.pack(self._txn.id())
+            root = self._state.root.pack(self.transaction)
             self._txn.put(ROOT_KEY, seal(META, ROOT_KEY, root), db=self._tables.meta)
 
     def _put(self, table: int, key: bytes, payload: bytes) -> None:

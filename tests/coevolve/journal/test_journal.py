@@ -12,9 +12,11 @@ import pytest
 
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE, FORMAT, FORMAT_KEY
-from coevolve.journal.opening import LOCK_FILE, read_meta
+from coevolve.journal.heads import read_head
+from coevolve.journal.opening import LOCK_FILE
 from coevolve.journal.reader import JournalReader
 from protocols.errors import (
+    JournalDamagedError,
     JournalError,
     JournalFormatError,
     JournalFullError,
@@ -458,7 +460,7 @@ def test_a_truncated_file_is_refused(folder: Path, kept: float) -> None:
     journal.close()
     size = (folder / DATA_FILE).stat().st_size
     os.truncate(folder / DATA_FILE, int(size * kept))
-    with pytest.raises(JournalFormatError, match=r"truncated.*restore a checkpoint"):
+    with pytest.raises((JournalFormatError, JournalDamagedError), match=r"truncated.*repair RUN"):
         Journal.open(folder)
 
 
@@ -471,7 +473,7 @@ def test_a_file_without_its_never_written_last_page_is_no_truncated_file(folder:
         shutil.rmtree(copy, ignore_errors=True)
         copy.mkdir()
         shutil.copy(folder / DATA_FILE, copy)
-        if read_meta(copy / DATA_FILE).last_page % 7 == 0:
+        if read_head(copy / DATA_FILE).last_page % 7 == 0:
             Journal.open(copy).close()
     journal.close()
 
