@@ -182,8 +182,8 @@ class Pages:
             return
         if first.min() < 2 or first.max() >= self._there or (first + counts).max() > self._there:
             raise DamageError(
-                f"{shape.name} leads to a page that the file does not have; it has pages 2 to "
-                f"{self._there - 1}"
+                f"{shape.name} leads to a page that is not among the {self._there} pages of the file, "
+                "so the file is truncated or the number is wrong"
             )
         total = int(counts.sum())
         offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
