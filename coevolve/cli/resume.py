@@ -46,8 +46,7 @@ def command(
     if copies is not None:
         _restore(copies, runs / run if Path(run).name == run else Path(run))
     directory = run_directory.find(run, runs)
-    written = directory.path / "config.yaml"
-    config = settings(written, overrides, directory.path.parent, resume=True)
+    config = settings(directory.config_file(), overrides, directory.path.parent, resume=True)
     if detach:
         from coevolve.cli.detached import detach as start
 

@@ -7,6 +7,7 @@ output, `launch.log`.
 import contextlib
 import difflib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -142,19 +143,30 @@ class RunDirectory:
 
     def written_config(self) -> RunConfig:
         """Return the user's config of the last start or resume."""
-        path = self.path / "config.yaml"
+        path = self.config_file()
         try:
             return msgspec.yaml.decode(path.read_bytes(), type=RunConfig)
         except (OSError, ValueError) as error:
-            raise RunError(
-                f"{path}: cannot be read: {' '.join(str(error).split())}; put it back as it was: "
-                "the journal's first record holds the settings that the run was started with"
-            ) from error
+            raise _unreadable_config(path, str(error)) from error
+
+    def config_file(self) -> Path:
+        """Return `config.yaml`, which is as `write_config` wrote it. Raises RunError."""
+        path = self.path / "config.yaml"
+        try:
+            first, _, rest = path.read_bytes().partition(b"\n")
+        except OSError as error:
+            raise _unreadable_config(path, str(error)) from error
+        if first != _digest_line(rest):
+            raise _unreadable_config(
+                path, "its first line needs the SHA-256 of the other lines, so some were changed"
+            )
+        return path
 
     def write_config(self, config: RunConfig) -> None:
         """Write the resolved config, including all defaults."""
         fresh = self.path / "config.yaml.new"
-        fresh.write_bytes(msgspec.yaml.encode(config))
+        lines = msgspec.yaml.encode(config)
+        fresh.write_bytes(_digest_line(lines) + b"\n" + lines)
         fresh.replace(self.path / "config.yaml")
 
     def record_launch(self, config: RunConfig, identity: RunIdentity) -> None:
@@ -168,6 +180,19 @@ class RunDirectory:
             self.write_identity(identity)
         except OSError as error:
             raise RunError(f"{self.path}: cannot be written: {error}") from error
+
+
+def _digest_line(lines: bytes) -> bytes:
+    """Return the first line of `config.yaml`, which tells whether the others were changed."""
+    return f"# SHA-256 of the lines below: {hashlib.sha256(lines).hexdigest()}".encode()
+
+
+def _unreadable_config(path: Path, found: str) -> RunError:
+    return RunError(
+        f"{path}: cannot be read: {' '.join(found.split())}; put it back as it was: the journal's "
+        "first record holds the settings that the run was started with. To change settings, give "
+        "them to `coevolve resume`"
+    )
 
 
 RUN_ENTRIES = (

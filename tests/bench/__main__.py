@@ -7,6 +7,7 @@ BENCHES = {
     "calls": "tests.bench.calls",
     "delivery": "tests.bench.delivery",
     "engine": "tests.bench.engine",
+    "faults": "tests.bench.faults",
     "gpu": "tests.bench.gpu",
     "gradient": "tests.bench.gradient",
     "hdl": "tests.bench.hdl",
