@@ -27,16 +27,20 @@ class DamageError(JournalError):
     """What was found; `coevolve.journal.damage` adds the file and the remedy."""
 
 
-def seal(table: int, key: bytes, payload: bytes) -> bytes:
-    """Return a row's value: checksum, then payload. ``table`` is the table's number."""
-    return digest(payload, digest(key, table)).to_bytes(CHECK_BYTES, "little") + payload
+def row_check(table: int, key: bytes, payload: bytes) -> int:
+    """Return the checksum of a row. ``table`` is the table's number."""
+    return digest(payload, digest(key, table))
+
+
+def seal(check: int, payload: bytes) -> bytes:
+    """Return a row's value: its checksum, then its payload."""
+    return check.to_bytes(CHECK_BYTES, "little") + payload
 
 
 def unseal(table: int, key: bytes, value: bytes) -> bytes:
     """Return a row's payload. Raises DamageError if the checksum does not match."""
     payload = value[CHECK_BYTES:]
-    needed = digest(payload, digest(key, table))
-    found = check_of(value)
+    needed, found = row_check(table, key, payload), check_of(value)
     if needed != found or len(value) < CHECK_BYTES:
         raise DamageError(
             f"the row {key!r} of table {table} needs checksum {needed:016x} and has {found:016x}"
@@ -49,14 +53,9 @@ def check_of(value: bytes | memoryview) -> int:
     return int.from_bytes(value[:CHECK_BYTES], "little")
 
 
-def body_check(names: bytes, body: bytes) -> int:
-    """Return the part of a record's checksum that its time and its sequence do not change."""
-    return digest(names, digest(body))
-
-
-def record_check(time: bytes, sequence: int, body_check: int) -> int:
-    """Return a record's checksum."""
-    return digest(time, body_check ^ sequence)
+def record_check(head: bytes, sequence: int, body_check: int) -> int:
+    """Return a record's checksum: ``head`` is time and names, ``body_check`` the body's digest."""
+    return digest(head, body_check ^ sequence)
 
 
 def entry_check(entry: bytes, sequence: int) -> int:

@@ -32,7 +32,7 @@ import msgspec
 from coevolve.journal.checksums import (
     CHECK_BYTES,
     DamageError,
-    body_check,
+    digest,
     record_check,
 )
 from protocols.errors import JournalError
@@ -58,8 +58,8 @@ _MAX_KEY_BYTES = 256
 _HEAD = struct.Struct("<QqBI")
 _TIME = struct.Struct("<q")
 _LENGTHS = struct.Struct("<BI")
-_NAMES_AT = CHECK_BYTES + _TIME.size
-PREFIX_BYTES = _NAMES_AT
+_TOPIC_AT = _TIME.size + _LENGTHS.size
+PREFIX_BYTES = CHECK_BYTES + _TIME.size
 """Bytes of a record's value before its names: checksum and time."""
 
 _PAIR = struct.Struct("<QQ")
@@ -155,7 +155,7 @@ def index_key(index: str, key: str) -> bytes:
     return b"k" + encode_name(index) + b"\0" + encoded
 
 
-class PackedRecord(NamedTuple):
+class PackedRecord(msgspec.Struct, frozen=True, gc=False):
     """A record encoded for the file by the caller, so that the writer gets only valid records."""
 
     topic: str
@@ -166,24 +166,21 @@ class PackedRecord(NamedTuple):
     """Bytes between the time and the body: lengths, topic, index keys."""
 
     body: bytes
-
-    check: int
-    """Checksum of names and body."""
+    body_check: int
+    """Checksum of the body."""
 
 
 def pack_record(record: Record) -> PackedRecord:
     """Return ``record`` encoded for the file. Raises JournalError if a name is invalid."""
+    body = record.body
     if not record.keys:
         entries, names = _pack_topic(record.topic)
-        return PackedRecord(
-            record.topic, entries, names, record.body, body_check(names, record.body)
-        )
+        return PackedRecord(record.topic, entries, names, body, digest(body))
     topic = encode_name(record.topic)
     keys = list(dict.fromkeys(index_key(index, key) for index, key in record.keys))
     packed = _encode(keys)
     names = _LENGTHS.pack(len(topic), len(packed)) + topic + packed
-    check = body_check(names, record.body)
-    return PackedRecord(record.topic, (b"t" + topic, *keys), names, record.body, check)
+    return PackedRecord(record.topic, (b"t" + topic, *keys), names, body, digest(body))
 
 
 @lru_cache(maxsize=256)
@@ -199,8 +196,9 @@ def pack_time(time_ns: int) -> bytes:
 
 def pack_value(sequence: int, time: bytes, record: PackedRecord) -> bytes:
     """Return a record's value: its checksum, its time, its names, its body."""
-    check = record_check(time, sequence, record.check).to_bytes(CHECK_BYTES, "little")
-    return b"".join((check, time, record.names, record.body))
+    head = time + record.names
+    check = record_check(head, sequence, record.body_check)
+    return b"".join((check.to_bytes(CHECK_BYTES, "little"), head, record.body))
 
 
 def encode_name(name: str) -> bytes:
@@ -214,79 +212,65 @@ def encode_name(name: str) -> bytes:
     return encoded
 
 
-class OpenedRecord(NamedTuple):
-    """A copy of a record's value whose checksum matched."""
+def unpack_record(
+    sequence: int, value: bytes | memoryview, entry: bytes | None = None
+) -> StoredRecord:
+    """Return a copy of a record; nothing in it refers to ``value``.
 
-    time_ns: int
-    topic_bytes: int
-    names: bytes
-    """Lengths, topic, index keys."""
-
-    body: bytes
-
-    @property
-    def topic(self) -> str:
-        """The record's topic."""
-        return str(self._topic, "utf-8")
-
-    @property
-    def entries(self) -> list[bytes]:
-        """The record's index entries, the topic's own first."""
-        keys = self.names[_LENGTHS.size + self.topic_bytes :]
-        return [b"t" + self._topic, *(_KEYS.decode(keys) if keys else ())]
-
-    @property
-    def _topic(self) -> bytes:
-        return self.names[_LENGTHS.size : _LENGTHS.size + self.topic_bytes]
+    Raises DamageError if the checksum does not match, or if the record does not list ``entry``.
+    """
+    found, head, time_ns, topic_end, body_at = _open_head(sequence, value)
+    body = bytes(value[body_at:])
+    _compare(sequence, found, head, digest(body))
+    topic = head[_TOPIC_AT:topic_end]
+    if entry is not None and entry[1:] != topic and entry not in _entries(head, topic_end):
+        raise DamageError(
+            f"the index entry {entry!r} needs to lead to its records and leads to record "
+            f"{sequence}, which does not list it"
+        )
+    return StoredRecord(sequence=sequence, topic=topic.decode(), time_ns=time_ns, body=body)
 
 
-def open_record(sequence: int, value: bytes | memoryview) -> OpenedRecord:
-    """Return a copy of a record. Raises DamageError if the checksum does not match."""
+def unpack_body(sequence: int, value: memoryview) -> memoryview:
+    """Return a view of a record's body. Raises DamageError if the checksum does not match."""
+    found, head, _, _, body_at = _open_head(sequence, value)
+    body = value[body_at:]
+    _compare(sequence, found, head, digest(body))
+    return body
+
+
+def unpack_entries(sequence: int, value: bytes | memoryview) -> list[bytes]:
+    """Return a record's index entries, its topic's first. Raises DamageError."""
+    found, head, _, topic_end, body_at = _open_head(sequence, value)
+    _compare(sequence, found, head, digest(value[body_at:]))
+    return _entries(head, topic_end)
+
+
+def unpack_topic(sequence: int, value: bytes | memoryview) -> str:
+    """Return a record's topic. Raises DamageError if the checksum does not match."""
+    return unpack_entries(sequence, value)[0][1:].decode()
+
+
+def _open_head(sequence: int, value: bytes | memoryview) -> tuple[int, bytes, int, int, int]:
+    """Return checksum, time and names, time, the topic's end within them, the body's offset."""
     try:
         found, time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
     except struct.error:
         raise DamageError(f"record {sequence} needs a head and has {len(value)} bytes") from None
     body_at = _HEAD.size + topic_bytes + keys_bytes
-    names = bytes(value[_NAMES_AT:body_at])
-    body = bytes(value[body_at:])
-    needed = record_check(value[CHECK_BYTES:_NAMES_AT], sequence, body_check(names, body))
+    return found, bytes(value[CHECK_BYTES:body_at]), time_ns, _TOPIC_AT + topic_bytes, body_at
+
+
+def _compare(sequence: int, found: int, head: bytes, body_check: int) -> None:
+    """Raise DamageError unless the record's checksum is the one that was found."""
+    needed = record_check(head, sequence, body_check)
     if found != needed:
         raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")
-    return OpenedRecord(time_ns, topic_bytes, names, body)
 
 
-def unpack_record(sequence: int, value: bytes | memoryview) -> StoredRecord:
-    """Return a copy of a record; nothing in it refers to ``value``. Raises DamageError."""
-    opened = open_record(sequence, value)
-    return StoredRecord(
-        sequence=sequence, topic=opened.topic, time_ns=opened.time_ns, body=opened.body
-    )
-
-
-def unpack_listed(entry: bytes, sequence: int, value: bytes | memoryview) -> StoredRecord:
-    """Return a copy of the record to which an index entry leads. Raises DamageError."""
-    opened = open_record(sequence, value)
-    if entry not in opened.entries:
-        raise DamageError(
-            f"the index entry {entry!r} needs to lead to its records and leads to record "
-            f"{sequence}, which does not list it"
-        )
-    return StoredRecord(
-        sequence=sequence, topic=opened.topic, time_ns=opened.time_ns, body=opened.body
-    )
-
-
-def checked_body(sequence: int, value: memoryview) -> memoryview:
-    """Return a view of a record's body. Raises DamageError if the checksum does not match."""
-    found, _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
-    body_at = _HEAD.size + topic_bytes + keys_bytes
-    body = value[body_at:]
-    needed = record_check(
-        value[CHECK_BYTES:_NAMES_AT], sequence, body_check(value[_NAMES_AT:body_at], body)
-    )
-    if found != needed:
-        raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")
-    return body
+def _entries(head: bytes, topic_end: int) -> list[bytes]:
+    keys = head[topic_end:]
+    return [b"t" + head[_TOPIC_AT:topic_end], *(_KEYS.decode(keys) if keys else ())]
 
 
 def pack_pair(first: int, second: int) -> bytes:

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 
 import lmdb
 
-from coevolve.journal.checksums import DamageError, seal
+from coevolve.journal.checksums import DamageError, row_check, seal
 from coevolve.journal.contents import check_contents
 from coevolve.journal.damage import damaged, naming_damage, not_a_journal
 from coevolve.journal.heads import read_head
@@ -228,7 +228,8 @@ def _create(env: lmdb.Environment) -> Tables:
     with env.begin(write=True) as txn:
         tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
-        txn.put(ROOT_KEY, seal(META, ROOT_KEY, Root().pack(txn.id())), db=tables.meta)
+        root = Root().pack(txn.id())
+        txn.put(ROOT_KEY, seal(row_check(META, ROOT_KEY, root), root), db=tables.meta)
     return tables
 
 

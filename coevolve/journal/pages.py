@@ -182,8 +182,8 @@ class Pages:
             return
         if first.min() < 2 or first.max() >= self._there or (first + counts).max() > self._there:
             raise DamageError(
-                f"{shape.name} leads to a page that is not among the file's {self._there} pages, so "
-                "the file is truncated or the number is wrong"
+                f"{shape.name} leads to a page outside the file's {self._there} pages, so the "
+                "file is truncated or the number is wrong"
             )
         total = int(counts.sum())
         offsets = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -11,14 +11,13 @@ from coevolve.journal.damage import naming_damage
 from coevolve.journal.layout import (
     DATA_FILE,
     Tables,
-    checked_body,
     index_key,
-    open_record,
     sequence_key,
     sequence_of,
     topic_key,
-    unpack_listed,
+    unpack_body,
     unpack_record,
+    unpack_topic,
 )
 from protocols.errors import JournalError
 from protocols.journal import StoredRecord
@@ -84,7 +83,7 @@ class Snapshot:
             value = get(sequence.to_bytes(8, "little"), None, records)
             if value is None or sequence > through:
                 raise _gone(sequence)
-            body = checked_body(sequence, value)
+            body = unpack_body(sequence, value)
             bodies.append(body)
             sizes.append(len(body))
         return b"".join(bodies), sizes
@@ -105,7 +104,7 @@ class Snapshot:
         if not 1 <= sequence <= self._through:
             return None
         value = self._txn.get(sequence_key(sequence), db=self._tables.records)
-        return open_record(sequence, value).topic if value is not None else None
+        return unpack_topic(sequence, value) if value is not None else None
 
     def sequences(self, entry: bytes, after: int) -> Iterator[int]:
         """Yield the sequences after ``after`` under one index entry, ascending."""
@@ -138,7 +137,7 @@ class Snapshot:
         value = self._txn.get(sequence_key(sequence), db=self._tables.records)
         if value is None:
             raise DamageError(f"record {sequence} is in the index and is missing")
-        return unpack_listed(entry, sequence, value)
+        return unpack_record(sequence, value, entry)
 
 
 @contextmanager

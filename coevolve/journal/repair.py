@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import lmdb
 
-from coevolve.journal.checksums import entries_check, entry_check, seal
+from coevolve.journal.checksums import entry_check, row_check, seal
 from coevolve.journal.layout import (
     DATA_FILE,
     FORMAT,
@@ -17,17 +17,27 @@ from coevolve.journal.layout import (
     MAX_DBS,
     ROOT_KEY,
     Tables,
-    open_record,
     open_tables,
     pack_pair,
     pack_triple,
     sequence_key,
+    unpack_entries,
     unpack_pair,
     unpair_key,
 )
 from coevolve.journal.mark import MARK_FILE
 from coevolve.journal.opening import lock_folder, sync_folder
-from coevolve.journal.root import ACKS, CONSUMERS, INDEXES, META, SEATS, TOPICS, Root
+from coevolve.journal.root import (
+    ACKS,
+    CONSUMERS,
+    INDEXES,
+    META,
+    PRODUCERS,
+    RECORDS,
+    SEATS,
+    TOPICS,
+    Root,
+)
 from coevolve.journal.salvage import Salvage, Salvaged
 from protocols.errors import JournalError
 
@@ -86,7 +96,7 @@ def losses(found: Salvaged) -> Iterator[str]:
         entries = ", ".join(_printed(entry) for entry in found.listed[sequence])
         yield f"record {sequence} is gone; it was listed under {entries}"
     if found.root is not None:
-        missing = found.root.counts[0] - len(found.records) - len(lost)
+        missing = found.root.counts[RECORDS] - len(found.records) - len(lost)
         if missing > 0:
             yield f"{missing} more records are gone, whose index entries are gone as well"
     for table in found.uncertain:
@@ -103,7 +113,7 @@ _UNCERTAIN = {
     ACKS: "finished records were forgotten; they may be delivered again",
     CONSUMERS: "the progress of consumers may be older; finished records may be delivered again",
     SEATS: "members of consumers were forgotten; their next start takes their seats again",
-    6: "receipts of producers were forgotten; a write that waits for its answer may be repeated",
+    PRODUCERS: "receipts of producers were forgotten; a write without an answer may be repeated",
 }
 
 
@@ -161,18 +171,15 @@ class _Writer:
         for sequence in chunk:
             start, size = self._found.records[sequence]
             value = self._salvage.content[start : start + size]
-            key, record = sequence_key(sequence), open_record(sequence, value)
+            key, entries = sequence_key(sequence), unpack_entries(sequence, value)
             txn.put(key, value, db=tables.records, append=True)
-            self._root.change(0, 1, sequence**2)
-            for entry in record.entries:
+            self._root.change(RECORDS, 1, sequence**2)
+            for entry in entries:
                 txn.put(entry, key, db=tables.indexes)
-            self._root.change(
-                INDEXES,
-                len(record.entries),
-                entries_check(record.entries, [sequence] * len(record.entries)),
-            )
-            self._topics.setdefault(record.topic, []).append(sequence)
-            self._sizes[record.topic] = self._sizes.get(record.topic, 0) + size
+                self._root.change(INDEXES, 1, entry_check(entry, sequence))
+            topic = entries[0][1:].decode()
+            self._topics.setdefault(topic, []).append(sequence)
+            self._sizes[topic] = self._sizes.get(topic, 0) + size
 
     def _add_rows(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
         for topic, sequences in self._topics.items():
@@ -205,10 +212,10 @@ class _Writer:
         key: bytes,
         payload: bytes,
     ) -> None:
-        value = seal(table, key, payload)
-        txn.put(key, value, db=tables[table])
-        self._root.replace(table, None, value)
+        check = row_check(table, key, payload)
+        txn.put(key, seal(check, payload), db=tables[table])
+        self._root.replace(table, None, check)
 
     def _finish(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
         root = self._root.pack(txn.id())
-        txn.put(ROOT_KEY, seal(META, ROOT_KEY, root), db=tables.meta)
+        txn.put(ROOT_KEY, seal(row_check(META, ROOT_KEY, root), root), db=tables.meta)

@@ -9,7 +9,7 @@ records at once.
 
 import struct
 
-from coevolve.journal.checksums import MASK, DamageError, check_of
+from coevolve.journal.checksums import MASK, DamageError
 
 RECORDS, INDEXES, TOPICS, CONSUMERS, ACKS, SEATS, PRODUCERS, META = range(8)
 """Numbers of the tables, as in `coevolve.journal.layout.Tables`."""
@@ -33,8 +33,7 @@ class Root:
 
     def pack(self, transaction: int) -> bytes:
         """Return the row's payload."""
-        sums = [each & MASK for each in self.sums]
-        return _ROOT.pack(transaction, self.last, *self.counts, *sums)
+        return _ROOT.pack(transaction, self.last, *self.counts, *self.sums)
 
     @classmethod
     def unpack(cls, payload: bytes, transaction: int) -> "Root":
@@ -50,24 +49,22 @@ class Root:
         root.counts, root.sums = numbers[:COUNTED], numbers[COUNTED:]
         return root
 
-    def replace(self, table: int, old: bytes | None, new: bytes) -> None:
-        """Count a row that replaces ``old``, or is new."""
+    def replace(self, table: int, old: int | None, new: int) -> None:
+        """Count a row with checksum ``new`` that replaces one with ``old``, or is a further one."""
         if old is None:
-            self.counts[table] += 1
-            self.sums[table] += check_of(new)
+            self.change(table, 1, new)
         else:
-            self.sums[table] += check_of(new) - check_of(old)
+            self.change(table, 0, new - old)
 
     def add_records(self, first: int, last: int) -> None:
         """Count the records ``first`` to ``last``."""
-        self.counts[RECORDS] += last - first + 1
-        self.sums[RECORDS] += _squares(last) - _squares(first - 1)
+        self.change(RECORDS, last - first + 1, _squares(last) - _squares(first - 1))
         self.last = last
 
     def change(self, table: int, rows: int, check: int) -> None:
         """Count ``rows`` more, whose checksums add up to ``check``; both may be negative."""
         self.counts[table] += rows
-        self.sums[table] += check
+        self.sums[table] = (self.sums[table] + check) & MASK
 
 
 def _squares(last: int) -> int:

@@ -23,8 +23,8 @@ from coevolve.journal.heads import Head, Tree, read_head
 from coevolve.journal.layout import (
     ROOT_KEY,
     Tables,
-    open_record,
     sequence_of,
+    unpack_entries,
     unpack_names,
     unpack_pair,
     unpack_triple,
@@ -148,7 +148,7 @@ class Salvage:
                 continue
             place = self._place(node)
             try:
-                open_record(sequence, memoryview(self.content)[place[0] : sum(place)])
+                unpack_entries(sequence, memoryview(self.content)[place[0] : sum(place)])
             except DamageError:
                 continue
             found.records[sequence] = place

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import lmdb
 
-from coevolve.journal.checksums import unseal
+from coevolve.journal.checksums import check_of, unseal
 from coevolve.journal.consumers import Consumer, Place
 from coevolve.journal.contents import read_root
 from coevolve.journal.layout import (
@@ -32,6 +32,9 @@ class Totals:
     size_bytes: int = 0
     """Size of the stored values, without LMDB's page overhead."""
 
+    check: int | None = None
+    """Checksum of its row; None if it has none yet."""
+
 
 class State:
     """Last sequence, topic counts and consumers."""
@@ -47,7 +50,7 @@ class State:
         self.root = read_root(txn, tables)
         self.last = self.root.last
         self.totals = {
-            topic.decode(): Totals(*unpack_triple(unseal(TOPICS, topic, row)))
+            topic.decode(): Totals(*unpack_triple(unseal(TOPICS, topic, row)), check_of(row))
             for topic, row in txn.cursor(tables.topics)
         }
         for consumer in self.consumers.values():
@@ -55,7 +58,7 @@ class State:
             consumer.seats.clear()
         for key, row in txn.cursor(tables.consumers):
             name, topic = unpair_key(key)
-            place = _place(txn, tables, key, unseal(CONSUMERS, key, row))
+            place = _place(txn, tables, key, row)
             self.consumer(name).places[topic] = place
         for key, row in txn.cursor(tables.seats):
             name, member = unpair_key(key)
@@ -102,9 +105,9 @@ class State:
 
 
 def _place(txn: "lmdb.Transaction[bytes]", tables: Tables, key: bytes, row: bytes) -> Place:
-    cursor, finished = unpack_pair(row)
+    cursor, finished = unpack_pair(unseal(CONSUMERS, key, row))
     acks = txn.cursor(tables.acks)
     beyond: set[int] = set()
     if acks.set_key(key):
         beyond = {sequence_of(value) for value in acks.iternext_dup(keys=False, values=True)}
-    return Place(key, cursor, finished, beyond=beyond, frontier=cursor)
+    return Place(key, cursor, finished, beyond=beyond, check=check_of(row), frontier=cursor)

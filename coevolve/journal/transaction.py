@@ -10,8 +10,9 @@ import lmdb
 
 from coevolve.journal.checksums import (
     DamageError,
-    entries_check,
+    check_of,
     entry_check,
+    row_check,
     seal,
     unseal,
 )
@@ -21,7 +22,6 @@ from coevolve.journal.layout import (
     ROOT_KEY,
     PackedRecord,
     Tables,
-    open_record,
     pack_names,
     pack_pair,
     pack_time,
@@ -31,6 +31,8 @@ from coevolve.journal.layout import (
     sequence_key,
     sequence_of,
     topic_key,
+    unpack_entries,
+    unpack_topic,
     unpack_triple,
 )
 from coevolve.journal.root import (
@@ -69,8 +71,12 @@ class WriteTransaction:
         self._state = state
         self._time = pack_time(time_ns)
         self._now_s = now_s
-        self._records: list[PackedRecord] = []
-        self._entries: list[tuple[bytes, int]] = []
+        self._records: list[tuple[bytes, PackedRecord]] = []
+        self._entries: list[tuple[bytes, bytes]] = []
+        self._entries_check = 0
+        self._receipt_check: int | None = None
+        """Checksum of the receipt that the present request replaces."""
+
         self.appended: dict[str, int] = {}
         """Newest sequence of each topic that got records."""
 
@@ -120,7 +126,8 @@ class WriteTransaction:
             sat.append(request.incarnation)
             del sat[:-SEATS_KEPT]
             row = pair_key(request.consumer, request.member)
-            self._put(SEATS, row, pack_names(sat))
+            old = self._txn.get(row, db=self._tables.seats)
+            self._put(SEATS, row, pack_names(sat), check_of(old) if old else None)
 
     def finish(self, evictable: Sequence[str], retain_bytes: int) -> None:
         """Write the pending rows of all requests; only the commit remains."""
@@ -129,16 +136,13 @@ class WriteTransaction:
             # next one.
             first = self._state.root.last + 1
             values = (
-                (sequence_key(sequence), pack_value(sequence, self._time, record))
-                for sequence, record in enumerate(self._records, first)
+                (key, pack_value(sequence, self._time, record))
+                for sequence, (key, record) in enumerate(self._records, first)
             )
             _put_all(self._txn.cursor(self._tables.records), values)
-            keys = ((entry, sequence_key(sequence)) for entry, sequence in self._entries)
-            _put_all(self._txn.cursor(self._tables.indexes), keys)
+            _put_all(self._txn.cursor(self._tables.indexes), self._entries)
             self._state.root.add_records(first, self._state.last)
-            entries, sequences = zip(*self._entries, strict=True)
-            check = entries_check(entries, sequences)
-            self._state.root.change(INDEXES, len(entries), check)
+            self._state.root.change(INDEXES, len(self._entries), self._entries_check)
         for topic, place in self._places.values():
             self._advance(topic, place)
         touched = set(self.appended)
@@ -147,20 +151,23 @@ class WriteTransaction:
         for topic in touched:
             totals = self._state.count(topic)
             row = pack_triple(totals.appended, totals.evicted, totals.size_bytes)
-            self._put(TOPICS, topic.encode(), row)
+            totals.check = self._put(TOPICS, topic.encode(), row, totals.check)
         if self.wrote:
             root = self._state.root.pack(self.transaction)
-            self._txn.put(ROOT_KEY, seal(META, ROOT_KEY, root), db=self._tables.meta)
+            value = seal(row_check(META, ROOT_KEY, root), root)
+            self._txn.put(ROOT_KEY, value, db=self._tables.meta)
 
-    def _put(self, table: int, key: bytes, payload: bytes) -> None:
-        """Put a row, with its checksum."""
-        value = seal(table, key, payload)
-        old = self._txn.replace(key, value, db=self._tables[table])
-        self._state.root.replace(table, old, value)
+    def _put(self, table: int, key: bytes, payload: bytes, old: int | None) -> int:
+        """Put a row in place of one with the checksum ``old``; return its own."""
+        check = row_check(table, key, payload)
+        self._txn.put(key, seal(check, payload), db=self._tables[table])
+        self._state.root.replace(table, old, check)
+        return check
 
     def _previous_result(self, receipt: Receipt) -> tuple[int, ...] | None:
         producer = receipt.producer.encode()
         row = self._txn.get(producer, db=self._tables.producers)
+        self._receipt_check = check_of(row) if row is not None else None
         if row is None:
             return None
         counter, first, count = unpack_triple(unseal(PRODUCERS, producer, row))
@@ -177,15 +184,17 @@ class WriteTransaction:
     def _store_receipt(self, receipt: Receipt, sequences: range) -> tuple[int, ...]:
         self.wrote = True
         row = pack_triple(receipt.counter, sequences.start, len(sequences))
-        self._put(PRODUCERS, receipt.producer.encode(), row)
+        self._put(PRODUCERS, receipt.producer.encode(), row, self._receipt_check)
         return tuple(sequences)
 
     def _add(self, records: Sequence[PackedRecord]) -> range:
         first = sequence = self._state.last + 1
         for record in records:
-            self._records.append(record)
+            key = sequence_key(sequence)
+            self._records.append((key, record))
             for entry in record.entries:
-                self._entries.append((entry, sequence))
+                self._entries.append((entry, key))
+                self._entries_check += entry_check(entry, sequence)
             totals = self._state.count(record.topic)
             totals.appended += 1
             totals.size_bytes += PREFIX_BYTES + len(record.names) + len(record.body)
@@ -204,7 +213,7 @@ class WriteTransaction:
                 f"consumer {consumer.name!r} cannot finish record {sequence}: the journal does "
                 f"not hold it (last is {self._state.last}); finish only records that were taken"
             )
-        return open_record(sequence, value).topic
+        return unpack_topic(sequence, value)
 
     def _subscribe(self, consumer: Consumer, topic: str) -> None:
         if topic in consumer.places:
@@ -212,7 +221,11 @@ class WriteTransaction:
         self.wrote = True
         place = new_place(consumer.name, topic, self._state.evicted(topic))
         consumer.places[topic] = place
-        self._put(CONSUMERS, place.key, pack_pair(place.cursor, place.finished))
+        self._put_place(place)
+
+    def _put_place(self, place: Place) -> None:
+        payload = pack_pair(place.cursor, place.finished)
+        place.check = self._put(CONSUMERS, place.key, payload, place.check)
 
     def _advance(self, topic: str, place: Place) -> None:
         """Move the cursor up to the first unfinished record; store later finished ones as rows.
@@ -232,7 +245,7 @@ class WriteTransaction:
                     place.unstored.remove(sequence)
                 else:
                     self._delete_entry(ACKS, place.key, sequence)
-        self._put(CONSUMERS, place.key, pack_pair(place.cursor, place.finished))
+        self._put_place(place)
         for sequence in place.unstored:
             self._txn.put(place.key, sequence_key(sequence), db=self._tables.acks)
             self._state.root.change(ACKS, 1, entry_check(place.key, sequence))
@@ -266,7 +279,7 @@ class WriteTransaction:
         if value is None:
             raise DamageError(f"record {sequence} is in the index of {topic!r} and is missing")
         self._state.root.change(RECORDS, -1, -(sequence**2))
-        for entry in open_record(sequence, value).entries:
+        for entry in unpack_entries(sequence, value):
             self._delete_entry(INDEXES, entry, sequence)
         totals = self._state.count(topic)
         totals.evicted += 1

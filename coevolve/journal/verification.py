@@ -8,7 +8,7 @@ import lmdb
 from coevolve.journal.checksums import DamageError
 from coevolve.journal.contents import contents_faults
 from coevolve.journal.damage import naming_damage
-from coevolve.journal.layout import DATA_FILE, Tables, open_record, sequence_of
+from coevolve.journal.layout import DATA_FILE, Tables, sequence_of, unpack_entries
 from coevolve.journal.mark import at_rest, marked
 from coevolve.journal.opening import check_pages, map_for_reading
 from coevolve.journal.repair import losses
@@ -38,6 +38,6 @@ def faults(folder: Path) -> list[str]:
 def _record_faults(txn: "lmdb.Transaction[bytes]", tables: Tables) -> Iterator[str]:
     for key, value in txn.cursor(tables.records):
         try:
-            open_record(sequence_of(key), value)
+            unpack_entries(sequence_of(key), value)
         except DamageError as error:
             yield str(error)
