@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lmdb
+import msgspec
 
 from coevolve.journal.checksums import DamageError
 from coevolve.journal.damage import damaged, naming_damage
@@ -30,6 +31,7 @@ MAX_TRANSACTION_BYTES = 16 << 20
 READER_CHECK_S = 5.0
 """Interval between searches for dead readers, which would make the file grow."""
 
+_WRITES = (Append, Complete)
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SLACK_BYTES = 1 << 20
 
@@ -54,7 +56,7 @@ class Stop(NamedTuple):
     """A request to end the thread after all earlier requests are answered."""
 
 
-class Work(NamedTuple):
+class Work(msgspec.Struct, frozen=True):
     """A request and the future for its answer."""
 
     request: Append | Complete | Take | Count | Stop
@@ -64,7 +66,7 @@ class Work(NamedTuple):
     """Size of the records' bodies."""
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True):
     """An answer to send when its transaction is durable."""
 
     answer: "Future[Any]"
@@ -159,17 +161,14 @@ class Committer:
                 size_bytes += work.size_bytes
             if records >= MAX_TRANSACTION_RECORDS or size_bytes >= MAX_TRANSACTION_BYTES:
                 return batch, True
-            try:
-                work = self._requests.get_nowait()
-            except queue.Empty:
+            if self._requests.empty():
                 return batch, True
+            work = self._requests.get()
 
     def _first(self) -> Work:
-        try:
-            return self._requests.get_nowait()
-        except queue.Empty:
+        if self._requests.empty():
             self._flush()
-            return self._requests.get()
+        return self._requests.get()
 
     def _execute_batch(self, batch: list[Work]) -> None:
         writes = [work for work in batch if self._writes(work.request)]
@@ -190,7 +189,7 @@ class Committer:
 
     def _writes(self, request: Append | Complete | Take | Count | Stop) -> bool:
         if not isinstance(request, Take):
-            return isinstance(request, Append | Complete)
+            return isinstance(request, _WRITES)
         consumer = self._state.consumer(request.consumer)
         sits = consumer.seats.get(request.member, [])[-1:] == [request.incarnation]
         return not sits or any(topic not in consumer.places for topic in request.topics)

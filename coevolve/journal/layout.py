@@ -219,30 +219,24 @@ def unpack_record(
 
     Raises DamageError if the checksum does not match, or if the record does not list ``entry``.
     """
-    found, head, time_ns, topic_end, body_at = _open_head(sequence, value)
-    body = bytes(value[body_at:])
-    _compare(sequence, found, head, digest(body))
+    head, time_ns, topic_end, body = _open(sequence, value)
     topic = head[_TOPIC_AT:topic_end]
     if entry is not None and entry[1:] != topic and entry not in _entries(head, topic_end):
         raise DamageError(
             f"the index entry {entry!r} needs to lead to its records and leads to record "
             f"{sequence}, which does not list it"
         )
-    return StoredRecord(sequence=sequence, topic=topic.decode(), time_ns=time_ns, body=body)
+    return StoredRecord(sequence=sequence, topic=topic.decode(), time_ns=time_ns, body=bytes(body))
 
 
-def unpack_body(sequence: int, value: memoryview) -> memoryview:
+def unpack_body(sequence: int, value: memoryview) -> bytes | memoryview:
     """Return a view of a record's body. Raises DamageError if the checksum does not match."""
-    found, head, _, _, body_at = _open_head(sequence, value)
-    body = value[body_at:]
-    _compare(sequence, found, head, digest(body))
-    return body
+    return _open(sequence, value)[3]
 
 
 def unpack_entries(sequence: int, value: bytes | memoryview) -> list[bytes]:
     """Return a record's index entries, its topic's first. Raises DamageError."""
-    found, head, _, topic_end, body_at = _open_head(sequence, value)
-    _compare(sequence, found, head, digest(value[body_at:]))
+    head, _, topic_end, _ = _open(sequence, value)
     return _entries(head, topic_end)
 
 
@@ -251,21 +245,18 @@ def unpack_topic(sequence: int, value: bytes | memoryview) -> str:
     return unpack_entries(sequence, value)[0][1:].decode()
 
 
-def _open_head(sequence: int, value: bytes | memoryview) -> tuple[int, bytes, int, int, int]:
-    """Return checksum, time and names, time, the topic's end within them, the body's offset."""
+def _open(sequence: int, value: bytes | memoryview) -> tuple[bytes, int, int, bytes | memoryview]:
+    """Return time and names, the time, the topic's end within them, and a view of the body."""
     try:
         found, time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
     except struct.error:
         raise DamageError(f"record {sequence} needs a head and has {len(value)} bytes") from None
     body_at = _HEAD.size + topic_bytes + keys_bytes
-    return found, bytes(value[CHECK_BYTES:body_at]), time_ns, _TOPIC_AT + topic_bytes, body_at
-
-
-def _compare(sequence: int, found: int, head: bytes, body_check: int) -> None:
-    """Raise DamageError unless the record's checksum is the one that was found."""
-    needed = record_check(head, sequence, body_check)
+    head, body = bytes(value[CHECK_BYTES:body_at]), value[body_at:]
+    needed = record_check(head, sequence, digest(body))
     if found != needed:
         raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")
+    return head, time_ns, _TOPIC_AT + topic_bytes, body
 
 
 def _entries(head: bytes, topic_end: int) -> list[bytes]:

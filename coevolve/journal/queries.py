@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 import lmdb
@@ -77,7 +78,7 @@ class Snapshot:
         JournalError if a record was deleted.
         """
         get, records, through = self._txn.get, self._tables.records, self._through
-        bodies: list[memoryview] = []
+        bodies: list[bytes | memoryview] = []
         sizes: list[int] = []
         for sequence in sequences:
             value = get(sequence.to_bytes(8, "little"), None, records)
@@ -108,20 +109,30 @@ class Snapshot:
 
     def sequences(self, entry: bytes, after: int) -> Iterator[int]:
         """Yield the sequences after ``after`` under one index entry, ascending."""
+        for key in self._keys(entry, after):
+            sequence = sequence_of(key)
+            if sequence > self._through:
+                return
+            yield sequence
+
+    def _keys(self, entry: bytes, after: int) -> Iterator[memoryview]:
+        """Return the encoded sequences after ``after`` under one index entry, ascending."""
         cursor = self._txn.cursor(self._tables.indexes)
         if cursor.set_range_dup(entry, sequence_key(after + 1)):
-            for value in cursor.iternext_dup(keys=False, values=True):
-                sequence = sequence_of(value)
-                if sequence > self._through:
-                    return
-                yield sequence
+            return cursor.iternext_dup(keys=False, values=True)
+        return iter(())
 
     def _records(self, entry: bytes, after: int, limit: int) -> list[StoredRecord]:
+        get, table, through = self._txn.get, self._tables.records, self._through
         records: list[StoredRecord] = []
-        for sequence in self.sequences(entry, after):
-            if len(records) >= limit:
+        for key in islice(self._keys(entry, after), limit):
+            sequence = int.from_bytes(key, "little")
+            if sequence > through:
                 break
-            records.append(self.listed(entry, sequence))
+            value = get(key, None, table)
+            if value is None:
+                raise _missing(sequence)
+            records.append(unpack_record(sequence, value, entry))
         return records
 
     def _one(self, sequence: int) -> StoredRecord:
@@ -136,7 +147,7 @@ class Snapshot:
         """Return the record to which an index entry leads. Raises DamageError."""
         value = self._txn.get(sequence_key(sequence), db=self._tables.records)
         if value is None:
-            raise DamageError(f"record {sequence} is in the index and is missing")
+            raise _missing(sequence)
         return unpack_record(sequence, value, entry)
 
 
@@ -145,6 +156,10 @@ def snapshot(env: lmdb.Environment, tables: Tables, through: int) -> Generator[S
     """Open a consistent snapshot for reading, up to sequence ``through``."""
     with naming_damage(Path(env.path()) / DATA_FILE), env.begin(buffers=True) as txn:
         yield Snapshot(txn, tables, through)
+
+
+def _missing(sequence: int) -> DamageError:
+    return DamageError(f"record {sequence} is in the index and is missing")
 
 
 def _gone(sequence: int) -> JournalError:

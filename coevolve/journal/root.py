@@ -52,9 +52,9 @@ class Root:
     def replace(self, table: int, old: int | None, new: int) -> None:
         """Count a row with checksum ``new`` that replaces one with ``old``, or is a further one."""
         if old is None:
-            self.change(table, 1, new)
-        else:
-            self.change(table, 0, new - old)
+            self.counts[table] += 1
+            old = 0
+        self.sums[table] = (self.sums[table] + new - old) & MASK
 
     def add_records(self, first: int, last: int) -> None:
         """Count the records ``first`` to ``last``."""

@@ -74,6 +74,9 @@ class WriteTransaction:
         self._records: list[tuple[bytes, PackedRecord]] = []
         self._entries: list[tuple[bytes, bytes]] = []
         self._entries_check = 0
+        self._producer = b""
+        """Producer of the present request."""
+
         self._receipt_check: int | None = None
         """Checksum of the receipt that the present request replaces."""
 
@@ -165,7 +168,7 @@ class WriteTransaction:
         return check
 
     def _previous_result(self, receipt: Receipt) -> tuple[int, ...] | None:
-        producer = receipt.producer.encode()
+        producer = self._producer = receipt.producer.encode()
         row = self._txn.get(producer, db=self._tables.producers)
         self._receipt_check = check_of(row) if row is not None else None
         if row is None:
@@ -184,7 +187,7 @@ class WriteTransaction:
     def _store_receipt(self, receipt: Receipt, sequences: range) -> tuple[int, ...]:
         self.wrote = True
         row = pack_triple(receipt.counter, sequences.start, len(sequences))
-        self._put(PRODUCERS, receipt.producer.encode(), row, self._receipt_check)
+        self._put(PRODUCERS, self._producer, row, self._receipt_check)
         return tuple(sequences)
 
     def _add(self, records: Sequence[PackedRecord]) -> range:
