@@ -13,6 +13,7 @@ BENCHES = {
     "hdl": "tests.bench.hdl",
     "hdl-ablation": "tests.bench.hdl_ablation",
     "journal": "tests.bench.journal",
+    "journal-cost": "tests.bench.journal_cost",
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
     "recovery": "tests.bench.recovery",
