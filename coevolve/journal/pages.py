@@ -94,9 +94,8 @@ class _Nodes:
     low: Numbers
     """Size of a leaf's value, or the lower 32 bits of a branch's page."""
 
-    @property
-    def value_at(self) -> Numbers:
-        return self.at + NODE_BYTES + self.key_bytes
+    value_at: Numbers
+    """Offset of the value in the chunk's bytes."""
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> "_Nodes":
         return _Nodes(
@@ -106,6 +105,7 @@ class _Nodes:
             self.key_bytes[chosen],
             self.is_first[chosen],
             self.low[chosen],
+            self.value_at[chosen],
         )
 
 
@@ -234,7 +234,8 @@ class Pages:
         low, high, flags, key_bytes = fields.astype(np.int64).T
         if np.any(offsets + NODE_BYTES + key_bytes > self._size):
             raise DamageError(f"{shape.name} has a key that ends outside its page")
-        return _Nodes(page, at, flags, key_bytes, number == 0, low | high << 16)
+        value_at = at + NODE_BYTES + key_bytes
+        return _Nodes(page, at, flags, key_bytes, number == 0, low | high << 16, value_at)
 
     def _check_leaves(self, shape: _Shape, pages: Bytes, nodes: _Nodes, found: _Found) -> None:
         if shape.integers and np.any(nodes.key_bytes != 8):
@@ -252,8 +253,8 @@ class Pages:
         if shape.is_free:
             found.values += [_value(flat, plain, each) for each in range(len(plain.at))]
         self._check_large(shape, flat, nodes.where(nodes.flags == BIG_VALUE), found)
-        for each in np.flatnonzero(nodes.flags > BIG_VALUE):
-            self._check_inner(shape, flat, nodes, int(each), found)
+        self._check_lists(shape, flat, nodes.where(nodes.flags == MANY_VALUES), found)
+        self._find_trees(shape, flat, nodes.where(nodes.flags & TREE_VALUE > 0), found)
 
     def _check_large(self, shape: _Shape, flat: Bytes, nodes: _Nodes, found: _Found) -> None:
         """Check values that have pages of their own."""
@@ -274,24 +275,28 @@ class Pages:
                 start = page * self._size + HEAD_BYTES
                 found.values.append(self._pages.reshape(-1)[start : start + size].tobytes())
 
-    def _check_inner(
-        self, shape: _Shape, flat: Bytes, nodes: _Nodes, each: int, found: _Found
-    ) -> None:
-        """Check a value that is a tree, or a page with several sequences."""
-        value = _value(flat, nodes, each)
-        key = flat[nodes.at[each] + NODE_BYTES : nodes.value_at[each]].tobytes()
-        if nodes.flags[each] & TREE_VALUE:
+    def _check_lists(self, shape: _Shape, flat: Bytes, nodes: _Nodes, found: _Found) -> None:
+        """Check values that are small pages of sequences."""
+        if not len(nodes.at):
+            return
+        if np.any(nodes.low < HEAD_BYTES):
+            raise DamageError(f"{shape.name} has a list of sequences without a head")
+        heads = flat[nodes.value_at[:, None] + np.arange(HEAD_BYTES)].view(np.uint16)
+        counts = (heads[:, 6].astype(np.int64) - HEAD_BYTES) // 2
+        wrong = (heads[:, 4] != 8) | (counts < 1) | (HEAD_BYTES + 8 * counts > nodes.low)
+        if np.any(wrong | (heads[:, 5] & ~np.uint16(DIRTY) != LEAF | FIXED | INNER)):
+            raise DamageError(f"{shape.name} has a list of sequences that holds something else")
+        found.entries += int(counts.sum())
+
+    def _find_trees(self, shape: _Shape, flat: Bytes, nodes: _Nodes, found: _Found) -> None:
+        """Note values that are heads of trees."""
+        for each in range(len(nodes.at)):
+            value = _value(flat, nodes, each)
+            key = flat[nodes.at[each] + NODE_BYTES : nodes.value_at[each]].tobytes()
             if len(value) != TREE_BYTES:
                 raise DamageError(f"{shape.name} has a broken tree under {key!r}")
             found.trees.append((key, Tree.unpack(value)))
-            found.entries += nodes.flags[each] == TREE_VALUE
-            return
-        head = np.frombuffer(value[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0"), np.uint16)
-        count = (int(head[6]) - HEAD_BYTES) // 2
-        whole = HEAD_BYTES + 8 * count <= len(value) and int(head[4]) == 8 and count > 0
-        if not whole or int(head[5]) & ~DIRTY != LEAF | FIXED | INNER:
-            raise DamageError(f"{shape.name} has no list of sequences under {key!r}")
-        found.entries += count
+            found.entries += int(nodes.flags[each] == TREE_VALUE)
 
     def _check_free(self, values: list[bytes]) -> None:
         """Check the lists of free pages: a length, then pages in descending order."""
