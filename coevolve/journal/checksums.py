@@ -3,7 +3,8 @@
 A fault of the disk may change bytes, but also put a whole page in another's place or bring back an
 old one, whose bytes are intact. So each checksum covers the key and the table as well as the value:
 
-- A record's checksum covers its sequence, and so no other record passes for it.
+- A record's checksum covers its sequence, and so no other record passes for it. It is the digest of
+  time and names, whose seed is the body's digest with the sequence added by exclusive or.
 - A row's checksum covers its table and its key.
 - An index entry has no bytes of its own: it is right if the record to which it leads lists it.
 - `coevolve.journal.root` holds a sum over the checksums of each table, written with each
@@ -53,14 +54,8 @@ def check_of(value: bytes | memoryview) -> int:
     return int.from_bytes(value[:CHECK_BYTES], "little")
 
 
-def record_check(head: bytes, sequence: int, body_check: int) -> int:
-    """Return a record's checksum: ``head`` is time and names, ``body_check`` the body's digest."""
-    return digest(head, body_check ^ sequence)
-
-
-def entry_check(entry: bytes, sequence: int) -> int:
-    """Return the checksum of one index entry, which only the sum over all of them contains."""
-    return digest(entry, sequence)
+entry_check = digest
+"""The checksum of an index entry and its sequence, which only the sum over all of them contains."""
 
 
 def entries_check(entries: Iterable[bytes], sequences: Iterable[int]) -> int:

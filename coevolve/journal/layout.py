@@ -33,7 +33,6 @@ from coevolve.journal.checksums import (
     CHECK_BYTES,
     DamageError,
     digest,
-    record_check,
 )
 from protocols.errors import JournalError
 from protocols.journal import Record, StoredRecord
@@ -197,7 +196,7 @@ def pack_time(time_ns: int) -> bytes:
 def pack_value(sequence: int, time: bytes, record: PackedRecord) -> bytes:
     """Return a record's value: its checksum, its time, its names, its body."""
     head = time + record.names
-    check = record_check(head, sequence, record.body_check)
+    check = digest(head, record.body_check ^ sequence)
     return b"".join((check.to_bytes(CHECK_BYTES, "little"), head, record.body))
 
 
@@ -253,7 +252,7 @@ def _open(sequence: int, value: bytes | memoryview) -> tuple[bytes, int, int, by
         raise DamageError(f"record {sequence} needs a head and has {len(value)} bytes") from None
     body_at = _HEAD.size + topic_bytes + keys_bytes
     head, body = bytes(value[CHECK_BYTES:body_at]), value[body_at:]
-    needed = record_check(head, sequence, digest(body))
+    needed = digest(head, digest(body) ^ sequence)
     if found != needed:
         raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")
     return head, time_ns, _TOPIC_AT + topic_bytes, body

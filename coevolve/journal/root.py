@@ -58,7 +58,8 @@ class Root:
 
     def add_records(self, first: int, last: int) -> None:
         """Count the records ``first`` to ``last``."""
-        self.change(RECORDS, last - first + 1, _squares(last) - _squares(first - 1))
+        squares = first * first if first == last else _squares(last) - _squares(first - 1)
+        self.change(RECORDS, last - first + 1, squares)
         self.last = last
 
     def change(self, table: int, rows: int, check: int) -> None:

@@ -79,7 +79,8 @@ class State:
 
     def size_bytes(self, topics: Iterable[str]) -> int:
         """Return the total size of the records of ``topics``."""
-        return sum(self._known(topic).size_bytes for topic in topics)
+        known = self.totals
+        return sum([known[topic].size_bytes for topic in topics if topic in known])
 
     def evicted(self, topic: str) -> int:
         """Return how many records of ``topic`` retention deleted."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import lmdb
 
 from coevolve.journal.checksums import (
+    CHECK_BYTES,
     DamageError,
     check_of,
     entry_check,
@@ -45,7 +46,7 @@ from coevolve.journal.root import (
     SEATS,
     TOPICS,
 )
-from coevolve.journal.state import State
+from coevolve.journal.state import State, Totals
 from protocols.errors import JournalError
 from protocols.journal import Append, Complete, Receipt, Take
 
@@ -78,7 +79,7 @@ class WriteTransaction:
         """Producer of the present request."""
 
         self._receipt_check: int | None = None
-        """Checksum of the receipt that the present request replaces."""
+        """Checksum of the receipt that the present request replaces; None if it is the first."""
 
         self.appended: dict[str, int] = {}
         """Newest sequence of each topic that got records."""
@@ -163,18 +164,19 @@ class WriteTransaction:
     def _put(self, table: int, key: bytes, payload: bytes, old: int | None) -> int:
         """Put a row in place of one with the checksum ``old``; return its own."""
         check = row_check(table, key, payload)
-        self._txn.put(key, seal(check, payload), db=self._tables[table])
+        self._txn.put(key, check.to_bytes(CHECK_BYTES, "little") + payload, db=self._tables[table])
         self._state.root.replace(table, old, check)
         return check
 
     def _previous_result(self, receipt: Receipt) -> tuple[int, ...] | None:
         producer = self._producer = receipt.producer.encode()
         row = self._txn.get(producer, db=self._tables.producers)
-        self._receipt_check = check_of(row) if row is not None else None
         if row is None:
+            self._receipt_check = None
             return None
         counter, first, count = unpack_triple(unseal(PRODUCERS, producer, row))
         if receipt.counter > counter:
+            self._receipt_check = check_of(row)
             return None
         if receipt.counter < counter:
             raise JournalError(
@@ -192,17 +194,21 @@ class WriteTransaction:
 
     def _add(self, records: Sequence[PackedRecord]) -> range:
         first = sequence = self._state.last + 1
+        topic, totals, check = "", Totals(), 0
         for record in records:
             key = sequence_key(sequence)
             self._records.append((key, record))
             for entry in record.entries:
                 self._entries.append((entry, key))
-                self._entries_check += entry_check(entry, sequence)
-            totals = self._state.count(record.topic)
+                check += entry_check(entry, sequence)
+            if record.topic != topic:
+                topic = record.topic
+                totals = self._state.count(topic)
             totals.appended += 1
             totals.size_bytes += PREFIX_BYTES + len(record.names) + len(record.body)
-            self.appended[record.topic] = sequence
+            self.appended[topic] = sequence
             sequence += 1
+        self._entries_check += check
         self._state.last = sequence - 1
         return range(first, sequence)
 
