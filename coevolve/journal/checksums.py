@@ -38,15 +38,16 @@ def seal(check: int, payload: bytes) -> bytes:
     return check.to_bytes(CHECK_BYTES, "little") + payload
 
 
-def unseal(table: int, key: bytes, value: bytes) -> bytes:
-    """Return a row's payload. Raises DamageError if the checksum does not match."""
+def unseal(table: int, key: bytes, value: bytes) -> tuple[bytes, int]:
+    """Return a row's payload and checksum. Raises DamageError if the checksum does not match."""
     payload = value[CHECK_BYTES:]
-    needed, found = row_check(table, key, payload), check_of(value)
-    if needed != found or len(value) < CHECK_BYTES:
+    check = digest(payload, digest(key, table))
+    if value[:CHECK_BYTES] != check.to_bytes(CHECK_BYTES, "little"):
         raise DamageError(
-            f"the row {key!r} of table {table} needs checksum {needed:016x} and has {found:016x}"
+            f"the row {key!r} of table {table} needs checksum {check:016x} and has "
+            f"{check_of(value):016x}"
         )
-    return payload
+    return payload, check
 
 
 def check_of(value: bytes | memoryview) -> int:

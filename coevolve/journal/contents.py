@@ -11,7 +11,7 @@ from operator import lt
 import lmdb
 import numpy as np
 
-from coevolve.journal.checksums import MASK, DamageError, check_of, entries_check, unseal
+from coevolve.journal.checksums import MASK, DamageError, entries_check, unseal
 from coevolve.journal.layout import ROOT_KEY, Tables
 from coevolve.journal.root import (
     ACKS,
@@ -37,7 +37,7 @@ def read_root(txn: "lmdb.Transaction[bytes]", tables: Tables) -> Root:
     row = txn.get(ROOT_KEY, db=tables.meta)
     if row is None:
         raise DamageError("the root is missing")
-    return Root.unpack(unseal(META, ROOT_KEY, row), txn.id())
+    return Root.unpack(unseal(META, ROOT_KEY, row)[0], txn.id())
 
 
 def check_contents(txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
@@ -59,10 +59,10 @@ def contents_faults(txn: "lmdb.Transaction[bytes]", tables: Tables) -> Iterator[
         except DamageError as error:
             yield str(error)
             continue
-        name, needed = Tables._fields[table], root.counts[table]
+        name, needed = Tables._fields[table], root.count(table)
         if count != needed:
             yield f"the table {name} needs {needed} rows and has {count}"
-        elif check & MASK != root.sums[table]:
+        elif check & MASK != root.sum(table):
             yield f"the table {name} has {count} rows, as it needs, but not all are the newest"
 
 
@@ -74,9 +74,8 @@ def _counted(txn: "lmdb.Transaction[bytes]", tables: Tables, table: int) -> tupl
         return _entries(txn, tables, table)
     count = check = 0
     for key, value in txn.cursor(tables[table]):
-        unseal(table, key, value)
         count += 1
-        check += check_of(value)
+        check += unseal(table, key, value)[1]
     return count, check
 
 

@@ -96,7 +96,7 @@ def losses(found: Salvaged) -> Iterator[str]:
         entries = ", ".join(_printed(entry) for entry in found.listed[sequence])
         yield f"record {sequence} is gone; it was listed under {entries}"
     if found.root is not None:
-        missing = found.root.counts[RECORDS] - len(found.records) - len(lost)
+        missing = found.root.count(RECORDS) - len(found.records) - len(lost)
         if missing > 0:
             yield f"{missing} more records are gone, whose index entries are gone as well"
     for table in found.uncertain:
@@ -162,7 +162,7 @@ class _Writer:
                     self._add(txn, tables, chunk)
                     self._finish(txn, tables)
             with env.begin(write=True) as txn:
-                self._root.last = self._found.last
+                self._root.assign(self._found.last)
                 self._add_rows(txn, tables)
                 self._finish(txn, tables)
             env.sync(True)

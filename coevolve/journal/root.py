@@ -7,7 +7,7 @@ show. The sum of `records` is that of the squared sequences, so that a transacti
 records at once.
 """
 
-import struct
+from array import array
 
 from coevolve.journal.checksums import MASK, DamageError
 
@@ -15,57 +15,74 @@ RECORDS, INDEXES, TOPICS, CONSUMERS, ACKS, SEATS, PRODUCERS, META = range(8)
 """Numbers of the tables, as in `coevolve.journal.layout.Tables`."""
 
 COUNTED = META
-_ROOT = struct.Struct(f"<QQ{2 * COUNTED}Q")
+"""Number of tables that the root counts: all but its own."""
+
+_LAST, _COUNTS = 1, 2
+_SUMS = _COUNTS + COUNTED
+_NUMBERS = _SUMS + COUNTED
 
 
 class Root:
     """The root of the transaction in progress."""
 
-    __slots__ = ("counts", "last", "sums")
+    __slots__ = ("_numbers",)
 
     def __init__(self) -> None:
-        self.last = 0
-        self.counts = [0] * COUNTED
-        """Rows or entries of each table."""
+        self._numbers = array("Q", bytes(8 * _NUMBERS))
+        """Transaction, last sequence, counts, sums."""
 
-        self.sums = [0] * COUNTED
-        """Sum of the checksums of each table, modulo 2^64."""
+    @property
+    def last(self) -> int:
+        """The last sequence that was assigned."""
+        return self._numbers[_LAST]
+
+    def count(self, table: int) -> int:
+        """Return the number of rows or entries of a table."""
+        return self._numbers[_COUNTS + table]
+
+    def sum(self, table: int) -> int:
+        """Return the sum of the checksums of a table, modulo 2^64."""
+        return self._numbers[_SUMS + table]
 
     def pack(self, transaction: int) -> bytes:
         """Return the row's payload."""
-        return _ROOT.pack(transaction, self.last, *self.counts, *self.sums)
+        self._numbers[0] = transaction
+        return self._numbers.tobytes()
 
     @classmethod
     def unpack(cls, payload: bytes, transaction: int) -> "Root":
         """Return the root in a payload. Raises DamageError if it is of another transaction."""
-        written, last, *numbers = _ROOT.unpack(payload)
-        if written != transaction:
+        root = cls()
+        root._numbers = array("Q", payload)
+        if (found := root._numbers[0]) != transaction:
             raise DamageError(
-                f"the root needs to be of transaction {transaction} and is of {written}, so pages "
+                f"the root needs to be of transaction {transaction} and is of {found}, so pages "
                 "of the file are older than its head"
             )
-        root = cls()
-        root.last = last
-        root.counts, root.sums = numbers[:COUNTED], numbers[COUNTED:]
         return root
 
     def replace(self, table: int, old: int | None, new: int) -> None:
         """Count a row with checksum ``new`` that replaces one with ``old``, or is a further one."""
         if old is None:
-            self.counts[table] += 1
-            old = 0
-        self.sums[table] = (self.sums[table] + new - old) & MASK
+            self.change(table, 1, new)
+        else:
+            self.change(table, 0, new - old)
 
     def add_records(self, first: int, last: int) -> None:
         """Count the records ``first`` to ``last``."""
         squares = first * first if first == last else _squares(last) - _squares(first - 1)
         self.change(RECORDS, last - first + 1, squares)
-        self.last = last
+        self.assign(last)
+
+    def assign(self, last: int) -> None:
+        """Note the last sequence that was assigned."""
+        self._numbers[_LAST] = last
 
     def change(self, table: int, rows: int, check: int) -> None:
         """Count ``rows`` more, whose checksums add up to ``check``; both may be negative."""
-        self.counts[table] += rows
-        self.sums[table] = (self.sums[table] + check) & MASK
+        numbers = self._numbers
+        numbers[_COUNTS + table] += rows
+        numbers[_SUMS + table] = (numbers[_SUMS + table] + check) & MASK
 
 
 def _squares(last: int) -> int:

@@ -113,7 +113,7 @@ class Salvage:
         self._read_root(found, trees.get(b"meta"))
         self._read_entries(found, trees)
         self._take_records(found, self._walk(trees.get(b"records")))
-        if found.root is None or len(found.records) < found.root.counts[RECORDS]:
+        if found.root is None or len(found.records) < found.root.count(RECORDS):
             before = len(found.records)
             self._take_records(found, self._every_node())
             found.found_elsewhere = len(found.records) - before
@@ -134,7 +134,7 @@ class Salvage:
         for node in self._walk(tree):
             if node.key == ROOT_KEY and self._head is not None:
                 try:
-                    payload = unseal(META, ROOT_KEY, self._bytes(node))
+                    payload, _ = unseal(META, ROOT_KEY, self._bytes(node))
                     found.root = Root.unpack(payload, self._head.transaction)
                 except DamageError:
                     return
@@ -181,7 +181,7 @@ class Salvage:
         for node in nodes:
             value = self._bytes(node)
             try:
-                payload = unseal(table, node.key, value)
+                payload, _ = unseal(table, node.key, value)
             except DamageError:
                 continue
             known = rows.get(node.key)
@@ -273,7 +273,7 @@ def _entries_sum(lists: dict[bytes, list[int]]) -> tuple[int, int]:
 def _is_complete(root: Root | None, table: int, found: tuple[int, int]) -> bool:
     if root is None:
         return False
-    return found[0] == root.counts[table] and found[1] & MASK == root.sums[table]
+    return found[0] == root.count(table) and found[1] & MASK == root.sum(table)
 
 
 def _age(table: int, payload: bytes) -> int:

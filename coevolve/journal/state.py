@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import lmdb
 
-from coevolve.journal.checksums import check_of, unseal
+from coevolve.journal.checksums import unseal
 from coevolve.journal.consumers import Consumer, Place
 from coevolve.journal.contents import read_root
 from coevolve.journal.layout import (
@@ -50,7 +50,7 @@ class State:
         self.root = read_root(txn, tables)
         self.last = self.root.last
         self.totals = {
-            topic.decode(): Totals(*unpack_triple(unseal(TOPICS, topic, row)), check_of(row))
+            topic.decode(): _totals(*unseal(TOPICS, topic, row))
             for topic, row in txn.cursor(tables.topics)
         }
         for consumer in self.consumers.values():
@@ -62,7 +62,7 @@ class State:
             self.consumer(name).places[topic] = place
         for key, row in txn.cursor(tables.seats):
             name, member = unpair_key(key)
-            self.consumer(name).seats[member] = unpack_names(unseal(SEATS, key, row))
+            self.consumer(name).seats[member] = unpack_names(unseal(SEATS, key, row)[0])
         for consumer in self.consumers.values():
             consumer.drop_leases_without_place()
 
@@ -105,10 +105,15 @@ class State:
         return self.totals.get(topic, Totals())
 
 
+def _totals(payload: bytes, check: int) -> Totals:
+    return Totals(*unpack_triple(payload), check)
+
+
 def _place(txn: "lmdb.Transaction[bytes]", tables: Tables, key: bytes, row: bytes) -> Place:
-    cursor, finished = unpack_pair(unseal(CONSUMERS, key, row))
+    payload, check = unseal(CONSUMERS, key, row)
+    cursor, finished = unpack_pair(payload)
     acks = txn.cursor(tables.acks)
     beyond: set[int] = set()
     if acks.set_key(key):
         beyond = {sequence_of(value) for value in acks.iternext_dup(keys=False, values=True)}
-    return Place(key, cursor, finished, beyond=beyond, check=check_of(row), frontier=cursor)
+    return Place(key, cursor, finished, beyond=beyond, check=check, frontier=cursor)

@@ -174,9 +174,9 @@ class WriteTransaction:
         if row is None:
             self._receipt_check = None
             return None
-        counter, first, count = unpack_triple(unseal(PRODUCERS, producer, row))
+        payload, self._receipt_check = unseal(PRODUCERS, producer, row)
+        counter, first, count = unpack_triple(payload)
         if receipt.counter > counter:
-            self._receipt_check = check_of(row)
             return None
         if receipt.counter < counter:
             raise JournalError(
