@@ -200,6 +200,7 @@ def pack_value(sequence: int, time: bytes, record: PackedRecord) -> bytes:
     return b"".join((check.to_bytes(CHECK_BYTES, "little"), head, record.body))
 
 
+@lru_cache(maxsize=4096)
 def encode_name(name: str) -> bytes:
     """Return a topic's, consumer's, member's, producer's or index's name as bytes."""
     encoded = name.encode(errors="replace")

@@ -63,10 +63,11 @@ class Root:
 
     def replace(self, table: int, old: int | None, new: int) -> None:
         """Count a row with checksum ``new`` that replaces one with ``old``, or is a further one."""
+        numbers = self._numbers
         if old is None:
-            self.change(table, 1, new)
-        else:
-            self.change(table, 0, new - old)
+            numbers[_COUNTS + table] += 1
+            old = 0
+        numbers[_SUMS + table] = (numbers[_SUMS + table] + new - old) & MASK
 
     def add_records(self, first: int, last: int) -> None:
         """Count the records ``first`` to ``last``."""

@@ -23,6 +23,7 @@ from coevolve.journal.layout import (
     ROOT_KEY,
     PackedRecord,
     Tables,
+    encode_name,
     pack_names,
     pack_pair,
     pack_time,
@@ -155,7 +156,7 @@ class WriteTransaction:
         for topic in touched:
             totals = self._state.count(topic)
             row = pack_triple(totals.appended, totals.evicted, totals.size_bytes)
-            totals.check = self._put(TOPICS, topic.encode(), row, totals.check)
+            totals.check = self._put(TOPICS, encode_name(topic), row, totals.check)
         if self.wrote:
             root = self._state.root.pack(self.transaction)
             value = seal(row_check(META, ROOT_KEY, root), root)
@@ -169,7 +170,7 @@ class WriteTransaction:
         return check
 
     def _previous_result(self, receipt: Receipt) -> tuple[int, ...] | None:
-        producer = self._producer = receipt.producer.encode()
+        producer = self._producer = encode_name(receipt.producer)
         row = self._txn.get(producer, db=self._tables.producers)
         if row is None:
             self._receipt_check = None
