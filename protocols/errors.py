@@ -57,6 +57,12 @@ class JournalFormatError(JournalError):
     is_permanent = True
 
 
+class JournalDamagedError(JournalError):
+    """Bytes of the journal's file are not what the journal wrote."""
+
+    is_permanent = True
+
+
 class JournalLockedError(JournalError):
     """Another process is writing this journal."""
 

@@ -149,7 +149,7 @@ def test_a_run_that_lost_its_journal_does_not_start_over(run: RunDirectory):
 def test_a_journal_with_its_end_missing_is_refused_before_anything_starts(run: RunDirectory):
     file = run.store / DATA_FILE
     os.truncate(file, file.stat().st_size - 8192)
-    assert "so it is truncated; restore a checkpoint" in resume_refused(run)
+    assert "so the file is truncated" in resume_refused(run)
 
 
 def test_a_second_launcher_is_refused_and_changes_nothing(run: RunDirectory):

@@ -22,6 +22,7 @@ COMMANDS = {
     "audit": "Check that a run lost nothing and did nothing twice.",
     "replay": "Take a run's learner steps again and compare the weights.",
     "resynthesize": "Make a run's tasks again from the recorded model calls.",
+    "journal": "Find and repair damage of a run's journal.",
     "calibrate": "Measure how often each signal rule fires by chance.",
     "config": "List, show, explain and check run files.",
     "environment": "List, check or begin environments.",

@@ -61,8 +61,7 @@ def command(
     from coevolve.cli.launching import stay_with
     from coevolve.launcher.launch import settings
 
-    written = directory.path / "config.yaml"
-    config = settings(written, overrides, directory.path.parent, resume=True)
+    config = settings(directory.config_file(), overrides, directory.path.parent, resume=True)
     if detach:
         from coevolve.cli.detached import detach as start
 

@@ -67,7 +67,7 @@ async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
             f"{run_dir}: --anew needs a run that is finished and scored at its last step; continue "
             f"it with `coevolve resume {run_dir}`"
         )
-    run_file = run_dir / "config.yaml"
+    run_file = RunDirectory(run_dir).config_file()
     plans = [
         Plan(
             arm=f"{config.name}-without-{source}",

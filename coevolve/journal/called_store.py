@@ -111,7 +111,7 @@ def _page(state: Snapshot, call: ReadCall) -> tuple[Sequence[StoredRecord], bool
         case Read():
             return state.page(call.sequences, PAGE_BYTES)
         case Scan():
-            found = state.sequences(topic_key(call.topic), call.after)
+            entry, after = topic_key(call.topic), call.after
         case Find():
-            found = state.sequences(index_key(call.index, call.key), call.after)
-    return state.page(islice(found, call.limit), PAGE_BYTES)
+            entry, after = index_key(call.index, call.key), call.after
+    return state.page(islice(state.sequences(entry, after), call.limit), PAGE_BYTES, entry)

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lmdb
+import msgspec
 
-from coevolve.journal.layout import DATA_FILE, PackedRecord
+from coevolve.journal.checksums import DamageError
+from coevolve.journal.damage import damaged, naming_damage
+from coevolve.journal.layout import DATA_FILE, PackedRecord, topic_key
 from coevolve.journal.leases import lease
-from coevolve.journal.opening import OpenedJournal
+from coevolve.journal.opening import WrittenJournal
 from coevolve.journal.queries import snapshot
 from coevolve.journal.state import State
 from coevolve.journal.transaction import WriteTransaction
@@ -28,6 +31,7 @@ MAX_TRANSACTION_BYTES = 16 << 20
 READER_CHECK_S = 5.0
 """Interval between searches for dead readers, which would make the file grow."""
 
+_WRITES = (Append, Complete)
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SLACK_BYTES = 1 << 20
 
@@ -52,7 +56,7 @@ class Stop(NamedTuple):
     """A request to end the thread after all earlier requests are answered."""
 
 
-class Work(NamedTuple):
+class Work(msgspec.Struct, frozen=True):
     """A request and the future for its answer."""
 
     request: Append | Complete | Take | Count | Stop
@@ -62,7 +66,7 @@ class Work(NamedTuple):
     """Size of the records' bodies."""
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True):
     """An answer to send when its transaction is durable."""
 
     answer: "Future[Any]"
@@ -75,7 +79,7 @@ class Committer:
     def __init__(
         self,
         folder: Path,
-        opened: OpenedJournal,
+        written: WrittenJournal,
         *,
         pipelined: bool,
         retain_bytes: int,
@@ -84,7 +88,10 @@ class Committer:
         clock_ns: Callable[[], int],
     ) -> None:
         self._file = folder / DATA_FILE
-        self._env, self._tables = opened
+        self._env, self._tables = written.opened
+        self._mark = written.mark
+        self._unmarked: int = self._env.info()["last_txnid"]
+        self._mark.write(self._unmarked)
         self._pipelined = pipelined
         self._retain_bytes = retain_bytes
         self._evictable = evictable
@@ -100,7 +107,7 @@ class Committer:
         self._ended = threading.Event()
         self._state = State()
         self.listeners: list[Listener] = []
-        with self._env.begin() as txn:
+        with naming_damage(self._file), self._env.begin() as txn:
             self._state.reload(txn, self._tables)
         self.visible = self._state.last
         with snapshot(self._env, self._tables, self.visible) as state:
@@ -133,6 +140,8 @@ class Committer:
                 self._execute_batch(self._batch)
             if self._failure is None:
                 self._flush()
+        except JournalError as error:
+            self._failure = error
         finally:
             self._ended.set()
             self._refuse([*self._unflushed, *self._batch])
@@ -152,17 +161,14 @@ class Committer:
                 size_bytes += work.size_bytes
             if records >= MAX_TRANSACTION_RECORDS or size_bytes >= MAX_TRANSACTION_BYTES:
                 return batch, True
-            try:
-                work = self._requests.get_nowait()
-            except queue.Empty:
+            if self._requests.empty():
                 return batch, True
+            work = self._requests.get()
 
     def _first(self) -> Work:
-        try:
-            return self._requests.get_nowait()
-        except queue.Empty:
+        if self._requests.empty():
             self._flush()
-            return self._requests.get()
+        return self._requests.get()
 
     def _execute_batch(self, batch: list[Work]) -> None:
         writes = [work for work in batch if self._writes(work.request)]
@@ -183,7 +189,7 @@ class Committer:
 
     def _writes(self, request: Append | Complete | Take | Count | Stop) -> bool:
         if not isinstance(request, Take):
-            return isinstance(request, Append | Complete)
+            return isinstance(request, _WRITES)
         consumer = self._state.consumer(request.consumer)
         sits = consumer.seats.get(request.member, [])[-1:] == [request.incarnation]
         return not sits or any(topic not in consumer.places for topic in request.topics)
@@ -207,6 +213,9 @@ class Committer:
                         if sequences is not None:
                             replies.append(Reply(work.answer, sequences))
                 write.finish(self._evictable, self._retain_bytes)
+        except DamageError as error:
+            self._failure = damaged(self._file, str(error))
+            return
         except lmdb.Error as error:
             self._abort(batch, error)
             return
@@ -224,6 +233,7 @@ class Committer:
             if self._pipelined:
                 self._flushes += 1
                 self._acknowledge()
+            self._unmarked = write.transaction
         self._unflushed.extend(replies)
         self._unflushed_newest.update(write.appended)
         if write.released:
@@ -249,6 +259,7 @@ class Committer:
         """Answer durable requests and make their records visible."""
         replies, self._unflushed = self._unflushed, []
         newest, self._unflushed_newest = self._unflushed_newest, {}
+        self._mark.write(self._unmarked)
         self._newest.update(newest)
         self.visible = max(self.visible, *newest.values(), 0)
         for reply in replies:
@@ -269,9 +280,14 @@ class Committer:
             answer.set_exception(error)
             return
         now_s = self._clock()
-        with snapshot(self._env, self._tables, self.visible) as state:
-            sequences, freed = lease(consumer, request, state, now_s)
-            records = tuple(state.read(sequences))
+        try:
+            with snapshot(self._env, self._tables, self.visible) as state:
+                leased, freed = lease(consumer, request, state, now_s)
+                records = tuple(state.listed(topic_key(topic), seq) for seq, topic in leased)
+        except JournalError as error:
+            self._failure = error
+            answer.set_exception(error)
+            return
         answer.set_result(Taken(records, consumer.next_expiry_s(request.topics, now_s)))
         if freed:
             self._notify(freed)
@@ -308,7 +324,7 @@ class Committer:
             self._fail(cause)
             self._refuse(batch)
             return
-        with self._env.begin() as txn:
+        with naming_damage(self._file), self._env.begin() as txn:
             self._state.reload(txn, self._tables)
         error = JournalFullError(
             f"the journal {self._file} needs space for {size_bytes} bytes of records and got "

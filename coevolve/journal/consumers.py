@@ -34,6 +34,9 @@ class Place:
     unstored: set[int] = field(default_factory=set[int])
     """The subset of ``beyond`` that has no rows in `acks` yet: what this transaction finished."""
 
+    check: int | None = None
+    """Checksum of its row in `consumers`; None if it has none yet."""
+
     frontier: int = 0
     """All records up to this sequence are finished or leased; the search for work starts after
     it."""

@@ -42,7 +42,7 @@ import lmdb
 
 from coevolve.journal.committer import Committer, Count, Listener, Taken, Work
 from coevolve.journal.layout import DATA_FILE, encode_name, pack_record
-from coevolve.journal.opening import OpenedJournal, lock_folder, open_for_writing, sync_folder
+from coevolve.journal.opening import WrittenJournal, lock_folder, open_for_writing, sync_folder
 from coevolve.journal.queries import Snapshot, snapshot
 from protocols.errors import JournalError
 from protocols.journal import Append, Complete, Durability, JournalStatistics, Record, Take
@@ -57,10 +57,10 @@ EVICTABLE = ("rollout", "failed_rollout")
 class Journal:
     """The only writer of a journal; create one with `open`. All methods are thread-safe."""
 
-    def __init__(self, folder: Path, lock: IO[str], opened: OpenedJournal, committer: Committer):
-        self._folder = folder
+    def __init__(self, lock: IO[str], written: WrittenJournal, committer: Committer):
         self._lock = lock
-        self._env, self._tables = opened
+        self._env, self._tables = written.opened
+        self._mark = written.mark
         self._committer = committer
         self._closing = threading.Lock()
 
@@ -78,24 +78,24 @@ class Journal:
     ) -> "Journal":
         """Open or create the journal in ``folder``.
 
-        Raises JournalLockedError, JournalFormatError or JournalError.
+        Raises JournalLockedError, JournalFormatError, JournalDamagedError or JournalError.
         """
         lock = lock_folder(folder)
         try:
-            opened = open_for_writing(folder, durability, map_size_bytes)
+            written = open_for_writing(folder, durability, map_size_bytes)
         except BaseException:
             lock.close()
             raise
         committer = Committer(
             folder,
-            opened,
+            written,
             pipelined=durability == "power",
             retain_bytes=retain_bytes,
             evictable=tuple(evictable),
             clock=clock,
             clock_ns=clock_ns,
         )
-        return cls(folder, lock, opened, committer)
+        return cls(lock, written, committer)
 
     def append(self, request: Append) -> "Future[tuple[int, ...]]":
         """Add records; the future gives their sequences or raises JournalFullError."""
@@ -163,6 +163,7 @@ class Journal:
         with self._closing:
             self._committer.stop()
             self._env.close()
+            self._mark.close()
             self._lock.close()
 
     def _submit(self, work: Work) -> "Future[Any]":

@@ -4,18 +4,20 @@ One LMDB environment, `data.mdb` in the journal's folder, with these tables:
 
 | table       | key                    | value                                                    |
 |-------------|------------------------|----------------------------------------------------------|
-| `records`   | sequence               | head (time, lengths), topic, index keys, body            |
+| `records`   | sequence               | head (checksum, time, lengths), topic, index keys, body  |
 | `indexes`   | topic or (index, key)  | sequences, ascending                                     |
 | `topics`    | topic                  | records appended, records evicted, bytes stored          |
 | `consumers` | consumer, topic        | cursor (all up to it are finished), records finished     |
 | `acks`      | consumer, topic        | finished sequences above the cursor, ascending           |
 | `seats`     | consumer, member       | incarnations of the member, the newest last              |
 | `producers` | producer               | last counter, and the sequences of its write             |
-| `meta`      | name                   | format version; last assigned sequence                   |
+| `meta`      | name                   | format version; root (`coevolve.journal.root`)           |
 
-Integers are little-endian, as are the columns inside the bodies. Sequences are LMDB integer keys,
-appended in order, so that pages fill completely instead of half. A record contains its index keys,
-because eviction needs them to delete its index entries.
+Each value but the sequences and the format version begins with a checksum
+(`coevolve.journal.checksums`). Integers are little-endian, as are the columns inside the bodies.
+Sequences are LMDB integer keys, appended in order, so that pages fill completely instead of half. A
+record contains its index keys, because they prove that an index entry is right, and because
+eviction deletes them.
 """
 
 import hashlib
@@ -27,18 +29,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import lmdb
 import msgspec
 
+from coevolve.journal.checksums import (
+    CHECK_BYTES,
+    DamageError,
+    digest,
+)
 from protocols.errors import JournalError
 from protocols.journal import Record, StoredRecord
 
 if TYPE_CHECKING:
     from lmdb import _Database as Table  # pyright: ignore[reportPrivateUsage]
 
-FORMAT = 3
+FORMAT = 4
 """Increased with every change to this file or to messages that old code would misread."""
 
 DATA_FILE = "data.mdb"
 FORMAT_KEY = b"format"
-LAST_KEY = b"last_sequence"
+ROOT_KEY = b"root"
 MAX_DBS = 16
 MAX_READERS = 1024
 
@@ -47,15 +54,31 @@ MAX_NAME_BYTES = 200
 bytes."""
 
 _MAX_KEY_BYTES = 256
-_HEAD = struct.Struct("<qBI")
+_HEAD = struct.Struct("<QqBI")
 _TIME = struct.Struct("<q")
 _LENGTHS = struct.Struct("<BI")
-TIME_BYTES = _TIME.size
+_TOPIC_AT = _TIME.size + _LENGTHS.size
+PREFIX_BYTES = CHECK_BYTES + _TIME.size
+"""Bytes of a record's value before its names: checksum and time."""
+
 _PAIR = struct.Struct("<QQ")
 _TRIPLE = struct.Struct("<QQQ")
 _KEYS = msgspec.msgpack.Decoder(list[bytes])
 _NAMES = msgspec.msgpack.Decoder(list[str])
 _encode = msgspec.msgpack.encode
+
+
+TABLE_FLAGS = {
+    b"records": 0x08,
+    b"indexes": 0x34,
+    b"topics": 0,
+    b"consumers": 0,
+    b"acks": 0x34,
+    b"seats": 0,
+    b"producers": 0,
+    b"meta": 0,
+}
+"""LMDB's flags of the tables that `open_tables` creates: integer keys, or sorted sequences."""
 
 
 class Tables(NamedTuple):
@@ -131,7 +154,7 @@ def index_key(index: str, key: str) -> bytes:
     return b"k" + encode_name(index) + b"\0" + encoded
 
 
-class PackedRecord(NamedTuple):
+class PackedRecord(msgspec.Struct, frozen=True, gc=False):
     """A record encoded for the file by the caller, so that the writer gets only valid records."""
 
     topic: str
@@ -142,18 +165,21 @@ class PackedRecord(NamedTuple):
     """Bytes between the time and the body: lengths, topic, index keys."""
 
     body: bytes
+    body_check: int
+    """Checksum of the body."""
 
 
 def pack_record(record: Record) -> PackedRecord:
     """Return ``record`` encoded for the file. Raises JournalError if a name is invalid."""
+    body = record.body
     if not record.keys:
         entries, names = _pack_topic(record.topic)
-        return PackedRecord(record.topic, entries, names, record.body)
+        return PackedRecord(record.topic, entries, names, body, digest(body))
     topic = encode_name(record.topic)
     keys = list(dict.fromkeys(index_key(index, key) for index, key in record.keys))
     packed = _encode(keys)
     names = _LENGTHS.pack(len(topic), len(packed)) + topic + packed
-    return PackedRecord(record.topic, (b"t" + topic, *keys), names, record.body)
+    return PackedRecord(record.topic, (b"t" + topic, *keys), names, body, digest(body))
 
 
 @lru_cache(maxsize=256)
@@ -163,10 +189,18 @@ def _pack_topic(topic: str) -> tuple[tuple[bytes, ...], bytes]:
 
 
 def pack_time(time_ns: int) -> bytes:
-    """Return a record's encoded time; its value is this, then its names, then its body."""
+    """Return a record's encoded time."""
     return _TIME.pack(time_ns)
 
 
+def pack_value(sequence: int, time: bytes, record: PackedRecord) -> bytes:
+    """Return a record's value: its checksum, its time, its names, its body."""
+    head = time + record.names
+    check = digest(head, record.body_check ^ sequence)
+    return b"".join((check.to_bytes(CHECK_BYTES, "little"), head, record.body))
+
+
+@lru_cache(maxsize=4096)
 def encode_name(name: str) -> bytes:
     """Return a topic's, consumer's, member's, producer's or index's name as bytes."""
     encoded = name.encode(errors="replace")
@@ -178,35 +212,56 @@ def encode_name(name: str) -> bytes:
     return encoded
 
 
-def unpack_record(sequence: int, value: bytes | memoryview) -> StoredRecord:
-    """Return a copy of a record; nothing in it refers to ``value``."""
-    time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
-    keys_at = _HEAD.size + topic_bytes
-    return StoredRecord(
-        sequence=sequence,
-        topic=str(value[_HEAD.size : keys_at], "utf-8"),
-        time_ns=time_ns,
-        body=bytes(value[keys_at + keys_bytes :]),
-    )
+def unpack_record(
+    sequence: int, value: bytes | memoryview, entry: bytes | None = None
+) -> StoredRecord:
+    """Return a copy of a record; nothing in it refers to ``value``.
+
+    Raises DamageError if the checksum does not match, or if the record does not list ``entry``.
+    """
+    head, time_ns, topic_end, body = _open(sequence, value)
+    topic = head[_TOPIC_AT:topic_end]
+    if entry is not None and entry[1:] != topic and entry not in _entries(head, topic_end):
+        raise DamageError(
+            f"the index entry {entry!r} needs to lead to its records and leads to record "
+            f"{sequence}, which does not list it"
+        )
+    return StoredRecord(sequence=sequence, topic=topic.decode(), time_ns=time_ns, body=bytes(body))
 
 
-def body_start(value: bytes | memoryview) -> int:
-    """Return the offset of the body in a record's value."""
-    _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
-    return _HEAD.size + topic_bytes + keys_bytes
+def unpack_body(sequence: int, value: memoryview) -> bytes | memoryview:
+    """Return a view of a record's body. Raises DamageError if the checksum does not match."""
+    return _open(sequence, value)[3]
 
 
-def unpack_topic(value: bytes | memoryview) -> str:
-    """Return a record's topic without reading its body."""
-    _, topic_bytes, _ = _HEAD.unpack_from(value)
-    return str(value[_HEAD.size : _HEAD.size + topic_bytes], "utf-8")
+def unpack_entries(sequence: int, value: bytes | memoryview) -> list[bytes]:
+    """Return a record's index entries, its topic's first. Raises DamageError."""
+    head, _, topic_end, _ = _open(sequence, value)
+    return _entries(head, topic_end)
 
 
-def unpack_keys(value: bytes | memoryview) -> list[bytes]:
-    """Return a record's index entries without reading its body."""
-    _, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
-    start = _HEAD.size + topic_bytes
-    return _KEYS.decode(value[start : start + keys_bytes]) if keys_bytes else []
+def unpack_topic(sequence: int, value: bytes | memoryview) -> str:
+    """Return a record's topic. Raises DamageError if the checksum does not match."""
+    return unpack_entries(sequence, value)[0][1:].decode()
+
+
+def _open(sequence: int, value: bytes | memoryview) -> tuple[bytes, int, int, bytes | memoryview]:
+    """Return time and names, the time, the topic's end within them, and a view of the body."""
+    try:
+        found, time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
+    except struct.error:
+        raise DamageError(f"record {sequence} needs a head and has {len(value)} bytes") from None
+    body_at = _HEAD.size + topic_bytes + keys_bytes
+    head, body = bytes(value[CHECK_BYTES:body_at]), value[body_at:]
+    needed = digest(head, digest(body) ^ sequence)
+    if found != needed:
+        raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")
+    return head, time_ns, _TOPIC_AT + topic_bytes, body
+
+
+def _entries(head: bytes, topic_end: int) -> list[bytes]:
+    keys = head[topic_end:]
+    return [b"t" + head[_TOPIC_AT:topic_end], *(_KEYS.decode(keys) if keys else ())]
 
 
 def pack_pair(first: int, second: int) -> bytes:

@@ -12,8 +12,8 @@ from protocols.journal import Take
 
 def lease(
     consumer: Consumer, request: Take, state: Snapshot, now_s: float
-) -> tuple[list[int], set[str]]:
-    """Return the newly leased sequences, and the topics in which other records became free.
+) -> tuple[list[tuple[int, str]], set[str]]:
+    """Return the newly leased (sequence, topic), and the topics in which others became free.
 
     The member's own leases are renewed before expired leases end, so a slow member keeps its work
     unless another member already has it.
@@ -27,7 +27,7 @@ def lease(
         consumer.grant(sequence, topic, request, now_s)
         place = consumer.place(topic)
         place.frontier = max(place.frontier, sequence)
-    return [sequence for sequence, _ in granted], freed
+    return granted, freed
 
 
 def _renew(consumer: Consumer, request: Take, state: Snapshot, now_s: float) -> None:

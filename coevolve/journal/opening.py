@@ -1,30 +1,37 @@
 """Opens a journal's folder, and refuses to where that would do harm.
 
-It refuses a second writer, another format version, a file that is not a journal, and a truncated
-file; each message names the remedy. The check for truncation runs before the file is mapped,
-because reading a mapped page beyond the end of a file kills the process.
+It refuses a second writer, another format version, a file that is not a journal, and a damaged
+file; each message names the remedy. Who opens a file that no writer has open checks it first: its
+pages before LMDB maps them, because LMDB's way through damaged pages can kill the process, and then
+the keys of all tables. A reader beside a writer relies on the writer's check.
 """
 
 import fcntl
 import os
-import struct
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple
 
 import lmdb
-import lmdb.verify
 
+from coevolve.journal.checksums import DamageError, row_check, seal
+from coevolve.journal.contents import check_contents
+from coevolve.journal.damage import damaged, naming_damage, not_a_journal
+from coevolve.journal.heads import read_head
 from coevolve.journal.layout import (
     DATA_FILE,
     FORMAT,
     FORMAT_KEY,
     MAX_DBS,
     MAX_READERS,
+    ROOT_KEY,
     Tables,
     open_tables,
 )
+from coevolve.journal.mark import Mark, at_rest, check_mark, marked
+from coevolve.journal.pages import Pages
+from coevolve.journal.root import META, Root
 from protocols.errors import (
     JournalError,
     JournalFormatError,
@@ -37,22 +44,7 @@ LOCK_FILE = "writer.lock"
 READ_THREADS = 2
 """Threads of the writer's process that read for other processes."""
 
-VERIFY_TRIES = 3
-
-_META_MAGIC = 0xBEEFC0DE
-_META_AT = 16
-_META = struct.Struct("<IIQQI92xQQ")
-"""Magic, version, address, map size, page size (the first field of the free list's record), the
-rest of two tree records, last page, transaction."""
-
-
-class MetaPage(NamedTuple):
-    """The fields of LMDB's newest meta page."""
-
-    map_bytes: int
-    page_bytes: int
-    last_page: int
-    transaction: int
+MOST_MAP_BYTES = 1 << 46
 
 
 class OpenedJournal(NamedTuple):
@@ -60,6 +52,13 @@ class OpenedJournal(NamedTuple):
 
     env: lmdb.Environment
     tables: Tables
+
+
+class WrittenJournal(NamedTuple):
+    """An opened journal and its writer's mark."""
+
+    opened: OpenedJournal
+    mark: Mark
 
 
 def lock_folder(folder: Path) -> IO[str]:
@@ -88,94 +87,95 @@ def lock_folder(folder: Path) -> IO[str]:
     return file
 
 
-def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) -> OpenedJournal:
-    """Open or create the journal; the caller must hold the folder's lock."""
-    fresh = _is_fresh(folder / DATA_FILE)
-    if not fresh:
-        refuse_truncated(folder / DATA_FILE)
-    with _translate_errors(folder):
-        env = lmdb.open(
-            str(folder),
-            map_size=map_size_bytes,
-            sync=durability == "power",
-            metasync=False,
-            max_dbs=MAX_DBS,
-            max_readers=MAX_READERS,
-            max_spare_txns=2 + READ_THREADS,  # for the committer and one event loop as well
-        )
-        with _close_on_failure(env):
-            if fresh or env.stat()["entries"] == 0:
-                tables = _create(env)
-            else:
-                _refuse_other_format(env, folder)
-                tables = open_tables(env)
-            env.reader_check()
-            if durability == "power":
-                env.sync(True)
-                sync_folder(folder)
-            return OpenedJournal(env, tables)
+def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) -> WrittenJournal:
+    """Open or create the journal; the caller must hold the folder's lock.
+
+    Raises JournalFormatError, JournalDamagedError, JournalFullError or JournalError.
+    """
+    file = folder / DATA_FILE
+    fresh = _is_fresh(file)
+    if fresh and marked(folder):
+        raise damaged(file, "it is missing or empty, and it had been written")
+    mark = Mark(folder)
+    with _close_on_failure(mark):
+        if not fresh:
+            check_pages(file)
+        with naming_damage(file), _translate_errors(folder):
+            env = lmdb.open(
+                str(folder),
+                map_size=map_size_bytes,
+                sync=durability == "power",
+                metasync=False,
+                max_dbs=MAX_DBS,
+                max_readers=MAX_READERS,
+                max_spare_txns=2 + READ_THREADS,  # for the committer and one event loop as well
+            )
+            with _close_on_failure(env):
+                tables = _create(env) if fresh else _checked_tables(env, folder)
+                mark.begin()
+                env.reader_check()
+                if durability == "power":
+                    env.sync(True)
+                    sync_folder(folder)
+                return WrittenJournal(OpenedJournal(env, tables), mark)
 
 
 def open_for_reading(folder: Path) -> OpenedJournal:
-    """Open an existing journal read-only; a writer may be active or not."""
+    """Open an existing journal read-only; a writer may be active or not.
+
+    Raises JournalFormatError, JournalDamagedError or JournalError.
+    """
     file = folder / DATA_FILE
-    if _is_fresh(file):
+    if _is_fresh(file) and not marked(folder):
         raise JournalError(
             f"there is no journal at {folder}; start the run first and wait until it has begun, "
             f"or name the folder that contains {DATA_FILE}"
         )
-    refuse_truncated(file)
+    with at_rest(folder) as is_at_rest:
+        if is_at_rest:
+            check_pages(file)
+        with naming_damage(file), _translate_errors(folder):
+            env = _mapped(folder)
+            with _close_on_failure(env):
+                if is_at_rest:
+                    return OpenedJournal(env, _checked_tables(env, folder))
+                return OpenedJournal(env, open_tables(env))
+
+
+@contextmanager
+def map_for_reading(folder: Path) -> Generator[OpenedJournal]:
+    """Open a journal read-only whose pages LMDB can follow, and whose contents may be damaged."""
     with _translate_errors(folder):
-        env = lmdb.open(
-            str(folder),
-            map_size=max(read_meta(file).map_bytes, file.stat().st_size),
-            readonly=True,
-            create=False,
-            readahead=False,
-            max_dbs=MAX_DBS,
-            max_readers=MAX_READERS,
-            max_spare_txns=1,
-        )
-        with _close_on_failure(env):
-            _refuse_other_format(env, folder)
-            return OpenedJournal(env, open_tables(env))
+        env = _mapped(folder)
+    with env:
+        yield OpenedJournal(env, open_tables(env))
 
 
-def read_meta(file: Path) -> MetaPage:
-    """Return the newest meta page. Raises JournalFormatError if the file has none."""
-    with file.open("rb") as stream:
-        head = stream.read(_META_AT + _META.size)
-        pages = [_parse_meta(head)]
-        if pages[0] is not None:
-            stream.seek(pages[0].page_bytes)
-            pages.append(_parse_meta(stream.read(_META_AT + _META.size)))
-    found = [page for page in pages if page is not None]
-    if len(found) < 2:
-        raise JournalFormatError(
-            f"{file} needs two LMDB meta pages and has {len(found)}: it is truncated or not a "
-            "journal; restore a checkpoint of the journal, or choose another run directory"
-        )
-    return max(found, key=lambda page: page.transaction)
-
-
-def refuse_truncated(file: Path) -> None:
-    """Raise JournalFormatError if pages that the journal needs lie beyond the file's end.
-
-    A file may lack pages that were allocated and freed within one transaction and never written. A
-    short file is therefore verified page by page (without mapping it) before it is refused.
-    Verification beside an active writer can fail by chance, so it is repeated.
-    """
-    needed = found = 0
-    for _ in range(VERIFY_TRIES):
-        meta = read_meta(file)
-        needed = (meta.last_page + 1) * meta.page_bytes
-        found = file.stat().st_size
-        if found >= needed or _is_whole(file):
-            return
-    raise JournalFormatError(
-        f"{file} needs {needed} bytes and has {found}, so it is truncated; restore a checkpoint "
-        "of the journal, or copy the file again from its source"
+def _mapped(folder: Path) -> lmdb.Environment:
+    file = folder / DATA_FILE
+    return lmdb.open(
+        str(folder),
+        map_size=max(read_head(file).map_bytes, file.stat().st_size),
+        readonly=True,
+        create=False,
+        readahead=False,
+        max_dbs=MAX_DBS,
+        max_readers=MAX_READERS,
+        max_spare_txns=1,
     )
+
+
+def check_pages(file: Path) -> None:
+    """Refuse a file at rest that LMDB cannot follow, or that lacks its last transactions.
+
+    Raises JournalFormatError if the file is no journal, and JournalDamagedError.
+    """
+    head = read_head(file)
+    with naming_damage(file):
+        check_mark(file.parent, head)
+        if head.map_bytes > MOST_MAP_BYTES:
+            raise DamageError(f"its map can have {MOST_MAP_BYTES} bytes and has {head.map_bytes}")
+        Pages(file, head).check()
 
 
 def sync_folder(folder: Path) -> None:
@@ -189,24 +189,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def _is_fresh(file: Path) -> bool:
-    return not file.exists() or file.stat().st_size == 0
-
-
-def _is_whole(file: Path) -> bool:
-    try:
-        faults = cast("list[str]", lmdb.verify.verify(str(file)))
-    except lmdb.verify.VerifyError:
-        return False
-    return not faults
-
-
-def _parse_meta(page: bytes) -> MetaPage | None:
-    if len(page) < _META_AT + _META.size:
-        return None
-    magic, _, _, map_bytes, page_bytes, last_page, transaction = _META.unpack_from(page, _META_AT)
-    if magic != _META_MAGIC or page_bytes == 0:
-        return None
-    return MetaPage(map_bytes, page_bytes, last_page, transaction)
+    """Return whether no transaction was ever written."""
+    return not file.exists() or file.stat().st_size == 0 or read_head(file).transaction == 0
 
 
 @contextmanager
@@ -231,11 +215,11 @@ def _translate_errors(folder: Path) -> Generator[None]:
 
 
 @contextmanager
-def _close_on_failure(env: lmdb.Environment) -> Generator[None]:
+def _close_on_failure(opened: lmdb.Environment | Mark) -> Generator[None]:
     try:
         yield
     except BaseException:
-        env.close()
+        opened.close()
         raise
 
 
@@ -244,24 +228,23 @@ def _create(env: lmdb.Environment) -> Tables:
     with env.begin(write=True) as txn:
         tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
+        root = Root().pack(txn.id())
+        txn.put(ROOT_KEY, seal(row_check(META, ROOT_KEY, root), root), db=tables.meta)
     return tables
 
 
-def _refuse_other_format(env: lmdb.Environment, folder: Path) -> None:
-    try:
-        meta = env.open_db(b"meta", create=False)
-        with env.begin() as txn:
-            found = txn.get(FORMAT_KEY, db=meta)
-    except (lmdb.NotFoundError, lmdb.IncompatibleError):
-        found = None
-    if found is None:
-        raise JournalFormatError(
-            f"{folder / DATA_FILE} is an LMDB file but not a journal: it has no format version; "
-            "choose another run directory"
-        )
-    if found != str(FORMAT).encode():
-        raise JournalFormatError(
-            f"the journal {folder} needs format version {FORMAT} and has "
-            f"{found.decode(errors='replace')}; open it with the version of coevolve that wrote "
-            "it, or start a new run directory"
-        )
+def _checked_tables(env: lmdb.Environment, folder: Path) -> Tables:
+    """Return the tables of a journal at rest whose pages are whole."""
+    tables = open_tables(env)
+    with env.begin() as txn:
+        found = txn.get(FORMAT_KEY, db=tables.meta)
+        if found is None:
+            raise not_a_journal(folder / DATA_FILE)
+        if found != str(FORMAT).encode():
+            raise JournalFormatError(
+                f"the journal {folder} needs format version {FORMAT} and has "
+                f"{found.decode(errors='replace')}; open it with the version of coevolve that "
+                "wrote it, or start a new run directory"
+            )
+        check_contents(txn, tables)
+    return tables

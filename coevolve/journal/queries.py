@@ -2,16 +2,21 @@
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
 
 import lmdb
 
+from coevolve.journal.checksums import DamageError
+from coevolve.journal.damage import naming_damage
 from coevolve.journal.layout import (
+    DATA_FILE,
     Tables,
-    body_start,
     index_key,
     sequence_key,
     sequence_of,
     topic_key,
+    unpack_body,
     unpack_record,
     unpack_topic,
 )
@@ -46,20 +51,22 @@ class Snapshot:
     def last(self, topic: str) -> StoredRecord | None:
         """Return the newest record of ``topic``, or None if it has none."""
         sequence = self.newest(topic)
-        return self._one(sequence) if sequence else None
+        return self.listed(topic_key(topic), sequence) if sequence else None
 
-    def page(self, sequences: Iterable[int], size_bytes: int) -> tuple[list[StoredRecord], bool]:
+    def page(
+        self, sequences: Iterable[int], size_bytes: int, entry: bytes | None = None
+    ) -> tuple[list[StoredRecord], bool]:
         """Return the first of these records, and whether more are left.
 
         The page ends with the record with which the bodies reach ``size_bytes``. Raises
-        JournalError if a record was deleted.
+        JournalError if a record was deleted, or if it does not list ``entry``.
         """
         records: list[StoredRecord] = []
         left_bytes = size_bytes
         for sequence in sequences:
             if left_bytes <= 0:
                 return records, True
-            record = self._one(sequence)
+            record = self.listed(entry, sequence) if entry else self._one(sequence)
             records.append(record)
             left_bytes -= len(record.body)
         return records, False
@@ -71,15 +78,15 @@ class Snapshot:
         JournalError if a record was deleted.
         """
         get, records, through = self._txn.get, self._tables.records, self._through
-        bodies: list[memoryview] = []
+        bodies: list[bytes | memoryview] = []
         sizes: list[int] = []
         for sequence in sequences:
             value = get(sequence.to_bytes(8, "little"), None, records)
             if value is None or sequence > through:
                 raise _gone(sequence)
-            start = body_start(value)
-            bodies.append(value[start:])
-            sizes.append(len(value) - start)
+            body = unpack_body(sequence, value)
+            bodies.append(body)
+            sizes.append(len(body))
         return b"".join(bodies), sizes
 
     def newest(self, topic: str) -> int:
@@ -98,24 +105,34 @@ class Snapshot:
         if not 1 <= sequence <= self._through:
             return None
         value = self._txn.get(sequence_key(sequence), db=self._tables.records)
-        return unpack_topic(value) if value is not None else None
+        return unpack_topic(sequence, value) if value is not None else None
 
     def sequences(self, entry: bytes, after: int) -> Iterator[int]:
         """Yield the sequences after ``after`` under one index entry, ascending."""
+        for key in self._keys(entry, after):
+            sequence = sequence_of(key)
+            if sequence > self._through:
+                return
+            yield sequence
+
+    def _keys(self, entry: bytes, after: int) -> Iterator[memoryview]:
+        """Return the encoded sequences after ``after`` under one index entry, ascending."""
         cursor = self._txn.cursor(self._tables.indexes)
         if cursor.set_range_dup(entry, sequence_key(after + 1)):
-            for value in cursor.iternext_dup(keys=False, values=True):
-                sequence = sequence_of(value)
-                if sequence > self._through:
-                    return
-                yield sequence
+            return cursor.iternext_dup(keys=False, values=True)
+        return iter(())
 
     def _records(self, entry: bytes, after: int, limit: int) -> list[StoredRecord]:
+        get, table, through = self._txn.get, self._tables.records, self._through
         records: list[StoredRecord] = []
-        for sequence in self.sequences(entry, after):
-            if len(records) >= limit:
+        for key in islice(self._keys(entry, after), limit):
+            sequence = int.from_bytes(key, "little")
+            if sequence > through:
                 break
-            records.append(self._one(sequence))
+            value = get(key, None, table)
+            if value is None:
+                raise _missing(sequence)
+            records.append(unpack_record(sequence, value, entry))
         return records
 
     def _one(self, sequence: int) -> StoredRecord:
@@ -126,12 +143,23 @@ class Snapshot:
             raise _gone(sequence)
         return unpack_record(sequence, value)
 
+    def listed(self, entry: bytes, sequence: int) -> StoredRecord:
+        """Return the record to which an index entry leads. Raises DamageError."""
+        value = self._txn.get(sequence_key(sequence), db=self._tables.records)
+        if value is None:
+            raise _missing(sequence)
+        return unpack_record(sequence, value, entry)
+
 
 @contextmanager
 def snapshot(env: lmdb.Environment, tables: Tables, through: int) -> Generator[Snapshot]:
     """Open a consistent snapshot for reading, up to sequence ``through``."""
-    with env.begin(buffers=True) as txn:
+    with naming_damage(Path(env.path()) / DATA_FILE), env.begin(buffers=True) as txn:
         yield Snapshot(txn, tables, through)
+
+
+def _missing(sequence: int) -> DamageError:
+    return DamageError(f"record {sequence} is in the index and is missing")
 
 
 def _gone(sequence: int) -> JournalError:

@@ -14,6 +14,8 @@ from weakref import WeakValueDictionary
 
 import lmdb
 
+from coevolve.journal.damage import naming_damage
+from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import open_for_reading
 from coevolve.journal.queries import Snapshot
 from protocols.journal import StoredRecord
@@ -33,6 +35,7 @@ class _Map:
     opened: ClassVar["WeakValueDictionary[Path, _Map]"] = WeakValueDictionary()
 
     def __init__(self, folder: Path) -> None:
+        self.file = folder / DATA_FILE
         self.env, self.tables = open_for_reading(folder)
 
     def __del__(self) -> None:
@@ -87,7 +90,7 @@ class JournalReader:
         except lmdb.MapResizedError:
             env.set_mapsize(0)
             txn = env.begin(buffers=True)
-        with txn:
+        with naming_damage(self._map.file), txn:
             yield Snapshot(txn, tables, _EVERYTHING)
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import lmdb
 
+from coevolve.journal.checksums import unseal
 from coevolve.journal.consumers import Consumer, Place
+from coevolve.journal.contents import read_root
 from coevolve.journal.layout import (
-    LAST_KEY,
     Tables,
     sequence_of,
     unpack_names,
@@ -19,6 +20,7 @@ from coevolve.journal.layout import (
     unpack_triple,
     unpair_key,
 )
+from coevolve.journal.root import CONSUMERS, SEATS, TOPICS, Root
 
 
 @dataclass(slots=True)
@@ -30,31 +32,37 @@ class Totals:
     size_bytes: int = 0
     """Size of the stored values, without LMDB's page overhead."""
 
+    check: int | None = None
+    """Checksum of its row; None if it has none yet."""
+
 
 class State:
     """Last sequence, topic counts and consumers."""
 
     def __init__(self) -> None:
+        self.root = Root()
         self.last = 0
         self.totals: dict[str, Totals] = {}
         self.consumers: dict[str, Consumer] = {}
 
     def reload(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
         """Reload everything except the leases from the file."""
-        last = txn.get(LAST_KEY, db=tables.meta)
-        self.last = sequence_of(last) if last is not None else 0
+        self.root = read_root(txn, tables)
+        self.last = self.root.last
         self.totals = {
-            topic.decode(): Totals(*unpack_triple(row)) for topic, row in txn.cursor(tables.topics)
+            topic.decode(): _totals(*unseal(TOPICS, topic, row))
+            for topic, row in txn.cursor(tables.topics)
         }
         for consumer in self.consumers.values():
             consumer.places.clear()
             consumer.seats.clear()
         for key, row in txn.cursor(tables.consumers):
             name, topic = unpair_key(key)
-            self.consumer(name).places[topic] = _place(txn, tables, key, row)
+            place = _place(txn, tables, key, row)
+            self.consumer(name).places[topic] = place
         for key, row in txn.cursor(tables.seats):
             name, member = unpair_key(key)
-            self.consumer(name).seats[member] = unpack_names(row)
+            self.consumer(name).seats[member] = unpack_names(unseal(SEATS, key, row)[0])
         for consumer in self.consumers.values():
             consumer.drop_leases_without_place()
 
@@ -71,7 +79,8 @@ class State:
 
     def size_bytes(self, topics: Iterable[str]) -> int:
         """Return the total size of the records of ``topics``."""
-        return sum(self._known(topic).size_bytes for topic in topics)
+        known = self.totals
+        return sum([known[topic].size_bytes for topic in topics if topic in known])
 
     def evicted(self, topic: str) -> int:
         """Return how many records of ``topic`` retention deleted."""
@@ -96,10 +105,15 @@ class State:
         return self.totals.get(topic, Totals())
 
 
+def _totals(payload: bytes, check: int) -> Totals:
+    return Totals(*unpack_triple(payload), check)
+
+
 def _place(txn: "lmdb.Transaction[bytes]", tables: Tables, key: bytes, row: bytes) -> Place:
-    cursor, finished = unpack_pair(row)
+    payload, check = unseal(CONSUMERS, key, row)
+    cursor, finished = unpack_pair(payload)
     acks = txn.cursor(tables.acks)
     beyond: set[int] = set()
     if acks.set_key(key):
         beyond = {sequence_of(value) for value in acks.iternext_dup(keys=False, values=True)}
-    return Place(key, cursor, finished, beyond=beyond, frontier=cursor)
+    return Place(key, cursor, finished, beyond=beyond, check=check, frontier=cursor)

@@ -8,25 +8,46 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import lmdb
 
+from coevolve.journal.checksums import (
+    CHECK_BYTES,
+    DamageError,
+    check_of,
+    entry_check,
+    row_check,
+    seal,
+    unseal,
+)
 from coevolve.journal.consumers import SEATS_KEPT, Consumer, Place, new_place
 from coevolve.journal.layout import (
-    LAST_KEY,
-    TIME_BYTES,
+    PREFIX_BYTES,
+    ROOT_KEY,
     PackedRecord,
     Tables,
+    encode_name,
     pack_names,
     pack_pair,
     pack_time,
     pack_triple,
+    pack_value,
     pair_key,
     sequence_key,
     sequence_of,
     topic_key,
-    unpack_keys,
+    unpack_entries,
     unpack_topic,
     unpack_triple,
 )
-from coevolve.journal.state import State
+from coevolve.journal.root import (
+    ACKS,
+    CONSUMERS,
+    INDEXES,
+    META,
+    PRODUCERS,
+    RECORDS,
+    SEATS,
+    TOPICS,
+)
+from coevolve.journal.state import State, Totals
 from protocols.errors import JournalError
 from protocols.journal import Append, Complete, Receipt, Take
 
@@ -47,12 +68,20 @@ class WriteTransaction:
         now_s: float,
     ) -> None:
         self._txn = txn
+        self.transaction = txn.id()
         self._tables = tables
         self._state = state
         self._time = pack_time(time_ns)
         self._now_s = now_s
         self._records: list[tuple[bytes, PackedRecord]] = []
         self._entries: list[tuple[bytes, bytes]] = []
+        self._entries_check = 0
+        self._producer = b""
+        """Producer of the present request."""
+
+        self._receipt_check: int | None = None
+        """Checksum of the receipt that the present request replaces; None if it is the first."""
+
         self.appended: dict[str, int] = {}
         """Newest sequence of each topic that got records."""
 
@@ -102,21 +131,23 @@ class WriteTransaction:
             sat.append(request.incarnation)
             del sat[:-SEATS_KEPT]
             row = pair_key(request.consumer, request.member)
-            self._txn.put(row, pack_names(sat), db=self._tables.seats)
+            old = self._txn.get(row, db=self._tables.seats)
+            self._put(SEATS, row, pack_names(sat), check_of(old) if old else None)
 
     def finish(self, evictable: Sequence[str], retain_bytes: int) -> None:
         """Write the pending rows of all requests; only the commit remains."""
         if self._records:
             # A generator, so that each value is copied into the file's page and freed before the
             # next one.
+            first = self._state.root.last + 1
             values = (
-                (key, b"".join((self._time, record.names, record.body)))
-                for key, record in self._records
+                (key, pack_value(sequence, self._time, record))
+                for sequence, (key, record) in enumerate(self._records, first)
             )
             _put_all(self._txn.cursor(self._tables.records), values)
             _put_all(self._txn.cursor(self._tables.indexes), self._entries)
-            last = sequence_key(self._state.last)
-            self._txn.put(LAST_KEY, last, db=self._tables.meta)
+            self._state.root.add_records(first, self._state.last)
+            self._state.root.change(INDEXES, len(self._entries), self._entries_check)
         for topic, place in self._places.values():
             self._advance(topic, place)
         touched = set(self.appended)
@@ -125,13 +156,27 @@ class WriteTransaction:
         for topic in touched:
             totals = self._state.count(topic)
             row = pack_triple(totals.appended, totals.evicted, totals.size_bytes)
-            self._txn.put(topic.encode(), row, db=self._tables.topics)
+            totals.check = self._put(TOPICS, encode_name(topic), row, totals.check)
+        if self.wrote:
+            root = self._state.root.pack(self.transaction)
+            value = seal(row_check(META, ROOT_KEY, root), root)
+            self._txn.put(ROOT_KEY, value, db=self._tables.meta)
+
+    def _put(self, table: int, key: bytes, payload: bytes, old: int | None) -> int:
+        """Put a row in place of one with the checksum ``old``; return its own."""
+        check = row_check(table, key, payload)
+        self._txn.put(key, check.to_bytes(CHECK_BYTES, "little") + payload, db=self._tables[table])
+        self._state.root.replace(table, old, check)
+        return check
 
     def _previous_result(self, receipt: Receipt) -> tuple[int, ...] | None:
-        row = self._txn.get(receipt.producer.encode(), db=self._tables.producers)
+        producer = self._producer = encode_name(receipt.producer)
+        row = self._txn.get(producer, db=self._tables.producers)
         if row is None:
+            self._receipt_check = None
             return None
-        counter, first, count = unpack_triple(row)
+        payload, self._receipt_check = unseal(PRODUCERS, producer, row)
+        counter, first, count = unpack_triple(payload)
         if receipt.counter > counter:
             return None
         if receipt.counter < counter:
@@ -145,21 +190,26 @@ class WriteTransaction:
     def _store_receipt(self, receipt: Receipt, sequences: range) -> tuple[int, ...]:
         self.wrote = True
         row = pack_triple(receipt.counter, sequences.start, len(sequences))
-        self._txn.put(receipt.producer.encode(), row, db=self._tables.producers)
+        self._put(PRODUCERS, self._producer, row, self._receipt_check)
         return tuple(sequences)
 
     def _add(self, records: Sequence[PackedRecord]) -> range:
         first = sequence = self._state.last + 1
+        topic, totals, check = "", Totals(), 0
         for record in records:
             key = sequence_key(sequence)
             self._records.append((key, record))
             for entry in record.entries:
                 self._entries.append((entry, key))
-            totals = self._state.count(record.topic)
+                check += entry_check(entry, sequence)
+            if record.topic != topic:
+                topic = record.topic
+                totals = self._state.count(topic)
             totals.appended += 1
-            totals.size_bytes += TIME_BYTES + len(record.names) + len(record.body)
-            self.appended[record.topic] = sequence
+            totals.size_bytes += PREFIX_BYTES + len(record.names) + len(record.body)
+            self.appended[topic] = sequence
             sequence += 1
+        self._entries_check += check
         self._state.last = sequence - 1
         return range(first, sequence)
 
@@ -173,7 +223,7 @@ class WriteTransaction:
                 f"consumer {consumer.name!r} cannot finish record {sequence}: the journal does "
                 f"not hold it (last is {self._state.last}); finish only records that were taken"
             )
-        return unpack_topic(value)
+        return unpack_topic(sequence, value)
 
     def _subscribe(self, consumer: Consumer, topic: str) -> None:
         if topic in consumer.places:
@@ -181,8 +231,11 @@ class WriteTransaction:
         self.wrote = True
         place = new_place(consumer.name, topic, self._state.evicted(topic))
         consumer.places[topic] = place
-        row = pack_pair(place.cursor, place.finished)
-        self._txn.put(place.key, row, db=self._tables.consumers)
+        self._put_place(place)
+
+    def _put_place(self, place: Place) -> None:
+        payload = pack_pair(place.cursor, place.finished)
+        place.check = self._put(CONSUMERS, place.key, payload, place.check)
 
     def _advance(self, topic: str, place: Place) -> None:
         """Move the cursor up to the first unfinished record; store later finished ones as rows.
@@ -201,11 +254,11 @@ class WriteTransaction:
                 if sequence in place.unstored:
                     place.unstored.remove(sequence)
                 else:
-                    self._txn.delete(place.key, sequence_key(sequence), db=self._tables.acks)
-        row = pack_pair(place.cursor, place.finished)
-        self._txn.put(place.key, row, db=self._tables.consumers)
+                    self._delete_entry(ACKS, place.key, sequence)
+        self._put_place(place)
         for sequence in place.unstored:
             self._txn.put(place.key, sequence_key(sequence), db=self._tables.acks)
+            self._state.root.change(ACKS, 1, entry_check(place.key, sequence))
         place.unstored.clear()
         place.frontier = max(place.frontier, place.cursor)
 
@@ -234,19 +287,24 @@ class WriteTransaction:
         key = sequence_key(sequence)
         value = self._txn.pop(key, db=self._tables.records)
         if value is None:
-            raise JournalError(f"record {sequence} is in the index of {topic!r} but has no value")
-        for entry in (topic_key(topic), *unpack_keys(value)):
-            self._txn.delete(entry, key, db=self._tables.indexes)
+            raise DamageError(f"record {sequence} is in the index of {topic!r} and is missing")
+        self._state.root.change(RECORDS, -1, -(sequence**2))
+        for entry in unpack_entries(sequence, value):
+            self._delete_entry(INDEXES, entry, sequence)
         totals = self._state.count(topic)
         totals.evicted += 1
         totals.size_bytes -= len(value)
         return len(value)
 
+    def _delete_entry(self, table: int, entry: bytes, sequence: int) -> None:
+        if not self._txn.delete(entry, sequence_key(sequence), db=self._tables[table]):
+            raise DamageError(f"the entry {entry!r} of record {sequence} is missing")
+        self._state.root.change(table, -1, -entry_check(entry, sequence))
+
 
 def _put_all(cursor: "lmdb.Cursor[bytes]", rows: Iterable[tuple[bytes, bytes]]) -> None:
     consumed, added = cursor.putmulti(rows, dupdata=True, append=True)
     if added != consumed:
-        raise JournalError(
-            f"{consumed - added} of {consumed} rows have keys before the end of their table, so "
-            "another program changed the file; restore a checkpoint"
+        raise DamageError(
+            f"{consumed - added} of {consumed} new rows have keys before the end of their table"
         )

@@ -7,6 +7,7 @@ output, `launch.log`.
 import contextlib
 import difflib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -80,6 +81,13 @@ MOST_NAMED = 5
 _NO_RUNS = "start one with `coevolve launch FILE`, or name another folder by --runs"
 
 
+REMEDY = (
+    "; put it back as it was: the journal's first record holds the settings that the run was "
+    "started with. To change settings, give them to `coevolve resume`"
+)
+"""What to do about a `config.yaml` that was changed."""
+
+
 class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json`: the identity of the run, and the process and cluster of its last start."""
 
@@ -146,18 +154,28 @@ class RunDirectory:
 
     def written_config(self) -> RunConfig:
         """Return the user's config of the last start or resume."""
-        path = self.path / "config.yaml"
-        remedy = (
-            "; put it back as it was: the journal's first record holds the settings that the run "
-            "was started with"
-        )
-        with boundary(RunError, f"{path}: cannot be read", remedy):
+        path = self.config_file()
+        with boundary(RunError, f"{path}: cannot be read", REMEDY):
             return msgspec.convert(parse_yaml(bytes_of(path, MOST_BYTES).decode()), RunConfig)
+
+    def config_file(self) -> Path:
+        """Return `config.yaml`, which is as `write_config` wrote it. Raises RunError."""
+        path = self.path / "config.yaml"
+        what = f"{path}: cannot be read"
+        with boundary(RunError, what, REMEDY):
+            first, _, rest = bytes_of(path, MOST_BYTES).partition(b"\n")
+        if first != _digest_line(rest):
+            raise RunError(
+                f"{what}: its first line needs the SHA-256 of the other lines, so some were "
+                f"changed{REMEDY}"
+            )
+        return path
 
     def write_config(self, config: RunConfig) -> None:
         """Write the resolved config, including all defaults."""
         fresh = self.path / "config.yaml.new"
-        fresh.write_text(write_yaml(config), encoding="utf-8")
+        lines = write_yaml(config).encode()
+        fresh.write_bytes(_digest_line(lines) + b"\n" + lines)
         fresh.replace(self.path / "config.yaml")
 
     def record_launch(self, config: RunConfig, identity: RunIdentity) -> None:
@@ -171,6 +189,11 @@ class RunDirectory:
             self.write_identity(identity)
         except OSError as error:
             raise RunError(f"{self.path}: cannot be written: {error}") from error
+
+
+def _digest_line(lines: bytes) -> bytes:
+    """Return the first line of `config.yaml`, which tells whether the others were changed."""
+    return f"# SHA-256 of the lines below: {hashlib.sha256(lines).hexdigest()}".encode()
 
 
 RUN_ENTRIES = (

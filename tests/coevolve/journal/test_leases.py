@@ -54,7 +54,7 @@ def searched(consumer: Consumer, journal: Journal, **request: Any) -> tuple[list
     with journal.snapshot() as snapshot:
         state: Any = Watched(snapshot)
         found, _ = lease(consumer, take("work", **request), state, 0.0)
-        return found, state.seen
+        return [sequence for sequence, _ in found], state.seen
 
 
 def test_finished_records_beyond_an_unfinished_one_are_searched_once(journal: Journal) -> None:

@@ -1,0 +1,169 @@
+"""Compares the CPU seconds of the journal in two checkouts, this one and another.
+
+Each round starts a process for each checkout, in alternating order, on the same work: appends at
+level `process`, reads of copies, and work taken and completed, with 10 kB records in memory. The
+table shows medians over the rounds, and the median of the rounds' ratios.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import msgspec
+import numpy as np
+from rich.table import Table
+
+from coevolve.journal.journal import Journal
+from protocols.journal import Append, Complete, Receipt, Record, Take
+from tests.bench import output
+from tests.bench.journal_peers import NO_LIMIT, TOPIC, journal_s, requests
+
+BODY_BYTES = 10_000
+APPENDS = {1: 3_000, 10: 10_000, 100: 20_000, 1000: 20_000}
+"""Number of records of one run, by batch size."""
+
+READS = 10_000
+GROUP = 64
+GROUPS = 100
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One measure, in microseconds of CPU for each record."""
+
+    measure: str
+    here_us: float
+    beside_us: float
+    ratio: float
+    """Median of the rounds' ratios, here by beside."""
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, and print a table or JSON."""
+    parser = output.parser_of("journal-cost", __doc__)
+    parser.add_argument("--beside", type=Path, help="the other checkout")
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args(arguments)
+    if options.beside is None:
+        sys.stdout.write(json.dumps(_measured()))
+        return
+    rounds = [_round(options.beside.resolve(), number) for number in range(options.rounds)]
+    rows = [
+        Row(
+            measure=measure,
+            here_us=median(here[measure] for here, _ in rounds),
+            beside_us=median(beside[measure] for _, beside in rounds),
+            ratio=median(here[measure] / beside[measure] for here, beside in rounds),
+        )
+        for measure in rounds[0][0]
+    ]
+    output.show(rows, _table, as_json=options.json)
+
+
+def _round(beside: Path, number: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the measures of this checkout and of the other one."""
+    here = Path(__file__).parents[2]
+    order = (here, beside) if number % 2 else (beside, here)
+    found = {checkout: _of(checkout) for checkout in order}
+    return found[here], found[beside]
+
+
+def _of(checkout: Path) -> dict[str, float]:
+    program = [sys.executable, __file__]
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    done = subprocess.run(program, env=environment, cwd=checkout, check=True, capture_output=True)
+    return json.loads(done.stdout)
+
+
+def _measured() -> dict[str, float]:
+    """Return microseconds of CPU for each record, by measure."""
+    bodies = [os.urandom(BODY_BYTES) for _ in range(256)]
+    folder = Path(tempfile.mkdtemp(prefix="bench-journal-cost-"))
+    try:
+        return {
+            **_appends(folder, bodies),
+            **_reads(folder, bodies),
+            "take + complete": _work(folder),
+        }
+    finally:
+        shutil.rmtree(folder)
+
+
+def _appends(folder: Path, bodies: Sequence[bytes]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for batch, count in APPENDS.items():
+        place = folder / str(batch)
+        place.mkdir()
+        found[f"append, batch {batch}"] = _us(
+            lambda place=place, batch=batch, count=count: journal_s(
+                place, "process", bodies, batch, count
+            ),
+            count,
+        )
+        shutil.rmtree(place)
+    return found
+
+
+def _reads(folder: Path, bodies: Sequence[bytes]) -> dict[str, float]:
+    journal = Journal.open(folder / "reads", retain_bytes=NO_LIMIT)
+    for request in requests(bodies, 1000, READS):
+        journal.append(request).result()
+    drawn = (np.random.default_rng(0).integers(READS, size=READS) + 1).tolist()
+    with journal.snapshot() as state:
+        state.read(drawn)
+        found = {
+            "read copies, random": _us(lambda: state.read(drawn), READS),
+            "read copies, scan of a topic": _us(lambda: state.scan(TOPIC, limit=READS), READS),
+        }
+    journal.close()
+    return found
+
+
+def _work(folder: Path) -> float:
+    journal = Journal.open(folder / "work", retain_bytes=NO_LIMIT)
+    bodies = (Record(topic="work", body=b"x" * 1000),) * GROUP
+    for counter in range(1, GROUPS + 1):
+        receipt = Receipt(producer="work", counter=counter)
+        journal.append(Append(records=bodies, receipt=receipt)).result()
+    found = _us(lambda: [_take_and_complete(journal, n + 1) for n in range(GROUPS)], GROUPS * GROUP)
+    journal.close()
+    return found
+
+
+def _take_and_complete(journal: Journal, counter: int) -> None:
+    seat = {"consumer": "bench", "member": "0", "incarnation": "0"}
+    request = Take(**seat, topics=("work",), held=(), limit=GROUP, lease_s=60.0, wait_s=0.0)
+    records = journal.take(request).result().records
+    journal.complete(
+        Complete(
+            **seat,
+            sequences=tuple(record.sequence for record in records),
+            outputs=(Record(topic="result", body=b"y" * 1000),) * len(records),
+            receipt=Receipt(producer="0", counter=counter),
+        )
+    ).result()
+
+
+def _us(call: Callable[[], object], count: int) -> float:
+    started = time.process_time()
+    call()
+    return 1e6 * (time.process_time() - started) / count
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    cells = [
+        (row.measure, f"{row.here_us:.2f}", f"{row.beside_us:.2f}", f"{row.ratio:.3f}")
+        for row in rows
+    ]
+    headings = ("CPU microseconds a record", "here", "beside", "here / beside")
+    return output.table(f"The journal, {BODY_BYTES // 1000} kB records", headings, cells)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
