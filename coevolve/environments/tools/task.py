@@ -60,6 +60,12 @@ class ToolTask(msgspec.Struct, frozen=True, kw_only=True, tag="tools"):
     BFCL's own checker does not check this; the quickstart's tasks do.
     """
 
+    strict: bool = False
+    """Whether turns are graded more strictly than BFCL's checker does (`tools.session`).
+
+    The gates set it on a task whose mutants only the stricter grading tells from its reference.
+    """
+
 
 _decoder = msgspec.msgpack.Decoder(ToolTask)
 
