@@ -29,16 +29,24 @@ EXAMPLE = Path(example.__file__).parent
 
 def check(use: str, settings: Sequence[str], *, most: int, as_json: bool) -> bool:
     """Print the findings; return whether nothing failed. Raises ConfigError and RunError."""
-    given = {"use": use} | dict(map(_setting, settings))
     with told(f"environment.use: {use!r} cannot be checked"), exits_raised():
-        config = config_of(given)
-        install(config)
+        config = configured(use, settings)
         findings = asyncio.run(_findings(config, most))
     if as_json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(findings), indent=2) + "\n")
     else:
         Console().print(_table(use, findings))
     return all(finding.state != "fails" for finding in findings)
+
+
+def configured(use: str, settings: Sequence[str]) -> RunConfig:
+    """Return the config of an environment with settings ``NAME=VALUE``; install its packages.
+
+    Raises ConfigError and RunError.
+    """
+    config = config_of({"use": use} | dict(map(_setting, settings)))
+    install(config)
+    return config
 
 
 async def _findings(config: RunConfig, most: int) -> tuple[Finding, ...]:

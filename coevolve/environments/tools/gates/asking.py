@@ -1,18 +1,28 @@
 """Gate of turns in which the right thing is to make no call: to ask, or to say what is missing.
 
-Such a turn needs a fact behind it, which the next turn shows: its calls use a tool that does not
-exist yet, or a value that its instruction says and no earlier one does. That acting in such a turn
-fails is the verifier's business (`mutants.hasty`).
+Such a turn needs a fact behind it, which the next turn shows. Either its calls use a tool that does
+not exist yet. Or they take a value that the turn itself does not say, and
+
+- the next instruction says it, or says a name with which a reading call shows it, or
+- no earlier instruction says it, and no reading call shows it before the next turn.
+
+That acting in such a turn fails is the verifier's business (`mutants.hasty`).
 """
 
 from collections.abc import Sequence
 
-from coevolve.environments.tools.gates.forms import says
-from coevolve.environments.tools.gates.reading import ReadCall, leaves
+from coevolve.environments.tools.commands import Tried
+from coevolve.environments.tools.gates.discovery import Discovery
+from coevolve.environments.tools.gates.forms import says, shows
+from coevolve.environments.tools.gates.knowledge import answers_of, known_before
+from coevolve.environments.tools.gates.reading import ReadCall, tools_of
+from coevolve.environments.tools.gates.wording import lists, values_of
 from coevolve.environments.tools.task import ToolTask
 
+Read = Sequence[Sequence[ReadCall]]
 
-def unasked(body: ToolTask, read: Sequence[Sequence[ReadCall]]) -> str:
+
+async def unasked(body: ToolTask, read: Read, played: Tried, discovery: Discovery) -> str:
     """Return the first turn without calls in which nothing is missing; empty if there is none."""
     withheld = set(body.withheld)
     for number, turn in enumerate(body.turns):
@@ -22,21 +32,48 @@ def unasked(body: ToolTask, read: Sequence[Sequence[ReadCall]]) -> str:
         following = read[number + 1] if number + 1 < len(read) else ()
         if not following:
             return f"turn {number + 1} has no calls, and no next turn shows what it lacks"
-        if not (
-            any(call.tool in withheld for call in following) or _is_told(body, number, following)
-        ):
-            return f"turn {number + 1} has no calls, although it lacks nothing that turn {number + 2} has"
+        if any(call.tool in withheld for call in following):
+            continue
+        if not await _lacks_a_value(body, read, played, discovery, number):
+            return f"turn {number + 1} has no calls, although it lacks nothing"
     return ""
 
 
-def _is_told(body: ToolTask, number: int, following: Sequence[ReadCall]) -> bool:
-    """Return whether the turn after ``number`` is the first to say a value of its calls."""
-    before = "\n".join(turn.instruction for turn in body.turns[: number + 1])
-    now = body.turns[number + 1].instruction
-    values = (
-        value
-        for call in following
-        for argument in call.arguments
-        for value in leaves(argument.value)
+async def _lacks_a_value(
+    body: ToolTask, read: Read, played: Tried, discovery: Discovery, number: int
+) -> bool:
+    """Return whether the next turn's calls take a value that turn ``number`` lacks."""
+    now, following = body.turns[number].instruction, body.turns[number + 1].instruction
+    if not following.strip():
+        return False
+    values = [value for value in _choices(body, read[number + 1]) if not says(now, value)]
+    if any(says(following, value) for value in values):
+        return True
+    answers = answers_of(played)
+    later = await discovery.shown(known_before((number + 1, 0), body, read, answers))
+    named = [
+        answer.text
+        for answer in later
+        if any(says(following, taken) and not says(now, taken) for taken in answer.takes)
+    ]
+    if any(shows(text, value) for text in named for value in values):
+        return True
+    before = "\n".join(turn.instruction for turn in body.turns[:number])
+    shown = await discovery.shown(known_before((number, 0), body, read, answers))
+    texts = [answer.text for answer in shown]
+    return any(
+        not says(before, value) and not any(shows(text, value) for text in texts)
+        for value in values
     )
-    return any(says(now, value) and not says(before, value) for value in values)
+
+
+def _choices(body: ToolTask, calls: Sequence[ReadCall]) -> list[object]:
+    """Return the values of the calls that no documentation lists."""
+    tools = tools_of(body.classes)
+    return [
+        value
+        for call in calls
+        for argument in call.arguments
+        for value in values_of([ReadCall(call.tool, (argument,))])
+        if not lists(tools, call.tool, argument.name, value)
+    ]

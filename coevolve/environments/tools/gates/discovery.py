@@ -26,6 +26,9 @@ MAX_CALLS = 600
 
 MAX_VALUE_CHARS = 60
 
+FIRST_PORTIONS = (1, 2, 4)
+"""Calls of a tool after which the world is looked at; then after the last one."""
+
 _NAME = re.compile(r"[A-Z][\w'&-]*(?:\s+[A-Z][\w'&-]*)+|[#@]?\w[\w.@/:-]*\w|\w")
 _INTEGERS = frozenset({"integer"})
 _NUMBERS = frozenset({"number", "float"})
@@ -53,8 +56,13 @@ class Shown(NamedTuple):
     takes: tuple[object, ...]
     """The values that the call takes."""
 
-    text: str
-    """The plain values of the answer, one a line."""
+    lines: tuple[str, ...]
+    """The plain values of the answer that the call does not take."""
+
+    @property
+    def text(self) -> str:
+        """The lines as one text."""
+        return "\n".join(self.lines)
 
 
 class Discovery:
@@ -92,15 +100,20 @@ class Discovery:
         """Return the answers to the reading calls with these values."""
         while True:
             tried = list(itertools.islice(self._calls(withheld, values), MAX_CALLS))
-            steps = (await self._trials.steps([*before, *(call.text() for call in tried)]))[
-                len(before) :
-            ]
-            changed = {call.tool for call, step in zip(tried, steps, strict=True) if step.changes}
+            of_tools = list(_portions(tried))
+            turns = (tuple(before), *(tuple(call.text() for call in calls) for calls in of_tools))
+            played = (await self._trials.bare(turns)).turns
+            changed = {
+                calls[0].tool
+                for calls, turn, last in zip(of_tools, played[1:], played, strict=False)
+                if turn.state != last.state
+            }
             if not changed:
                 return tuple(
-                    Shown(tuple(values_of([call])), plain(step.observed.result))
-                    for call, step in zip(tried, steps, strict=True)
-                    if not step.observed.failed
+                    _shown(call, observed.result)
+                    for calls, turn in zip(of_tools, played[1:], strict=True)
+                    for call, observed in zip(calls, turn.observed, strict=True)
+                    if not observed.failed
                 )
             self._changing |= changed
 
@@ -113,6 +126,23 @@ class Discovery:
         ]
         for document in sorted(readers, key=lambda each: len(_required(each))):
             yield from itertools.islice(_calls_of(document, values), MAX_CALLS_OF_A_TOOL)
+
+
+def _portions(calls: Sequence[ReadCall]) -> Iterator[Sequence[ReadCall]]:
+    """Yield the calls of each tool in a few portions, so that calls that undo others are seen."""
+    for _, of_tool in itertools.groupby(calls, lambda each: each.tool):
+        left = list(of_tool)
+        for size in (*FIRST_PORTIONS, len(left)):
+            if left:
+                yield left[:size]
+            left = left[size:]
+
+
+def _shown(call: ReadCall, result: str) -> Shown:
+    takes = tuple(values_of([call]))
+    given = set(map(str, takes))
+    lines = (line for line in plain(result).split("\n") if line.strip() and line not in given)
+    return Shown(takes, tuple(lines))
 
 
 def _required(document: ToolDocument) -> Sequence[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from coevolve.environments.tools.gates import mutants
 from coevolve.environments.tools.gates.forms import as_number, digits, plain, says, shows, words
+from coevolve.environments.tools.gates.knowledge import asked_in
 from coevolve.environments.tools.gates.mutants import Slot
 from coevolve.environments.tools.gates.reading import ReadCall, leaves, tools_of
 from coevolve.environments.tools.gates.trials import Step, Trials
@@ -115,13 +116,18 @@ class Done(NamedTuple):
     """A call of the reference with its effect."""
 
     turn: int
+    place: int
+    """Number of the call within its turn."""
+
     read: ReadCall
     step: Step
 
 
 def done(read: Sequence[Sequence[ReadCall]], steps: Sequence[Step]) -> tuple[Done, ...]:
     """Return the reference's calls with their effects."""
-    calls = [(turn, call) for turn, calls in enumerate(read) for call in calls]
+    calls = [
+        (turn, place, call) for turn, calls in enumerate(read) for place, call in enumerate(calls)
+    ]
     return tuple(Done(*call, step) for call, step in zip(calls, steps, strict=True))
 
 
@@ -213,21 +219,25 @@ def _is_used(each: Done, later: Sequence[Done], said: str) -> bool:
 
 
 def _is_named(each: Done, beside: Sequence[Done], body: ToolTask) -> bool:
-    """Return whether the instruction says a value that only this call of the turn takes."""
+    """Return whether the instruction says a value that only this call of the turn takes.
+
+    Or a file's name without its ending; or the call is the turn's last, and takes what the answers
+    before it show.
+    """
     others = {str(value) for other in beside for value in _values(other)}
-    instruction = _asked(each, body)
-    return any(
-        len(str(value)) > 1 and str(value) not in others and says(instruction, value)
-        for value in _values(each)
-    )
+    instruction = asked_in(body, each.turn)
+    own = [
+        str(value) for value in _values(each) if len(str(value)) > 1 and str(value) not in others
+    ]
+    if any(says(instruction, value) or says(instruction, _stem(value)) for value in own):
+        return True
+    answers = "\n".join(plain(other.step.observed.result) for other in beside)
+    is_last = all(other.place < each.place for other in beside)
+    return is_last and any(shows(answers, value) for value in own)
 
 
-def _asked(each: Done, body: ToolTask) -> str:
-    """Return the turn's instruction, and those of the turns without calls before it."""
-    first = each.turn
-    while first and not body.turns[first - 1].reference:
-        first -= 1
-    return "\n".join(turn.instruction for turn in body.turns[first : each.turn + 1])
+def _stem(name: str) -> str:
+    return name.rpartition(".")[0] or name
 
 
 def _values(each: Done) -> Iterator[object]:
@@ -236,7 +246,7 @@ def _values(each: Done) -> Iterator[object]:
 
 
 def _is_meant(each: Done, body: ToolTask) -> bool:
-    spoken = _stems(_asked(each, body))
+    spoken = _stems(asked_in(body, each.turn))
     return bool(spoken & (_own_words(body.classes)[each.read.tool] | set(_keys(each))))
 
 

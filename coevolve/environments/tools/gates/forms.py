@@ -23,9 +23,12 @@ _UNITS = (
     "nineteen",
 )
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+_ORDINALS = (
+    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"),
+    *("tenth", "eleventh", "twelfth"),
+)
 _OTHERS = {
-    **dict(zip(_ORDINALS, range(1, 10), strict=True)),
+    **dict(zip(_ORDINALS, range(1, 13), strict=True)),
     **{"once": 1, "twice": 2, "half": 0.5, "halfway": 0.5, "quarter": 0.25, "dozen": 12},
     **{"hundred": 100, "thousand": 1000, "million": 1_000_000, "single": 1, "pair": 2},
 }
@@ -45,7 +48,7 @@ _JOINT = re.compile(r"[\W_]+")
 _BETWEEN = r"[\W_]*"
 """Between the words of a name: blanks and punctuation, or nothing."""
 
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def says(text: str, value: object) -> bool:
@@ -75,7 +78,7 @@ def as_number(value: object) -> float | None:
 
 
 def is_rounded(number: float, exact: float) -> bool:
-    """Return whether ``number`` is ``exact``, or ``exact`` rounded to the decimals of ``number``."""
+    """Return whether ``number`` is ``exact``, perhaps rounded to its own decimals."""
     decimals = len(f"{number:.6f}".rstrip("0").partition(".")[2])
     return number == exact or number == round(exact, decimals)
 
@@ -89,7 +92,8 @@ def is_composed(value: object, text: str) -> bool:
     whole = str(value)
     parts = [part for part in re.split(r"[/.]", whole) if part.strip(".")]
     if " " not in whole and len(parts) > 1:
-        return all(says(text, part) or shows(text, part) for part in parts)
+        stems = " ".join(re.split(r"[/.]", text))
+        return all(says(text, part) or shows(stems, part) for part in parts)
     spoken = words(whole).split()
     if len(spoken) < MIN_SENTENCE:
         return False
@@ -143,10 +147,12 @@ def _has_date(text: str, value: str) -> bool:
         return False
     lowered = text.lower()
     named = re.search(rf"\b{_MONTHS[month - 1]}[a-z]*\b", lowered)
-    slashed = re.search(rf"\b0?{month}/0?{day}/(20)?{year % 100:02d}\b", lowered)
+    slashed = re.search(rf"\b0?{month}/0?{day}(?:/(?:20)?{year % 100:02d})?\b", lowered)
     counts = {int(found) for found in re.findall(r"\d+", lowered)}
     spelled = {day for day in _spelled(lowered) if day == int(day)}
-    return bool(slashed or (named and year in counts and day in counts | spelled))
+    ordinal = f"{_ORDINALS[month - 1]} month" in lowered
+    in_words = (named or ordinal) and day in counts | spelled
+    return bool(slashed or in_words) and bool({year, year % 100} & counts)
 
 
 def _spelled(text: str) -> Iterator[float]:

@@ -1,16 +1,25 @@
-"""Gates of the instructions: the policy can know every value that matters, and nothing misleads it."""
+"""Gates of the instructions: the policy can know every value, and nothing misleads it."""
 
+import re
 from collections.abc import Sequence
 
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.discovery import Discovery, Known, Shown
-from coevolve.environments.tools.gates.forms import as_number, digits, is_rounded, says, shows
+from coevolve.environments.tools.gates.forms import (
+    as_number,
+    digits,
+    is_composed,
+    is_rounded,
+    says,
+    shows,
+    words,
+)
 from coevolve.environments.tools.gates.mutants import Place
 from coevolve.environments.tools.gates.reading import ReadCall, tools_of
 from coevolve.environments.tools.gates.wording import (
+    QUOTED,
     Unsaid,
     Unused,
-    is_given,
     unsaid,
     unused,
     values_of,
@@ -25,11 +34,12 @@ async def first_unknown(
 ) -> Unsaid | None:
     """Return the first value that the policy cannot know; None if it can know all.
 
-    It knows what the texts say (`wording.unsaid`), what reading calls show before the call, and the
-    difference of a number that is said or documented and one that is shown (*fill it up*). Free
-    arguments do not matter.
+    It knows what the texts say (`wording.unsaid`), what the instruction singles out among what
+    reading calls show before the call (`_is_singled_out`), and the difference or product of a
+    number that is said or documented and one that is shown (*fill it up*). Free arguments do not
+    matter.
     """
-    answers = _answers(played)
+    answers = answers_of(played)
     for each in unsaid(body.turns, read, answers, tools_of(body.classes)):
         if (each.turn, each.call, each.position) in free:
             continue
@@ -45,9 +55,9 @@ async def invented(body: ToolTask, read: Read, played: Tried, discovery: Discove
     shows. Or it is what a reading call takes to show a value that the turn's calls take: *Apple*
     for ``AAPL``. A number may be the sum of an argument and a shown number.
     """
-    answers = _answers(played)
+    answers = answers_of(played)
     for each in unused(body.turns, read):
-        shown = await discovery.shown(_known((each.turn, 0), body, read, answers))
+        shown = await discovery.shown(known_before((each.turn, 0), body, read, answers))
         if not _has_use(each, list(values_of(read[each.turn])), shown):
             return each.text()
     return ""
@@ -67,7 +77,7 @@ def _has_use(each: Unused, values: Sequence[object], shown: Sequence[Shown]) -> 
 
 def _explains(quoted: str, values: Sequence[object], answer: Shown) -> bool:
     if not answer.takes:
-        return answer.text.count("\n") < 2 and says(answer.text, quoted.strip("/"))
+        return _is_short(answer) and says(answer.text, quoted.strip("/"))
     takes_it = any(str(value).strip(".") == quoted.strip(".") for value in answer.takes)
     return takes_it and any(shows(answer.text, value) for value in values if len(str(value)) > 1)
 
@@ -81,34 +91,106 @@ async def _is_found_out(
 ) -> bool:
     """Return whether reading calls before the value's call, or before an earlier one, show it."""
     points = [(turn, call) for turn, calls in enumerate(read) for call in range(len(calls))]
-    instruction = body.turns[each.turn].instruction
+    asked = asked_in(body, each.turn)
     documented = tools_of(body.classes)[read[each.turn][each.call].tool].description
     for point in reversed(points[: points.index((each.turn, each.call)) + 1]):
-        shown = await discovery.shown(_known(point, body, read, answers))
-        text = "\n".join(answer.text for answer in shown)
-        if is_given(each.value, instruction, text):
+        shown = await discovery.shown(known_before(point, body, read, answers))
+        if _is_singled_out(each.value, asked, shown):
             return True
-        if _is_difference(each.value, digits(f"{instruction}\n{documented}"), shown):
+        if _is_computed(each.value, digits(f"{asked}\n{documented}"), shown):
             return True
     return False
 
 
-def _is_difference(value: object, said: set[float], shown: Sequence[Shown]) -> bool:
-    """Return whether a number is a said one minus one that a reading call shows by itself."""
+def asked_in(body: ToolTask, turn: int) -> str:
+    """Return the turn's instruction, and those of the turns without calls just before it."""
+    first = turn
+    while first and not body.turns[first - 1].reference:
+        first -= 1
+    return "\n".join(each.instruction for each in body.turns[first : turn + 1])
+
+
+def _is_singled_out(value: object, asked: str, shown: Sequence[Shown]) -> bool:
+    """Return whether an answer shows the value, and the instruction says that it is this one.
+
+    It does if the call takes a value that it says, if it says a word of the value or chooses by
+    order or amount (*the last*, *all*), or if the answer shows nothing else of this kind.
+    """
+    showing = [answer for answer in shown if shows(answer.text, value)]
+    if not showing:
+        composed = is_composed(value, "\n".join((asked, *(answer.text for answer in shown))))
+        return composed and _chooses(asked)
+    if _chooses(asked) or _says_part(asked, value):
+        return True
+    return any(_is_asked(answer, asked) or _is_single(answer, value) for answer in showing)
+
+
+def _chooses(asked: str) -> bool:
+    return _CHOOSES.search(_NAMED.sub(" ", asked)) is not None
+
+
+def _is_asked(answer: Shown, asked: str) -> bool:
+    return any(len(str(taken)) > 2 and says(asked, taken) for taken in answer.takes)
+
+
+def _is_single(answer: Shown, value: object) -> bool:
+    """Return whether the answer shows one value of the kind only."""
+    alike = [
+        line for line in answer.lines if (as_number(line) is None) == (as_number(value) is None)
+    ]
+    return len(alike) == 1
+
+
+def _says_part(asked: str, value: object) -> bool:
+    parts = words(str(value)).split()
+    return any(len(part) > 2 and says(asked, part) for part in parts[: max(1, len(parts) - 1)])
+
+
+_NAMED = re.compile(rf"{QUOTED.pattern}|\S*[._/@#]\w+")
+"""Names: quotations, files and paths."""
+
+_CHOOSES = re.compile(
+    r"\b(?:first|second|third|fourth|fifth|last|latest|newest|oldest|recent(?:ly)?|previous(?:ly)?"
+    r"|earlier|next|current(?:ly)?|all|both|each|every|any|whole|entire|most|least|largest|smallest"
+    r"|highest|lowest|longest|shortest|cheapest|nearest|closest|only|same|other|just|existing"
+    r"|average|mean|total|count|number|result(?:s)?|content(?:s)?|estimate[d]?)\b",
+    re.IGNORECASE,
+)
+"""Words that choose one thing, or all, of what an answer shows."""
+
+
+def _is_computed(value: object, said: set[float], shown: Sequence[Shown]) -> bool:
+    """Return whether a number is a said one minus, or times, one that a reading call shows.
+
+    A product counts from `LEAST_PRODUCT` on, because small ones come about by chance.
+    """
     number = as_number(value)
     if number is None:
         return False
-    alone = (digits(answer.text) for answer in shown if answer.text.count("\n") < 2)
-    return any(
-        is_rounded(number, one - other) for others in alone for other in others for one in said
+    alone = {other for answer in shown if _is_short(answer) for other in digits(answer.text)}
+    every = {other for answer in shown for other in digits(answer.text)}
+    return any(is_rounded(number, one - other) for other in alone for one in said) or (
+        number >= LEAST_PRODUCT
+        and any(is_rounded(number, one * other) for other in every for one in said if one != 1)
     )
 
 
-def _answers(played: Tried) -> list[list[str]]:
+def _is_short(answer: Shown) -> bool:
+    return len(answer.lines) <= SHORT_LINES
+
+
+LEAST_PRODUCT = 100
+
+SHORT_LINES = 2
+"""Maximum lines of an answer that describes one thing."""
+
+
+def answers_of(played: Tried) -> list[list[str]]:
+    """Return the answers by turn."""
     return [[observed.result for observed in turn.observed] for turn in played.turns]
 
 
-def _known(
+def known_before(
     point: tuple[int, int], body: ToolTask, read: Read, answers: Sequence[Sequence[str]]
 ) -> Known:
     """Return what the policy knows before a call, given by its turn and place."""

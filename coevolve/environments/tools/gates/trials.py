@@ -60,15 +60,19 @@ class Trials:
                 await asyncio.sleep(PAUSE_S * 2**attempt)
         return await self._play_once(turns, body or self._body)
 
-    async def steps(self, calls: Sequence[str]) -> tuple[Step, ...]:
-        """Play ``calls`` with no tool withheld and no verifier, and look at the world after each.
+    async def bare(self, turns: Turns) -> Tried:
+        """Play ``turns`` with no tool withheld and no verifier; their verdicts mean nothing.
 
         Raises SimulatorError if all attempts fail.
         """
         # The last turn is never played: some tools would judge the attempt after it.
-        turns = (_NO_TURN,) * (len(calls) + 1)
-        bare = msgspec.structs.replace(self._body, turns=turns, withheld=(), strict=False)
-        tried = await self.play(tuple((call,) for call in calls), bare)
+        empty = (_NO_TURN,) * (len(turns) + 1)
+        body = msgspec.structs.replace(self._body, turns=empty, withheld=(), strict=False)
+        return await self.play(turns, body)
+
+    async def steps(self, calls: Sequence[str]) -> tuple[Step, ...]:
+        """Return each call with its effect. Raises SimulatorError if all attempts fail."""
+        tried = await self.bare(tuple((call,) for call in calls))
         states = (tried.initial, *(turn.state for turn in tried.turns))
         return tuple(
             Step(call, turn.observed[0], before, turn.state)

@@ -6,9 +6,8 @@ has to match exactly; `tools.gates.forms` says what other forms of a value count
 
 import itertools
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from coevolve.environments.tools.gates.forms import (
     digits,
@@ -22,11 +21,14 @@ from coevolve.environments.tools.gates.reading import ReadCall, leaves
 from coevolve.environments.tools.task import ToolTurn
 from coevolve.environments.tools.toolsets import ToolDocument
 
-_QUOTED = re.compile(
+QUOTED = re.compile(
     r"(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w))+)'(?!\w)"
     r'|"([^"\n]+)"'
     r"|`([^`\n]+)`|“([^”\n]+)”|(?<!\w)\u2018([^\u2019\n]+)\u2019(?!\w)"
 )
+"""Text in quotation marks."""
+
+_OWN = re.compile(rf"\bmy (?:\w+ ){{1,3}}(?:is|:) ?(?:{QUOTED.pattern})", re.IGNORECASE)
 _FILE = re.compile(r"[\w-]+(\.\w+)+")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _PUNCTUATION = " .,;:!?"
@@ -78,19 +80,14 @@ def unsaid(
     Booleans, flags, single characters and paths of dots are said by other words, so they count as
     given.
     """
-    listed = _listed(tools)
     said, seen = "", ""
     for number, (turn, calls) in enumerate(zip(turns, read, strict=True)):
         said += f"\n{turn.instruction}"
         for place, (call, answer) in enumerate(zip(calls, answers[number], strict=True)):
             for position, argument in enumerate(call.arguments):
-                documented = tools[call.tool].parameters["properties"].get(argument.name, {})
-                options = listed[argument.name]
                 for value in leaves(argument.value):
                     if not (
-                        _is_implied(value, documented)
-                        or says(options, value)
-                        or is_given(value, said, seen)
+                        lists(tools, call.tool, argument.name, value) or is_given(value, said, seen)
                     ):
                         yield Unsaid(number, place, position, argument.name, value)
             seen += f"\n{answer}\n{plain(answer)}"
@@ -104,16 +101,19 @@ def is_given(value: object, said: str, seen: str) -> bool:
 def unused(turns: Sequence[ToolTurn], read: Read) -> Iterator[Unused]:
     """Yield the quotations and numbers that are no argument of any call.
 
-    Numbers outside quotations count only if the turn's calls have numbers as arguments.
+    Numbers outside quotations count only if the turn's calls have numbers as arguments. What the
+    user says of themselves (*my name is "Kim"*) and the name of a tool that the turn calls do not
+    count.
     """
     texts = {str(value) for calls in read for value in values_of(calls)}
     counted = {float(run) for text in texts for run in _DIGITS.findall(text)}
     for number, (turn, calls) in enumerate(zip(turns, read, strict=True)):
-        for quoted in quotations(turn.instruction) if calls else ():
-            if not _is_argument(quoted, texts):
+        called = {call.tool for call in calls}
+        for quoted in quotations(_OWN.sub(" ", turn.instruction)) if calls else ():
+            if not (quoted in called or _is_argument(quoted, texts)):
                 yield Unused(number, quoted)
         if any(map(_is_number, values_of(calls))):
-            outside = _QUOTED.sub(" ", turn.instruction)
+            outside = QUOTED.sub(" ", turn.instruction)
             for extra in sorted(digits(outside) - digits("\n".join(texts)) - counted):
                 yield Unused(number, extra)
 
@@ -127,7 +127,7 @@ def values_of(calls: Iterable[ReadCall]) -> Iterator[object]:
 
 def quotations(text: str) -> Iterator[str]:
     """Yield what a text has in quotation marks."""
-    for match in _QUOTED.finditer(text):
+    for match in QUOTED.finditer(text):
         yield next(group for group in match.groups() if group is not None)
 
 
@@ -150,23 +150,19 @@ def _is_form(quoted: str, text: str) -> bool:
     return len(pairs) > 1 and 2 * same >= len(pairs)
 
 
-def _listed(tools: Mapping[str, ToolDocument]) -> Mapping[str, str]:
-    """Return what all tools document about the parameters of each name."""
-    found: defaultdict[str, str] = defaultdict(str)
-    for document in tools.values():
-        for name, parameter in document.parameters["properties"].items():
-            found[name] += f"\n{parameter.get('description', '')}"
-    return found
-
-
-def _is_implied(value: object, documented: Mapping[str, Any]) -> bool:
-    """Return whether ``value`` need not be given; ``documented`` describes its parameter."""
-    if isinstance(value, bool) or value is None or value == documented.get("default"):
+def lists(tools: Mapping[str, ToolDocument], tool: str, name: str, value: object) -> bool:
+    """Return whether the parameter's documentation lists a value, or other words say it."""
+    if isinstance(value, bool) or value is None:
         return True
-    if isinstance(value, str):
-        trivial = len(value) <= 1 or not value.strip("./") or re.fullmatch(r"-+\w+", value)
-        return bool(trivial) or value in documented.get("enum", ())
-    return False
+    documented = tools[tool].parameters["properties"].get(name, {})
+    if value == documented.get("default") or value in documented.get("enum", ()):
+        return True
+    if isinstance(value, str) and (
+        len(value) <= 1 or not value.strip("./") or re.fullmatch(r"-+\w+", value)
+    ):
+        return True
+    parameters = (each.parameters["properties"].get(name, {}) for each in tools.values())
+    return any(says(each.get("description", ""), value) for each in parameters)
 
 
 def _is_number(value: object) -> bool:
