@@ -15,15 +15,21 @@ from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.discovery import Discovery
 from coevolve.environments.tools.gates.forms import says, shows
 from coevolve.environments.tools.gates.knowledge import answers_of, known_before
-from coevolve.environments.tools.gates.reading import ReadCall, tools_of
-from coevolve.environments.tools.gates.wording import lists, values_of
+from coevolve.environments.tools.gates.mutants import Place
+from coevolve.environments.tools.gates.reading import ReadCall, leaves, tools_of
+from coevolve.environments.tools.gates.wording import lists
 from coevolve.environments.tools.task import ToolTask
 
 Read = Sequence[Sequence[ReadCall]]
 
 
-async def unasked(body: ToolTask, read: Read, played: Tried, discovery: Discovery) -> str:
-    """Return the first turn without calls in which nothing is missing; empty if there is none."""
+async def unasked(
+    body: ToolTask, read: Read, played: Tried, free: frozenset[Place], discovery: Discovery
+) -> str:
+    """Return the first turn without calls in which nothing is missing; empty if there is none.
+
+    Free arguments are never missing.
+    """
     withheld = set(body.withheld)
     for number, turn in enumerate(body.turns):
         withheld -= set(turn.revealed)
@@ -34,19 +40,24 @@ async def unasked(body: ToolTask, read: Read, played: Tried, discovery: Discover
             return f"turn {number + 1} has no calls, and no next turn shows what it lacks"
         if any(call.tool in withheld for call in following):
             continue
-        if not await _lacks_a_value(body, read, played, discovery, number):
+        if not await _lacks_a_value(body, read, played, free, discovery, number):
             return f"turn {number + 1} has no calls, although it lacks nothing"
     return ""
 
 
 async def _lacks_a_value(
-    body: ToolTask, read: Read, played: Tried, discovery: Discovery, number: int
+    body: ToolTask,
+    read: Read,
+    played: Tried,
+    free: frozenset[Place],
+    discovery: Discovery,
+    number: int,
 ) -> bool:
     """Return whether the next turn's calls take a value that turn ``number`` lacks."""
     now, following = body.turns[number].instruction, body.turns[number + 1].instruction
     if not following.strip():
         return False
-    values = [value for value in _choices(body, read[number + 1]) if not says(now, value)]
+    values = [value for value in _choices(body, read, free, number + 1) if not says(now, value)]
     if any(says(following, value) for value in values):
         return True
     answers = answers_of(played)
@@ -67,13 +78,14 @@ async def _lacks_a_value(
     )
 
 
-def _choices(body: ToolTask, calls: Sequence[ReadCall]) -> list[object]:
-    """Return the values of the calls that no documentation lists."""
+def _choices(body: ToolTask, read: Read, free: frozenset[Place], turn: int) -> list[object]:
+    """Return the values of a turn's calls that matter and that no documentation lists."""
     tools = tools_of(body.classes)
     return [
         value
-        for call in calls
-        for argument in call.arguments
-        for value in values_of([ReadCall(call.tool, (argument,))])
+        for number, call in enumerate(read[turn])
+        for position, argument in enumerate(call.arguments)
+        if (turn, number, position) not in free
+        for value in leaves(argument.value)
         if not lists(tools, call.tool, argument.name, value)
     ]

@@ -20,8 +20,8 @@ from coevolve.environments.tools.toolsets import ToolDocument
 MAX_VALUES = 40
 """Maximum number of values tried for one parameter."""
 
-MAX_CALLS_OF_A_TOOL = 80
-MAX_CALLS = 600
+MAX_CALLS_OF_A_TOOL = 40
+MAX_CALLS = 400
 """Maximum reading calls of one round."""
 
 MAX_VALUE_CHARS = 60
@@ -183,11 +183,18 @@ def _values_of_calls(calls: Sequence[ReadCall]) -> Iterator[object]:
 def _names(said: str) -> Iterator[object]:
     """Yield what may be names in the instructions, the likeliest of the latest first."""
     for line in reversed(said.split("\n")):
-        words = _NAME.findall(line)
+        words = [word for found in _NAME.findall(line) for word in _endings(found)]
         for word in (*quotations(line), *sorted(words, key=_is_plain)):
             yield int(word) if word.isdigit() else word
             if f"{word}." in line:
                 yield f"{word}."
+
+
+def _endings(name: str) -> Iterator[str]:
+    """Yield a name, and the name without its first words, which may begin the sentence."""
+    parts = name.split()
+    for first in range(len(parts)):
+        yield " ".join(parts[first:])
 
 
 def _is_plain(word: str) -> bool:

@@ -51,7 +51,8 @@ def read_reference(body: ToolTask, calls_per_turn: int) -> tuple[tuple[ReadCall,
 def unknown_tool(body: ToolTask, read: tuple[tuple[ReadCall, ...], ...]) -> str:
     """Return a message about the first unknown tool; empty if all tools are known."""
     tools = tools_of(body.classes)
-    unknown = [call.tool for calls in read for call in calls if call.tool not in tools]
+    named = (*(call.tool for calls in read for call in calls), *body.withheld)
+    unknown = [tool for tool in named if tool not in tools]
     return f"there is no tool {unknown[0]}" if unknown else ""
 
 

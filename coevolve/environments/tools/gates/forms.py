@@ -45,6 +45,7 @@ _MONTHS = (
 )
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _JOINT = re.compile(r"[\W_]+")
+_FILE_NAME = re.compile(r"(?<![\w.])([\w-]+)\.(\w+)(?![\w.])")
 _BETWEEN = r"[\W_]*"
 """Between the words of a name: blanks and punctuation, or nothing."""
 
@@ -90,10 +91,11 @@ def is_composed(value: object, text: str) -> bool:
     of neighbouring words: so a form such as *The distance is xxx km* gives it, with the number.
     """
     whole = str(value)
-    parts = [part for part in re.split(r"[/.]", whole) if part.strip(".")]
-    if " " not in whole and len(parts) > 1:
-        stems = " ".join(re.split(r"[/.]", text))
-        return all(says(text, part) or shows(stems, part) for part in parts)
+    parts = [part for part in whole.split("/") if part.strip(".")]
+    if len(parts) > 1 and " " not in whole:
+        return all(says(text, part) or shows(text, part) for part in parts)
+    if match := _FILE_NAME.fullmatch(whole):
+        return all(says(_FILE_NAME.sub(r"\1 ", text), part) for part in match.groups())
     spoken = words(whole).split()
     if len(spoken) < MIN_SENTENCE:
         return False
