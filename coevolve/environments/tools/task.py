@@ -78,3 +78,11 @@ def read_body(body: msgspec.Raw) -> ToolTask:
 def tool_task(task: Task) -> ToolTask:
     """Return the body of a task, as `read_body` does."""
     return read_body(task.body)
+
+
+def asked_in(body: ToolTask, turn: int) -> str:
+    """Return the turn's instruction, and those of the turns without calls just before it."""
+    first = turn
+    while first and not body.turns[first - 1].reference:
+        first -= 1
+    return "\n".join(each.instruction for each in body.turns[first : turn + 1])

@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from coevolve.environments.tools.gates import mutants
 from coevolve.environments.tools.gates.forms import as_number, digits, plain, says, shows, words
-from coevolve.environments.tools.gates.knowledge import asked_in
 from coevolve.environments.tools.gates.mutants import Slot
 from coevolve.environments.tools.gates.reading import ReadCall, leaves, tools_of
 from coevolve.environments.tools.gates.trials import Step, Trials
-from coevolve.environments.tools.task import ToolTask
+from coevolve.environments.tools.task import ToolTask, asked_in
 
 COMMON_SHARE = 0.2
 """A word in more than this share of the tools' documents says nothing about one of them..."""

@@ -24,7 +24,7 @@ from coevolve.environments.tools.gates.wording import (
     unused,
     values_of,
 )
-from coevolve.environments.tools.task import ToolTask
+from coevolve.environments.tools.task import ToolTask, asked_in
 
 Read = Sequence[Sequence[ReadCall]]
 
@@ -100,14 +100,6 @@ async def _is_found_out(
         if _is_computed(each.value, digits(f"{asked}\n{documented}"), shown):
             return True
     return False
-
-
-def asked_in(body: ToolTask, turn: int) -> str:
-    """Return the turn's instruction, and those of the turns without calls just before it."""
-    first = turn
-    while first and not body.turns[first - 1].reference:
-        first -= 1
-    return "\n".join(each.instruction for each in body.turns[first : turn + 1])
 
 
 def _is_singled_out(value: object, asked: str, shown: Sequence[Shown]) -> bool:

@@ -32,7 +32,7 @@ import msgspec
 
 from coevolve.environments.tools.gates.reading import ReadCall, leaves, read_call, tools_of
 from coevolve.environments.tools.gates.worlds import facts
-from coevolve.environments.tools.task import ToolTask, read_body
+from coevolve.environments.tools.task import ToolTask, asked_in, read_body
 from coevolve.validation.gates import Match
 from protocols.tasks import Task
 
@@ -76,9 +76,9 @@ def likeness(body: ToolTask) -> Likeness:
         world=facts(body),
         names=any(named),
         turns=tuple(
-            _said(turn.instruction) | frozenset(_numbered(call.text() for call in read))
-            for turn, read, names in zip(body.turns, turns, named, strict=True)
-            if names
+            _said(asked_in(body, number)) | frozenset(_numbered(call.text() for call in read))
+            for number, read in enumerate(turns)
+            if named[number]
         ),
     )
 

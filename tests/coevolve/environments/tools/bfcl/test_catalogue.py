@@ -28,7 +28,7 @@ def lines(name: str) -> list[dict[str, Any]]:
 def test_all_four_categories_are_loaded() -> None:
     tasks = load_tasks()
     assert len(tasks) == len({task.task_id for task in tasks}) == 800
-    assert Counter(task.split for task in tasks) == {"train": 568, "held_out": 232}
+    assert Counter(task.split for task in tasks) == {"train": 564, "held_out": 236}
     assert all(
         isinstance(task.origin, Seeded) and task.origin.source == f"bfcl:{task.task_id}"
         for task in tasks
