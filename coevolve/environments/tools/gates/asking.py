@@ -1,10 +1,11 @@
 """Gate of turns in which the right thing is to make no call: to ask, or to say what is missing.
 
 Such a turn needs a fact behind it, which the next turn shows. Either its calls use a tool that does
-not exist yet. Or they take a value that the turn itself does not say, and
+not exist yet. Or
 
-- the next instruction says it, or says a name with which a reading call shows it, or
-- no earlier instruction says it, and no reading call shows it before the next turn.
+- the next instruction says an argument, a quotation or a number that the turn itself does not say,
+  or a name with which a reading call shows an argument, or it chooses one (*the last file*), or
+- no instruction so far says an argument, and no reading call shows it.
 
 That acting in such a turn fails is the verifier's business (`mutants.hasty`).
 """
@@ -13,11 +14,11 @@ from collections.abc import Sequence
 
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.discovery import Discovery
-from coevolve.environments.tools.gates.forms import says, shows
-from coevolve.environments.tools.gates.knowledge import answers_of, known_before
+from coevolve.environments.tools.gates.forms import digits, says, shows
+from coevolve.environments.tools.gates.knowledge import answers_of, known_before, singles_out
 from coevolve.environments.tools.gates.mutants import Place
 from coevolve.environments.tools.gates.reading import ReadCall, leaves, tools_of
-from coevolve.environments.tools.gates.wording import lists
+from coevolve.environments.tools.gates.wording import lists, quotations, values_of
 from coevolve.environments.tools.task import ToolTask
 
 Read = Sequence[Sequence[ReadCall]]
@@ -57,8 +58,11 @@ async def _lacks_a_value(
     now, following = body.turns[number].instruction, body.turns[number + 1].instruction
     if not following.strip():
         return False
-    values = [value for value in _choices(body, read, free, number + 1) if not says(now, value)]
-    if any(says(following, value) for value in values):
+    wanted = [value for value in values_of(read[number + 1]) if _is_choice(value)]
+    lacking = [value for value in wanted if not says(now, value)]
+    if any(says(following, value) for value in lacking) or _is_more_exact(following, now):
+        return True
+    if any(singles_out(following, value) for value in lacking):
         return True
     answers = answers_of(played)
     later = await discovery.shown(known_before((number + 1, 0), body, read, answers))
@@ -67,18 +71,27 @@ async def _lacks_a_value(
         for answer in later
         if any(says(following, taken) and not says(now, taken) for taken in answer.takes)
     ]
-    if any(shows(text, value) for text in named for value in values):
+    if any(shows(text, value) for text in named for value in lacking):
         return True
-    before = "\n".join(turn.instruction for turn in body.turns[:number])
+    before = "\n".join(turn.instruction for turn in body.turns[: number + 1])
     shown = await discovery.shown(known_before((number, 0), body, read, answers))
-    texts = [answer.text for answer in shown]
     return any(
-        not says(before, value) and not any(shows(text, value) for text in texts)
-        for value in values
+        not says(before, value) and not any(shows(answer.text, value) for answer in shown)
+        for value in _needed(body, read, free, number + 1)
     )
 
 
-def _choices(body: ToolTask, read: Read, free: frozenset[Place], turn: int) -> list[object]:
+def _is_choice(value: object) -> bool:
+    return not isinstance(value, bool) and len(str(value)) > 1
+
+
+def _is_more_exact(following: str, now: str) -> bool:
+    """Return whether an instruction has a quotation or number that the one before it lacks."""
+    quoted = any(not says(now, text) for text in quotations(following))
+    return quoted or bool(digits(following) - digits(now))
+
+
+def _needed(body: ToolTask, read: Read, free: frozenset[Place], turn: int) -> list[object]:
     """Return the values of a turn's calls that matter and that no documentation lists."""
     tools = tools_of(body.classes)
     return [

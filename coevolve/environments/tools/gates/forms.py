@@ -15,6 +15,8 @@ from coevolve.environments.tools.gates.reading import leaves
 _NUMBER = re.compile(
     r"(?<![\w.\-/:])([-+]?\d+(?:,\d{3})*(?:\.\d+)?|\.\d+)(?:st|nd|rd|th|k|K)?(?![\w\-/:]|\.\d)"
 )
+_JOINED = re.compile(r"\b[A-Za-z]+-(\d+)\b(?![-/.])|(?<![\w\-/.])(\d+)-[A-Za-z]+\b")
+_LONG_NUMBER = re.compile(r"(?<![\w.\-/])\d{3,}(?:\.\d+)?")
 _LOOSE_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 
 _UNITS = (
@@ -43,6 +45,7 @@ _MONTHS = (
     *("jan", "feb", "mar", "apr", "may", "jun"),
     *("jul", "aug", "sep", "oct", "nov", "dec"),
 )
+_MONTH_OF_YEAR = re.compile(r"(\d\d)/20(\d\d)")
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _JOINT = re.compile(r"[\W_]+")
 _FILE_NAME = re.compile(r"(?<![\w.])([\w-]+)\.(\w+)(?![\w.])")
@@ -57,13 +60,15 @@ def says(text: str, value: object) -> bool:
     number = as_number(value)
     if number is not None and number in numbers(text):
         return True
-    return _has_name(text, str(value)) or _has_date(text, str(value))
+    return _has_name(text, str(value)) or is_date(text, str(value))
 
 
 def shows(answer: str, value: object) -> bool:
     """Return whether a tool's answer, in plain words, has ``value``, perhaps with more digits."""
     number = as_number(value)
-    if number is not None and any(is_rounded(number, other) for other in digits(answer)):
+    if number is not None and any(
+        is_rounded(number, other) for other in digits(answer) | _long_numbers(answer)
+    ):
         return True
     return _has_name(answer, str(value))
 
@@ -95,7 +100,7 @@ def is_composed(value: object, text: str) -> bool:
     if len(parts) > 1 and " " not in whole:
         return all(says(text, part) or shows(text, part) for part in parts)
     if match := _FILE_NAME.fullmatch(whole):
-        return all(says(_FILE_NAME.sub(r"\1 ", text), part) for part in match.groups())
+        return says(_FILE_NAME.sub(r"\1 ", text), match[1]) and says(text, match[2])
     spoken = words(whole).split()
     if len(spoken) < MIN_SENTENCE:
         return False
@@ -110,13 +115,19 @@ MIN_SENTENCE = 3
 
 
 def numbers(text: str) -> set[float]:
-    """Return the numbers in a text, as digits or in words."""
-    return digits(text) | set(_spelled(text))
+    """Return the numbers in a text: as digits, in words, or joined to a word (*30-gallon*)."""
+    joined = {float(found) for match in _JOINED.finditer(text) for found in match.groups() if found}
+    return digits(text) | set(_spelled(text)) | joined
 
 
 def digits(text: str) -> set[float]:
     """Return the numbers that a text has as digits and not within a name."""
     return {float(match.replace(",", "")) for match in _NUMBER.findall(text)}
+
+
+def _long_numbers(text: str) -> set[float]:
+    """Return the numbers of three digits or more, also where letters follow: *$5000Expenses*."""
+    return {float(found) for found in _LONG_NUMBER.findall(text)}
 
 
 def plain(answer: str) -> str:
@@ -140,7 +151,10 @@ def _has_name(text: str, value: str) -> bool:
     return re.search(name, text, re.IGNORECASE) is not None
 
 
-def _has_date(text: str, value: str) -> bool:
+def is_date(text: str, value: str) -> bool:
+    """Return whether ``text`` has the date ``value`` (``2024-11-15`` or ``11/2024``)."""
+    if month_of_year := _MONTH_OF_YEAR.fullmatch(value):
+        return f"{month_of_year[1]}/{month_of_year[2]}" in text
     match = _DATE.search(value)
     if not match:
         return False

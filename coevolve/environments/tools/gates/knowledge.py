@@ -112,9 +112,14 @@ def _is_singled_out(value: object, asked: str, shown: Sequence[Shown]) -> bool:
     if not showing:
         composed = is_composed(value, "\n".join((asked, *(answer.text for answer in shown))))
         return composed and _chooses(asked)
-    if _chooses(asked) or _says_part(asked, value):
+    if singles_out(asked, value):
         return True
     return any(_is_asked(answer, asked) or _is_single(answer, value) for answer in showing)
+
+
+def singles_out(instruction: str, value: object) -> bool:
+    """Return whether an instruction says a word of the value, or chooses by order or amount."""
+    return _chooses(instruction) or _says_part(instruction, value)
 
 
 def _chooses(asked: str) -> bool:
@@ -143,9 +148,10 @@ _NAMED = re.compile(rf"{QUOTED.pattern}|\S*[._/@#]\w+")
 
 _CHOOSES = re.compile(
     r"\b(?:first|second|third|fourth|fifth|last|latest|newest|oldest|recent(?:ly)?|previous(?:ly)?"
-    r"|earlier|next|current(?:ly)?|all|both|each|every|any|whole|entire|most|least|largest|smallest"
-    r"|highest|lowest|longest|shortest|cheapest|nearest|closest|only|same|other|just|existing"
-    r"|average|mean|total|count|number|result(?:s)?|content(?:s)?|estimate[d]?)\b",
+    r"|earlier|next|current(?:ly)?|two|three|all|both|each|every|any|whole|entire|most|least"
+    r"|largest|smallest|highest|lowest|longest|shortest|cheapest|nearest|closest|only|same|other"
+    r"|just|existing|that I (?:had|have|just)|average|mean|total|count|number|results?|contents?"
+    r"|estimated?)\b",
     re.IGNORECASE,
 )
 """Words that choose one thing, or all, of what an answer shows."""

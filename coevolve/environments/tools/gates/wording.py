@@ -7,17 +7,18 @@ has to match exactly; `tools.gates.forms` says what other forms of a value count
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from coevolve.environments.tools.gates.forms import (
     digits,
     is_composed,
+    is_date,
     plain,
     says,
     shows,
     words,
 )
-from coevolve.environments.tools.gates.reading import ReadCall, leaves
+from coevolve.environments.tools.gates.reading import Argument, ReadCall, leaves
 from coevolve.environments.tools.task import ToolTurn
 from coevolve.environments.tools.toolsets import ToolDocument
 
@@ -28,7 +29,13 @@ QUOTED = re.compile(
 )
 """Text in quotation marks."""
 
-_OWN = re.compile(rf"\bmy (?:\w+ ){{1,3}}(?:is|:) ?(?:{QUOTED.pattern})", re.IGNORECASE)
+_WHO = r"(?:ids?|use\w* ?names?|names?|passwords?|e-?mails?|accounts?|tokens?)"
+_OWN = re.compile(rf"\b{_WHO}(?: (?:is|are|as|being))?[ :=]*(?:{QUOTED.pattern})", re.IGNORECASE)
+_CONDITION = re.compile(
+    r"\b(?:than|under|over|below|above|at (?:least|most)|up to|within|around|about|exceeds?|between"
+    r"|approximately) \$?\d[\d,.]*|\b\d+ (?:decimal|significant)\b",
+    re.IGNORECASE,
+)
 _FILE = re.compile(r"[\w-]+(\.\w+)+")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _PUNCTUATION = " .,;:!?"
@@ -93,6 +100,15 @@ def unsaid(
             seen += f"\n{answer}\n{plain(answer)}"
 
 
+def _named_values(argument: Argument) -> Iterator[tuple[str, object]]:
+    """Yield the plain values of an argument, those of an object with their keys as names."""
+    if not isinstance(argument.value, dict):
+        yield from ((argument.name, value) for value in leaves(argument.value))
+        return
+    for key, entry in cast("dict[object, object]", argument.value).items():
+        yield from ((str(key), value) for value in leaves(entry))
+
+
 def is_given(value: object, said: str, seen: str) -> bool:
     """Return whether instructions (``said``) or answers (``seen``) have the value, or its parts."""
     return says(said, value) or shows(seen, value) or is_composed(value, f"{said}\n{seen}")
@@ -101,9 +117,9 @@ def is_given(value: object, said: str, seen: str) -> bool:
 def unused(turns: Sequence[ToolTurn], read: Read) -> Iterator[Unused]:
     """Yield the quotations and numbers that are no argument of any call.
 
-    Numbers outside quotations count only if the turn's calls have numbers as arguments. What the
-    user says of themselves (*my name is "Kim"*) and the name of a tool that the turn calls do not
-    count.
+    Numbers outside quotations count only if the turn's calls have numbers as arguments. Who
+    somebody is (*user ID "7"*), the name of a tool that the turn calls, bounds (*over 20*) and
+    precisions do not count.
     """
     texts = {str(value) for calls in read for value in values_of(calls)}
     counted = {float(run) for text in texts for run in _DIGITS.findall(text)}
@@ -113,7 +129,7 @@ def unused(turns: Sequence[ToolTurn], read: Read) -> Iterator[Unused]:
             if not (quoted in called or _is_argument(quoted, texts)):
                 yield Unused(number, quoted)
         if any(map(_is_number, values_of(calls))):
-            outside = QUOTED.sub(" ", turn.instruction)
+            outside = _CONDITION.sub(" ", QUOTED.sub(" ", turn.instruction))
             for extra in sorted(digits(outside) - digits("\n".join(texts)) - counted):
                 yield Unused(number, extra)
 
@@ -139,7 +155,7 @@ def _is_argument(quoted: str, texts: set[str]) -> bool:
         return True
     if any(says(text, bare) for text in texts if not _FILE.fullmatch(text)):
         return True
-    return any(_is_form(bare, text) for text in texts)
+    return any(_is_form(bare, text) or is_date(bare, text) for text in texts)
 
 
 def _is_form(quoted: str, text: str) -> bool:
