@@ -92,10 +92,8 @@ def unsaid(
         said += f"\n{turn.instruction}"
         for place, (call, answer) in enumerate(zip(calls, answers[number], strict=True)):
             for position, argument in enumerate(call.arguments):
-                for value in leaves(argument.value):
-                    if not (
-                        lists(tools, call.tool, argument.name, value) or is_given(value, said, seen)
-                    ):
+                for name, value in _named_values(argument):
+                    if not (lists(tools, call.tool, name, value) or is_given(value, said, seen)):
                         yield Unsaid(number, place, position, argument.name, value)
             seen += f"\n{answer}\n{plain(answer)}"
 
