@@ -12,6 +12,7 @@ from random import Random
 from typing import NamedTuple
 
 from coevolve.environments.gate_rates import GateRates, KindRate, Refusal
+from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.planted import KINDS, Kind
 from coevolve.environments.tools.interfaces import Simulator
@@ -24,7 +25,7 @@ CONCURRENT = 8
 """Candidates examined at a time."""
 
 VARIANTS = 12
-"""Maximum spoilt versions of one task that are tried until one replays."""
+"""Maximum spoilt versions of one task that are tried until one fits."""
 
 
 class Sample(NamedTuple):
@@ -76,17 +77,20 @@ class GateCalibration:
         """Return the first spoilt version whose calls work; None if there is none."""
         rng = Random(f"{self._sample.seed}/{name}/{task.task_id}")  # noqa: S311
         for body, _ in zip(kind.spoil(tool_task(task), rng), range(VARIANTS), strict=False):
-            if not kind.replays or await self._replays(f"{task.task_id}/{name}", body):
+            tried = await self._played(f"{task.task_id}/{name}", body)
+            if tried is not None and kind.fits(body, tried):
                 return body
         return None
 
-    async def _replays(self, name: str, body: ToolTask) -> bool:
+    async def _played(self, name: str, body: ToolTask) -> Tried | None:
+        """Return the results of the task's calls; None if one of them fails."""
         turns = tuple(turn.reference for turn in body.turns)
         try:
             tried = await self._simulator.trial(name, body, turns)
         except SimulatorError:
-            return False
-        return not any(observed.failed for turn in tried.turns for observed in turn.observed)
+            return None
+        worked = not any(observed.failed for turn in tried.turns for observed in turn.observed)
+        return tried if worked else None
 
     async def _examined(
         self, label: str, bodies: Iterable[tuple[str, ToolTask]], *, visible: bool = True

@@ -176,7 +176,7 @@ def superfluous(body: ToolTask, made: Sequence[Done]) -> str:
     for number, each in enumerate(made):
         if each.step.changes or sizes[each.turn] == 1:
             continue
-        said = "\n".join(turn.instruction for turn in body.turns[: each.turn + 1])
+        said = asked_in(body, each.turn)
         beside = [other for other in made if other.turn == each.turn and other is not each]
         if not (
             _is_used(each, made[number + 1 :], said)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.forms import plain
 from coevolve.environments.tools.gates.reading import ReadCall, read_call, tools_of
 from coevolve.environments.tools.gates.wording import lists, quotations
@@ -22,6 +23,11 @@ Spoil = Callable[[ToolTask, Random], Iterator[ToolTask]]
 """Yields spoilt versions of a task, the best first; none if the kind does not fit the task."""
 
 
+def _any(body: ToolTask, tried: Tried) -> bool:
+    del body, tried
+    return True
+
+
 class Kind(NamedTuple):
     """A kind of fault."""
 
@@ -29,8 +35,8 @@ class Kind(NamedTuple):
     visible: bool
     """Whether execution and form can show the fault."""
 
-    replays: bool = True
-    """Whether the spoilt task's calls have to work, so that their failure does not give it away."""
+    fits: Callable[[ToolTask, Tried], bool] = _any
+    """Whether a spoilt task, whose calls worked as given, really has the fault."""
 
 
 _OPPOSITES = (
@@ -76,6 +82,8 @@ _GO_ON = ("Please go on.", "Well, do it.", "That is all, so begin.")
 _NO_NEED = ("Never do the following: {}", "Do not do this. {}", "Under no circumstances: {}")
 _THINGS = ("it", "the thing", "that one", "something")
 _EXTRAS = ("Take care of 'zebra.txt' as well.", 'Include "Zebra Inc." too.', "Mind `zebra`, also.")
+_TOLD = "The answer is"
+_FAILURE = re.compile(r"\bfalse\b|not found|no such|does not exist|invalid|\[\]", re.IGNORECASE)
 _SYLLABLES = ("zor", "pli", "quax", "mun", "dre", "fle", "blor", "sni", "gra", "vut")
 
 
@@ -269,7 +277,7 @@ def _tells_answer(body: ToolTask, rng: Random) -> Iterator[ToolTask]:
         results = body.turns[turn].results
         lines = [line for line in plain(results[-1]).split("\n") if line] if results else []
         if lines and lines != ["None"] and len(lines) < 8:
-            told = f"{body.turns[turn].instruction} The answer is {', '.join(lines)}."
+            told = f"{body.turns[turn].instruction} {_TOLD} {', '.join(lines)}."
             yield _reworded(body, turn, told)
 
 
@@ -319,6 +327,27 @@ def _empty_reference(body: ToolTask, rng: Random) -> Iterator[ToolTask]:
             yield _recalled(body, turn, ())
 
 
+def _repeats(body: ToolTask, tried: Tried) -> bool:
+    """Return whether the last turn changes nothing, and the same calls did before."""
+    states = [tried.initial, *(turn.state for turn in tried.turns)]
+    again = body.turns[-1].reference
+    first = next(n for n, turn in enumerate(body.turns) if turn.reference == again)
+    return states[first] != states[first + 1] and states[-1] == states[-2]
+
+
+def _tells(body: ToolTask, tried: Tried) -> bool:
+    """Return whether the turn that tells an answer only reads."""
+    states = [tried.initial, *(turn.state for turn in tried.turns)]
+    told = next(n for n, turn in enumerate(body.turns) if _TOLD in turn.instruction)
+    return states[told] == states[told + 1]
+
+
+def _fails_silently(body: ToolTask, tried: Tried) -> bool:
+    del body
+    answers = " ".join(observed.result for turn in tried.turns for observed in turn.observed)
+    return _FAILURE.search(answers) is not None
+
+
 KINDS: Mapping[str, Kind] = {
     "wrong verb": Kind(_said_otherwise(_wrong_verb), visible=False),
     "wrong option": Kind(_wrong_option, visible=False),
@@ -332,10 +361,10 @@ KINDS: Mapping[str, Kind] = {
     "wrong object": Kind(_wrong_object, visible=True),
     "value omitted": Kind(_value_omitted, visible=True),
     "name invented": Kind(_followed(_EXTRAS), visible=True),
-    "true already": Kind(_true_already, visible=True),
+    "true already": Kind(_true_already, visible=True, fits=_repeats),
     "superfluous read": Kind(_superfluous_read, visible=True),
-    "nobody by that name": Kind(_nobody, visible=True),
-    "tells the answer": Kind(_tells_answer, visible=True),
+    "nobody by that name": Kind(_nobody, visible=True, fits=_fails_silently),
+    "tells the answer": Kind(_tells_answer, visible=True, fits=_tells),
     "spells the calls": Kind(_spells_calls, visible=True),
     "tells the tools": Kind(_tells_tools, visible=True),
     "chat markup": Kind(_formed(_MARKUP), visible=True),
