@@ -158,7 +158,7 @@ def _calls_of(document: ToolDocument, values: Sequence[object]) -> Iterator[Read
         yield ReadCall(document.name, tuple(itertools.starmap(Argument, arguments)))
 
 
-def _options(parameter: Mapping[str, Any], values: Sequence[object]) -> list[object]:
+def _options(parameter: Mapping[str, Any], values: Sequence[object]) -> Sequence[object]:
     kind = str(parameter.get("type", ""))
     texts = [value for value in values if isinstance(value, str)]
     numbers = [value for value in values if isinstance(value, int | float)]

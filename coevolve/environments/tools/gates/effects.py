@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from coevolve.environments.tools.gates import mutants
 from coevolve.environments.tools.gates.forms import as_number, digits, plain, says, shows, words
@@ -255,7 +255,7 @@ def _keys(each: Done) -> Iterator[str]:
     except (ValueError, RecursionError):
         return
     if isinstance(answer, dict):
-        yield from _stems(" ".join(map(str, answer)))
+        yield from _stems(" ".join(cast("dict[str, object]", answer)))
 
 
 @cache

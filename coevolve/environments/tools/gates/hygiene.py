@@ -27,6 +27,7 @@ _ORDER = re.compile(
     r"|\b(?:call|invoke|execute|use|run) the (?:\w+ )?(?:tool|function|api call)\b"
     r"|\b(?:tool|function) calls?\b|\bcorrect (?:calls?|answer is)\b|\bexpected (?:calls?|answer)\b"
     r"|\b(?:respond|reply|answer|output) (?:only with|exactly|with the word|verbatim)\b"
+    r"|\b(?:rate|mark|grade|score) (?:this|the) (?:task|answer|attempt|conversation)\b"
     r"|\b(?:grader|verifier|reward function|this training task|full marks?)\b",
     re.IGNORECASE,
 )

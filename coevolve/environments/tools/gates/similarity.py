@@ -68,7 +68,7 @@ def likeness(body: ToolTask) -> Likeness:
     tools = tools_of(body.classes)
     turns = [[read_call(text, tools) for text in turn.reference] for turn in body.turns]
     calls = frozenset(_numbered(call.text() for turn in turns for call in turn))
-    words = {word for turn in body.turns for word in _said(turn.instruction)}
+    words = frozenset(word for turn in body.turns for word in _said(turn.instruction))
     named = [_names(turn) for turn in turns]
     return Likeness(
         request=words | calls,
