@@ -240,6 +240,7 @@ class ToolEnvironment(BaseEnvironment):
 
     async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
         """Return what the gates refuse and admit falsely, measured on the environment's tasks."""
+        from coevolve.environments.tools.evolution import TRIALS_IN_BATCH
         from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
         from coevolve.environments.tools.gates.gates import ToolGates
 
@@ -248,7 +249,7 @@ class ToolEnvironment(BaseEnvironment):
         tasks = (*source.pool(), *canaries, *source.held_out())
         labels = {task.task_id: " ".join(self.kinds(task)) or "all" for task in tasks}
         services = [self.simulator() for _ in range(self._config.simulator.workers)]
-        pool = SimulatorPool(list(map(ToolClient, services)))
+        pool = SimulatorPool(list(map(ToolClient, services)), TRIALS_IN_BATCH)
         gates = ToolGates(pool, calls_per_turn=self._config.rollout.max_calls_per_turn)
         try:
             sample = Sample(given=most, planted=planted, seed=seed)

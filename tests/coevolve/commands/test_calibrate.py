@@ -70,7 +70,7 @@ def test_gates_are_measured_on_an_environment_with_settings() -> None:
     found = answered(
         "calibrate", "--gates", "filesystem", "seeds=2", "held_out=2", "--planted", "0", "--json"
     )
-    rates = json.loads(found.out)
+    rates = json.loads(found.stdout)
     assert sum(each["candidates"] for each in rates["given"]) >= 4
     assert all(each["candidates"] == 0 for each in rates["planted"])
 
