@@ -24,8 +24,8 @@ GATHER_S = 0.3
 """Seconds that commands of exploration and judging wait for others; these need no low latency."""
 
 TRIALS_IN_BATCH = 32
-"""Maximum trials of the gates that a simulator gets at a time: it has to answer in time, and a trial
-in a large world takes a tenth of a second."""
+"""Maximum trials of the gates that a simulator gets at a time: it has to answer them in time, and a
+trial in a large world takes a tenth of a second."""
 
 SYNTHESIZER = "synthesizer"
 """Name of the part, and of its engine if the policy synthesizes."""
