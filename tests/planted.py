@@ -269,7 +269,7 @@ SPOILT: dict[Gate, Callable[[], Iterator[ToolTask]]] = {
     "true_already": lambda: true_already(105),
     "superfluous": lambda: superfluous(106),
     "nothing_missing": lambda: nothing_missing(107),
-    "description_omits": lambda: description_omits(119),
+    "description_omits": lambda: description_omits(120),
     "description_invents": lambda: description_invents(110),
     "description_answers": lambda: description_answers(111),
 }

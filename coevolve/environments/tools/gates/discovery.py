@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from coevolve.environments.tools.gates.forms import plain
+from coevolve.environments.tools.gates.forms import plain, plain_values
 from coevolve.environments.tools.gates.reading import Argument, ReadCall
 from coevolve.environments.tools.gates.trials import Trials
 from coevolve.environments.tools.gates.wording import quotations, values_of
@@ -56,13 +56,13 @@ class Shown(NamedTuple):
     takes: tuple[object, ...]
     """The values that the call takes."""
 
-    lines: tuple[str, ...]
+    values: tuple[str, ...]
     """The plain values of the answer that the call does not take."""
 
     @property
     def text(self) -> str:
-        """The lines as one text."""
-        return "\n".join(self.lines)
+        """The values as one text."""
+        return "\n".join(self.values)
 
 
 class Discovery:
@@ -141,8 +141,8 @@ def _portions(calls: Sequence[ReadCall]) -> Iterator[Sequence[ReadCall]]:
 def _shown(call: ReadCall, result: str) -> Shown:
     takes = tuple(values_of([call]))
     given = set(map(str, takes))
-    lines = (line for line in plain(result).split("\n") if line.strip() and line not in given)
-    return Shown(takes, tuple(lines))
+    values = (value for value in plain_values(result) if value.strip() and value not in given)
+    return Shown(takes, tuple(values))
 
 
 def _required(document: ToolDocument) -> Sequence[str]:

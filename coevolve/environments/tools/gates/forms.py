@@ -131,11 +131,16 @@ def _long_numbers(text: str) -> set[float]:
 
 
 def plain(answer: str) -> str:
-    """Return the plain values in a JSON answer as text, one a line."""
+    """Return the plain values in a JSON answer as text, one after the other."""
+    return "\n".join(plain_values(answer))
+
+
+def plain_values(answer: str) -> list[str]:
+    """Return the plain values in a JSON answer, or the answer itself."""
     try:
-        return "\n".join(map(str, leaves(json.loads(answer))))
+        return list(map(str, leaves(json.loads(answer))))
     except (ValueError, RecursionError):
-        return answer
+        return [answer]
 
 
 def words(text: str) -> str:

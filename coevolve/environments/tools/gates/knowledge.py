@@ -105,8 +105,9 @@ async def _is_found_out(
 def _is_singled_out(value: object, asked: str, shown: Sequence[Shown]) -> bool:
     """Return whether an answer shows the value, and the instruction says that it is this one.
 
-    It does if the call takes a value that it says, if it says a word of the value or chooses by
-    order or amount (*the last*, *all*), or if the answer shows nothing else of this kind.
+    It does if the call takes a value that it says and answers with this one, if it says a word of
+    the value or chooses by order or amount (*the last*, *all*), or if the answer shows nothing else
+    of this kind.
     """
     showing = [answer for answer in shown if shows(answer.text, value)]
     if not showing:
@@ -114,7 +115,24 @@ def _is_singled_out(value: object, asked: str, shown: Sequence[Shown]) -> bool:
         return composed and _chooses(asked)
     if singles_out(asked, value):
         return True
-    return any(_is_asked(answer, asked) or _is_single(answer, value) for answer in showing)
+    return not _is_small(value) and any(
+        (_is_asked(answer, asked) and _is_value(answer, value)) or _is_single(answer, value)
+        for answer in showing
+    )
+
+
+def _is_small(value: object) -> bool:
+    """Return whether a value is a number that answers contain by chance."""
+    number = as_number(value)
+    return number is not None and number == int(number) and abs(number) < LEAST_NUMBER
+
+
+def _is_value(answer: Shown, value: object) -> bool:
+    """Return whether an answer has the value as one of its own, and not within a longer text."""
+    return any(
+        shows(each, value) and ("/" in each or words(each) == words(str(value)))
+        for each in answer.values
+    )
 
 
 def singles_out(instruction: str, value: object) -> bool:
@@ -133,7 +151,7 @@ def _is_asked(answer: Shown, asked: str) -> bool:
 def _is_single(answer: Shown, value: object) -> bool:
     """Return whether the answer shows one value of the kind only."""
     alike = [
-        line for line in answer.lines if (as_number(line) is None) == (as_number(value) is None)
+        line for line in answer.values if (as_number(line) is None) == (as_number(value) is None)
     ]
     return len(alike) == 1
 
@@ -174,10 +192,13 @@ def _is_computed(value: object, said: set[float], shown: Sequence[Shown]) -> boo
 
 
 def _is_short(answer: Shown) -> bool:
-    return len(answer.lines) <= SHORT_LINES
+    return len(answer.values) <= SHORT_LINES
 
 
 LEAST_PRODUCT = 100
+
+LEAST_NUMBER = 100
+"""Smaller whole numbers occur in answers by chance."""
 
 SHORT_LINES = 2
 """Maximum lines of an answer that describes one thing."""
