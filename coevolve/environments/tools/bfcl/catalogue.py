@@ -134,9 +134,7 @@ def _near_duplicates() -> Iterator[tuple[int, int]]:
     earlier = Likenesses(NEAR)
     for item, answer in zip(_items("base"), _answers("base"), strict=True):
         body = _body("base", item, answer)
-        for match in (earlier.nearest(body), earlier.overlapping(body)):
-            if match is not None:
-                yield int(match.key), item.number
+        yield from ((int(key), item.number) for key in earlier.alike(body))
         earlier.add(str(item.number), body)
 
 

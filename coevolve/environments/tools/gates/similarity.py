@@ -25,7 +25,7 @@ them (prefix filtering, Chaudhuri et al. 2006). Only tasks with one of these are
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -136,23 +136,27 @@ class Likenesses:
 
     def nearest_to(self, asked: Likeness) -> Match | None:
         """Return the most similar task for given features, like `nearest`."""
-        matches = [*self._same_work(asked)]
+        return max(self._matches(asked), key=lambda match: match[::-1], default=None)
+
+    def alike(self, body: msgspec.Raw) -> frozenset[str]:
+        """Return the keys of all tasks that reach the threshold, or overlap."""
+        asked = likeness(read_body(body))
+        return frozenset((*(match.key for match in self._matches(asked)), *self._overlaps(asked)))
+
+    def _matches(self, asked: Likeness) -> Iterator[Match]:
+        yield from self._same_work(asked)
         if asked.names:
-            matches += self._same_request(asked)
-        return max(matches, key=lambda match: match.degree, default=None)
+            yield from self._same_request(asked)
 
     def overlapping(self, body: msgspec.Raw) -> Match | None:
         """Return a task that overlaps with the given one; None if there is none."""
-        asked = likeness(read_body(body))
-        shared = self._shared_turns(asked)
-        whole = [
-            key for key, (mine, its) in shared.items() if self._is_whole(asked, key, mine, its)
-        ]
-        best = max(whole, key=lambda key: len(shared[key][1]), default=None)
-        return None if best is None else Match(best, 1.0)
+        key = min(self._overlaps(likeness(read_body(body))), default=None)
+        return None if key is None else Match(key, 1.0)
 
-    def _is_whole(self, asked: Likeness, key: str, mine: set[int], its: set[int]) -> bool:
-        return len(mine) == len(asked.turns) or len(its) == len(self._known[key].turns)
+    def _overlaps(self, asked: Likeness) -> Iterator[str]:
+        for key, (mine, its) in self._shared_turns(asked).items():
+            if len(mine) == len(asked.turns) or len(its) == len(self._known[key].turns):
+                yield key
 
     def _shared_turns(self, asked: Likeness) -> Mapping[str, tuple[set[int], set[int]]]:
         """Return by task which turns of ``asked``, and which of its own, are the same."""
