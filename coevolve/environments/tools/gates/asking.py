@@ -1,11 +1,9 @@
 """Gate of turns in which the right thing is to make no call: to ask, or to say what is missing.
 
 Such a turn needs a fact behind it, which the next turn shows. Either its calls use a tool that does
-not exist yet. Or
-
-- the next instruction says an argument, a quotation or a number that the turn itself does not say,
-  or a name with which a reading call shows an argument, or it chooses one (*the last file*), or
-- no instruction so far says an argument, and no reading call shows it.
+not exist yet. Or its instruction supplies something: an argument, a quotation or a number that the
+turn itself does not say, a name with which a reading call shows an argument, or a choice (*the last
+file*).
 
 That acting in such a turn fails is the verifier's business (`mutants.hasty`).
 """
@@ -16,21 +14,15 @@ from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.discovery import Discovery
 from coevolve.environments.tools.gates.forms import digits, says, shows
 from coevolve.environments.tools.gates.knowledge import answers_of, known_before, singles_out
-from coevolve.environments.tools.gates.mutants import Place
-from coevolve.environments.tools.gates.reading import ReadCall, leaves, tools_of
-from coevolve.environments.tools.gates.wording import lists, quotations, values_of
+from coevolve.environments.tools.gates.reading import ReadCall
+from coevolve.environments.tools.gates.wording import quotations, values_of
 from coevolve.environments.tools.task import ToolTask
 
 Read = Sequence[Sequence[ReadCall]]
 
 
-async def unasked(
-    body: ToolTask, read: Read, played: Tried, free: frozenset[Place], discovery: Discovery
-) -> str:
-    """Return the first turn without calls in which nothing is missing; empty if there is none.
-
-    Free arguments are never missing.
-    """
+async def unasked(body: ToolTask, read: Read, played: Tried, discovery: Discovery) -> str:
+    """Return the first turn without calls in which nothing is missing; empty if there is none."""
     withheld = set(body.withheld)
     for number, turn in enumerate(body.turns):
         withheld -= set(turn.revealed)
@@ -41,7 +33,7 @@ async def unasked(
             return f"turn {number + 1} has no calls, and no next turn shows what it lacks"
         if any(call.tool in withheld for call in following):
             continue
-        if not await _lacks_a_value(body, read, played, free, discovery, number):
+        if not await _lacks_a_value(body, read, played, discovery, number):
             return f"turn {number + 1} has no calls, although it lacks nothing"
     return ""
 
@@ -50,7 +42,6 @@ async def _lacks_a_value(
     body: ToolTask,
     read: Read,
     played: Tried,
-    free: frozenset[Place],
     discovery: Discovery,
     number: int,
 ) -> bool:
@@ -71,14 +62,7 @@ async def _lacks_a_value(
         for answer in later
         if any(says(following, taken) and not says(now, taken) for taken in answer.takes)
     ]
-    if any(shows(text, value) for text in named for value in lacking):
-        return True
-    before = "\n".join(turn.instruction for turn in body.turns[: number + 1])
-    shown = await discovery.shown(known_before((number, 0), body, read, answers))
-    return any(
-        not says(before, value) and not any(shows(answer.text, value) for answer in shown)
-        for value in _needed(body, read, free, number + 1)
-    )
+    return any(shows(text, value) for text in named for value in lacking)
 
 
 def _is_choice(value: object) -> bool:
@@ -89,16 +73,3 @@ def _is_more_exact(following: str, now: str) -> bool:
     """Return whether an instruction has a quotation or number that the one before it lacks."""
     quoted = any(not says(now, text) for text in quotations(following))
     return quoted or bool(digits(following) - digits(now))
-
-
-def _needed(body: ToolTask, read: Read, free: frozenset[Place], turn: int) -> list[object]:
-    """Return the values of a turn's calls that matter and that no documentation lists."""
-    tools = tools_of(body.classes)
-    return [
-        value
-        for number, call in enumerate(read[turn])
-        for position, argument in enumerate(call.arguments)
-        if (turn, number, position) not in free
-        for value in leaves(argument.value)
-        if not lists(tools, call.tool, argument.name, value)
-    ]

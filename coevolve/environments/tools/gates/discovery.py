@@ -8,9 +8,11 @@ missed; then the gates refuse a sound candidate, and admit no unsound one.
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from coevolve.environments.tools.commands import TriedTurn
 from coevolve.environments.tools.gates.forms import plain, plain_values
 from coevolve.environments.tools.gates.reading import Argument, ReadCall
 from coevolve.environments.tools.gates.trials import Trials
@@ -54,7 +56,7 @@ class Shown(NamedTuple):
     """The answer to a reading call."""
 
     takes: tuple[object, ...]
-    """The values that the call takes."""
+    """The values that the call takes; none if the answer does not depend on them."""
 
     values: tuple[str, ...]
     """The plain values of the answer that the call does not take."""
@@ -109,12 +111,7 @@ class Discovery:
                 if turn.state != last.state
             }
             if not changed:
-                return tuple(
-                    _shown(call, observed.result)
-                    for calls, turn in zip(of_tools, played[1:], strict=True)
-                    for call, observed in zip(calls, turn.observed, strict=True)
-                    if not observed.failed
-                )
+                return tuple(_shown(zip(of_tools, played[1:], strict=True)))
             self._changing |= changed
 
     def _calls(self, withheld: frozenset[str], values: Sequence[object]) -> Iterator[ReadCall]:
@@ -138,11 +135,26 @@ def _portions(calls: Sequence[ReadCall]) -> Iterator[Sequence[ReadCall]]:
             left = left[size:]
 
 
-def _shown(call: ReadCall, result: str) -> Shown:
-    takes = tuple(values_of([call]))
+def _shown(played: Iterable[tuple[Sequence[ReadCall], TriedTurn]]) -> Iterator[Shown]:
+    """Yield the answers that are no errors.
+
+    If a tool always answers the same, its answers do not count as those to its arguments.
+    """
+    by_tool: defaultdict[str, list[Shown]] = defaultdict(list)
+    for calls, turn in played:
+        for call, observed in zip(calls, turn.observed, strict=True):
+            if not observed.failed:
+                takes = tuple(values_of([call]))
+                by_tool[call.tool].append(Shown(takes, _news(takes, observed.result)))
+    for answers in by_tool.values():
+        constant = len(answers) > 1 and len({answer.values for answer in answers}) == 1
+        yield from ([Shown((), answers[0].values)] if constant else answers)
+
+
+def _news(takes: Sequence[object], result: str) -> tuple[str, ...]:
+    """Return the plain values of an answer that its call does not take."""
     given = set(map(str, takes))
-    values = (value for value in plain_values(result) if value.strip() and value not in given)
-    return Shown(takes, tuple(values))
+    return tuple(each for each in plain_values(result) if each.strip() and each not in given)
 
 
 def _required(document: ToolDocument) -> Sequence[str]:

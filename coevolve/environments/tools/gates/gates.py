@@ -109,7 +109,7 @@ class ToolGates:
         refuse("true_already", await true_already(made, read, seen, trials))
         refuse("superfluous", superfluous(body, made))
         discovery = Discovery(trials, tools)
-        refuse("nothing_missing", await unasked(body, read, played, free, discovery))
+        refuse("nothing_missing", await unasked(body, read, played, discovery))
         unknown = await first_unknown(body, read, played, free, discovery)
         refuse("description_omits", unknown.text() if unknown else "")
         refuse("description_invents", await invented(body, read, played, discovery))

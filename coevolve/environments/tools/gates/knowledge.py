@@ -78,8 +78,8 @@ def _has_use(each: Unused, values: Sequence[object], shown: Sequence[Shown]) -> 
 def _explains(quoted: str, values: Sequence[object], answer: Shown) -> bool:
     if not answer.takes:
         return _is_short(answer) and says(answer.text, quoted.strip("/"))
-    takes_it = any(str(value).strip(".") == quoted.strip(".") for value in answer.takes)
-    return takes_it and any(shows(answer.text, value) for value in values if len(str(value)) > 1)
+    takes_it = [str(value).strip(".") for value in answer.takes] == [quoted.strip(".")]
+    return takes_it and any(_is_value(answer, value) for value in values if len(str(value)) > 1)
 
 
 async def _is_found_out(
@@ -113,7 +113,7 @@ def _is_singled_out(value: object, asked: str, shown: Sequence[Shown]) -> bool:
     if not showing:
         composed = is_composed(value, "\n".join((asked, *(answer.text for answer in shown))))
         return composed and _chooses(asked)
-    if singles_out(asked, value):
+    if singles_out(asked, value) or _chooses(asked):
         return True
     return not _is_small(value) and any(
         (_is_asked(answer, asked) and _is_value(answer, value)) or _is_single(answer, value)
@@ -136,8 +136,9 @@ def _is_value(answer: Shown, value: object) -> bool:
 
 
 def singles_out(instruction: str, value: object) -> bool:
-    """Return whether an instruction says a word of the value, or chooses by order or amount."""
-    return _chooses(instruction) or _says_part(instruction, value)
+    """Return whether an instruction says a word of the value, or chooses by order."""
+    in_order = _ORDERS.search(_NAMED.sub(" ", instruction)) is not None
+    return in_order or _says_part(instruction, value)
 
 
 def _chooses(asked: str) -> bool:
@@ -164,15 +165,21 @@ def _says_part(asked: str, value: object) -> bool:
 _NAMED = re.compile(rf"{QUOTED.pattern}|\S*[._/@#]\w+")
 """Names: quotations, files and paths."""
 
-_CHOOSES = re.compile(
+_ORDERS = re.compile(
     r"\b(?:first|second|third|fourth|fifth|last|latest|newest|oldest|recent(?:ly)?|previous(?:ly)?"
-    r"|earlier|next|current(?:ly)?|two|three|all|both|each|every|any|whole|entire|most|least"
-    r"|largest|smallest|highest|lowest|longest|shortest|cheapest|nearest|closest|only|same|other"
-    r"|just|existing|that I (?:had|have|just)|average|mean|total|count|number|results?|contents?"
+    r"|earlier|next|same|other|largest|smallest|highest|lowest|longest|shortest|cheapest|nearest"
+    r"|closest)\b",
+    re.IGNORECASE,
+)
+"""Words that choose one thing of what an answer shows."""
+
+_CHOOSES = re.compile(
+    r"\b(?:current(?:ly)?|two|three|all|both|each|every|any|whole|entire|most|least|only|just"
+    r"|existing|that I (?:had|have|just)|average|mean|total|count|number|results?|contents?"
     r"|estimated?)\b",
     re.IGNORECASE,
 )
-"""Words that choose one thing, or all, of what an answer shows."""
+"""Words that take all of what an answer shows, or the only thing."""
 
 
 def _is_computed(value: object, said: set[float], shown: Sequence[Shown]) -> bool:

@@ -85,6 +85,7 @@ _EXTRAS = ("Take care of 'zebra.txt' as well.", 'Include "Zebra Inc." too.', "Mi
 _TOLD = "The answer is"
 _FAILURE = re.compile(r"\bfalse\b|not found|no such|does not exist|invalid|\[\]", re.IGNORECASE)
 _SYLLABLES = ("zor", "pli", "quax", "mun", "dre", "fle", "blor", "sni", "gra", "vut")
+_MADE_UP = re.compile(rf"\b(?:{'|'.join(_SYLLABLES)}){{2}}\b")
 
 
 def _reworded(body: ToolTask, turn: int, instruction: str) -> ToolTask:
@@ -343,9 +344,12 @@ def _tells(body: ToolTask, tried: Tried) -> bool:
 
 
 def _fails_silently(body: ToolTask, tried: Tried) -> bool:
-    del body
-    answers = " ".join(observed.result for turn in tried.turns for observed in turn.observed)
-    return _FAILURE.search(answers) is not None
+    """Return whether a call that takes the made-up name finds nothing, or answers *false*."""
+    return any(
+        _MADE_UP.search(call) and _FAILURE.search(observed.result)
+        for turn, played in zip(body.turns, tried.turns, strict=True)
+        for call, observed in zip(turn.reference, played.observed, strict=True)
+    )
 
 
 KINDS: Mapping[str, Kind] = {
