@@ -30,7 +30,7 @@ QUOTED = re.compile(
 """Text in quotation marks."""
 
 _WHO = r"(?:ids?|use\w* ?names?|names?|passwords?|e-?mails?|accounts?|tokens?)"
-_OWN = re.compile(rf"\b{_WHO}(?: (?:is|are|as|being))?[ :=]*(?:{QUOTED.pattern})", re.IGNORECASE)
+_OWN = re.compile(rf"(?:\b|_){_WHO}(?: (?:is|are|as|being))?[ :=]*(?:{QUOTED.pattern})", re.IGNORECASE)
 _CONDITION = re.compile(
     r"\b(?:than|under|over|below|above|at (?:least|most)|up to|within|around|about|exceeds?|between"
     r"|approximately) \$?\d[\d,.]*|\b\d+ (?:decimal|significant)\b",
