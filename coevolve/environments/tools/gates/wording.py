@@ -30,7 +30,9 @@ QUOTED = re.compile(
 """Text in quotation marks."""
 
 _WHO = r"(?:ids?|use\w* ?names?|names?|passwords?|e-?mails?|accounts?|tokens?)"
-_OWN = re.compile(rf"(?:\b|_){_WHO}(?: (?:is|are|as|being))?[ :=]*(?:{QUOTED.pattern})", re.IGNORECASE)
+_OWN = re.compile(
+    rf"(?:\b|_){_WHO}(?: (?:is|are|as|being))?[ :=]*(?:{QUOTED.pattern})", re.IGNORECASE
+)
 _CONDITION = re.compile(
     r"\b(?:than|under|over|below|above|at (?:least|most)|up to|within|around|about|exceeds?|between"
     r"|approximately) \$?\d[\d,.]*|\b\d+ (?:decimal|significant)\b",
@@ -113,15 +115,16 @@ def is_given(value: object, said: str, seen: str) -> bool:
 
 
 def unused(turns: Sequence[ToolTurn], read: Read) -> Iterator[Unused]:
-    """Yield the quotations and numbers that are no argument of any call.
+    """Yield the quotations and numbers that are no argument of any call so far.
 
     Numbers outside quotations count only if the turn's calls have numbers as arguments. Who
     somebody is (*user ID "7"*), the name of a tool that the turn calls, bounds (*over 20*) and
     precisions do not count.
     """
-    texts = {str(value) for calls in read for value in values_of(calls)}
-    counted = {float(run) for text in texts for run in _DIGITS.findall(text)}
+    texts: set[str] = set()
     for number, (turn, calls) in enumerate(zip(turns, read, strict=True)):
+        texts.update(map(str, values_of(calls)))
+        counted = {float(run) for text in texts for run in _DIGITS.findall(text)}
         called = {call.tool for call in calls}
         for quoted in quotations(_OWN.sub(" ", turn.instruction)) if calls else ():
             if not (quoted in called or _is_argument(quoted, texts)):
