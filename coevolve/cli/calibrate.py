@@ -8,7 +8,35 @@ from coevolve.cli.options import json_option, overrides_argument, run_file_argum
 @click.command(name="calibrate")
 @run_file_argument(required=False)
 @overrides_argument
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the simulated policies.")
+@click.option(
+    "--gates",
+    is_flag=False,
+    flag_value="filesystem",
+    metavar="[ENVIRONMENT]",
+    help="Measure the gates of an environment instead; its settings follow as NAME=VALUE.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="With --gates: own tasks of each label, at most; 0 for all.",
+)
+@click.option(
+    "--planted",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="With --gates: spoilt tasks of each kind.",
+)
+@click.option(
+    "--calls-per-turn",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="With --gates: calls that a reference may have in a turn.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of all random choices.")
 @click.option(
     "--histories",
     type=click.IntRange(min=1),
@@ -21,15 +49,32 @@ def command(
     run_file: str | None,
     overrides: tuple[str, ...],
     *,
+    gates: str | None,
+    sample: int,
+    planted: int,
+    calls_per_turn: int,
     seed: int,
     histories: int,
     as_json: bool,
 ) -> int:
-    """Measure how often each signal rule fires by chance.
+    """Measure how often each signal rule fires by chance, or what the gates get wrong.
 
     Group size, window and thresholds are those of the run file FILE; without one, the defaults.
     Exit code 1: some posterior rule raises false alarms in more than 5 % of the evaluations.
+
+    With --gates, an environment's own tasks are candidates, and then tasks that are spoilt on
+    purpose: the first should be admitted, the others refused. Exit code 0.
     """
+    from coevolve.parts import logs
+
+    if gates is not None:
+        from coevolve.commands.calibrate_gates import Choices, measure_gates
+
+        logs.to_errors()
+        settings = (run_file, *overrides) if run_file else overrides
+        choices = Choices(sample=sample, planted=planted, calls_per_turn=calls_per_turn, seed=seed)
+        measure_gates(gates, settings, choices, as_json=as_json)
+        return 0
     from coevolve.commands.calibrate import measure
     from coevolve.config import load_config
     from protocols.config import RunConfig

@@ -38,16 +38,24 @@ def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_jso
 
     ``hostile`` adds those of an adversary's suite.
     """
-    given = {"use": use} | dict(map(_setting, settings))
     with told(f"environment.use: {use!r} cannot be checked"), exits_raised():
-        config = config_of(given)
-        install(config)
+        config = configured(use, settings)
         findings = asyncio.run(_findings(config, most, hostile=hostile))
     if as_json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(findings), indent=2) + "\n")
     else:
         Terminal().print(_table(use, findings))
     return all(finding.state != "fails" for finding in findings)
+
+
+def configured(use: str, settings: Sequence[str]) -> RunConfig:
+    """Return the config of an environment with settings ``NAME=VALUE``; install its packages.
+
+    Raises ConfigError and RunError.
+    """
+    config = config_of({"use": use} | dict(map(_setting, settings)))
+    install(config)
+    return config
 
 
 async def _findings(config: RunConfig, most: int, *, hostile: bool) -> tuple[Finding, ...]:

@@ -13,6 +13,7 @@ from typing import ClassVar
 import msgspec
 
 from coevolve.environments.findings import Finding
+from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
@@ -104,6 +105,13 @@ class BaseEnvironment:
     async def hostile(self, most: int) -> tuple[Finding, ...]:
         """Return nothing: there is no adversary's suite."""
         return ()
+
+    async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
+        """Refuse: this environment does not measure its gates. Raises ConfigError."""
+        raise ConfigError(
+            f"environment.use: {self.name} does not measure its gates; environments with tools do, "
+            "such as bfcl and filesystem"
+        )
 
     def task_index(self) -> TaskIndex:
         """Raise ConfigError: this environment makes no tasks."""

@@ -19,6 +19,7 @@ import msgspec
 from coevolve.curriculum.task_sampler import TaskSampler
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.findings import Finding
+from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
 from coevolve.models.architecture import ModelConfig
@@ -193,6 +194,14 @@ class Environment(Protocol):
 
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
         """Return the gates that decide whether a candidate is sound."""
+        ...
+
+    async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
+        """Return the gates' error rates on at most ``most`` own tasks of each label (0: all).
+
+        ``planted`` tasks are spoilt on purpose for each kind of fault. Raises ConfigError if the
+        environment cannot measure its gates, and SimulatorError.
+        """
         ...
 
     def task_index(self) -> TaskIndex:

@@ -68,3 +68,7 @@ class TaskIndex(Protocol):
     def nearest(self, body: msgspec.Raw) -> Match | None:
         """Return the most similar task; None if no task is too similar."""
         ...
+
+    def overlapping(self, body: msgspec.Raw) -> Match | None:
+        """Return a task of which the body has every request, or the other way round; else None."""
+        ...

@@ -304,6 +304,8 @@ class Validator:
         if match := self._ledger.pool.nearest(body):
             found = f"similarity {match.degree:.2f} to {match.key}"
             return Refused(gate="duplicate", found=found)
+        if self._held_out.overlapping(body):
+            return Refused(gate="contaminated", found="it shares its requests with a held-out task")
         if match := self._held_out.nearest(body):
             # Do not reveal which held-out task matched.
             found = f"similarity {match.degree:.2f} to a held-out task"

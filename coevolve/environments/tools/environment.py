@@ -18,6 +18,7 @@ from coevolve.delivery.engine import VerifiedEngine
 from coevolve.dependencies import lacking
 from coevolve.environments.base import BaseEnvironment, RewardsAlone
 from coevolve.environments.findings import Finding
+from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.export.exporters import EXPORTERS
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
@@ -236,6 +237,26 @@ class ToolEnvironment(BaseEnvironment):
         from coevolve.environments.tools.evolution import gates
 
         return gates(context, simulators)
+
+    async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
+        """Return what the gates refuse and admit falsely, measured on the environment's tasks."""
+        from coevolve.environments.tools.evolution import TRIALS_IN_BATCH
+        from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
+        from coevolve.environments.tools.gates.gates import ToolGates
+
+        source = self.source()
+        canaries = source.canaries(self._config.learner.guard.tasks)
+        tasks = (*source.pool(), *canaries, *source.held_out())
+        labels = {task.task_id: " ".join(self.kinds(task)) or "all" for task in tasks}
+        services = [self.simulator() for _ in range(self._config.simulator.workers)]
+        pool = SimulatorPool(list(map(ToolClient, services)), TRIALS_IN_BATCH)
+        gates = ToolGates(pool, calls_per_turn=self._config.rollout.max_calls_per_turn)
+        try:
+            sample = Sample(given=most, planted=planted, seed=seed)
+            return await GateCalibration(gates, pool, sample).rates(by_label(labels, tasks))
+        finally:
+            for service in services:
+                await service.close()
 
     def task_index(self) -> TaskIndex:
         """Return an index that finds near-duplicates."""

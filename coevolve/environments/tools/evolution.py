@@ -23,6 +23,10 @@ from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 GATHER_S = 0.3
 """Seconds that commands of exploration and judging wait for others; these need no low latency."""
 
+TRIALS_IN_BATCH = 32
+"""Maximum trials of the gates that a simulator gets at a time: it has to answer them in time, and a
+trial in a large world takes a tenth of a second."""
+
 SYNTHESIZER = "synthesizer"
 """Name of the part, and of its engine if the policy synthesizes."""
 
@@ -95,7 +99,7 @@ def gates(context: PartContext, simulators: Sequence[SimulatorService]) -> ToolG
     """Return the gates, which execute candidates."""
     config = context.config
     return ToolGates(
-        SimulatorPool(list(map(ToolClient, simulators)), gather_s=GATHER_S),
+        SimulatorPool(list(map(ToolClient, simulators)), TRIALS_IN_BATCH, gather_s=GATHER_S),
         calls_per_turn=config.rollout.max_calls_per_turn,
         positive_reward=config.validator.positive_reward_clause,
     )

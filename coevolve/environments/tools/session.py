@@ -26,6 +26,8 @@ Deviations:
   ``ToolTask.withheld`` empty;
 - with ``checks_directory`` a turn must also end in the reference's working directory: the path that
   the file system gives and the place in the tree must both match (`bfcl.directory`);
+- with ``strict`` an answer of the turn's reference must be among the answers of the same turn, and
+  a turn with an empty reference fails if its calls change the state;
 - a session ends if its world, or the reference's, becomes larger or deeper than allowed
   (`tools.weight`): its calls then answer ``out of memory``, and its turns fail. This includes a
   directory that was copied into itself, on which the package dies of a RecursionError at the next
@@ -194,6 +196,7 @@ class Session:
         self._body = body
         self._turns = body.turns
         self._checks_directory = body.checks_directory
+        self._strict = body.strict
         self._withheld = set(body.withheld)
         self._turn = 0
         self._calls_before = 0
@@ -277,12 +280,13 @@ class Session:
     def _mismatch(self, turn: ToolTurn) -> Failed | None:
         """Return the fault after the turn in the checker's word; None if there is none."""
         expected = [text_digest(self._reference.call(text).result) for text in turn.reference]
-        if not expected:
+        if not (expected or self._strict):
             return None
-        if len(self.world.answers) == self._calls_before:
+        if expected and len(self.world.answers) == self._calls_before:
             return Failed(reason="empty_turn_model_response")
         state = self.world.fault(self._reference, checks_directory=self._checks_directory)
-        lacking = Counter(expected) - Counter(self.world.answers)
+        counted = self.world.answers[self._calls_before if self._strict else 0 :]
+        lacking = Counter(expected) - Counter(counted)
         if state or not lacking:
             return Failed(reason=state) if state else None
         calls = zip(turn.reference, expected, strict=True)

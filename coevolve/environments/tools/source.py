@@ -1,7 +1,8 @@
 """Source of given tasks, for training and for scoring.
 
 Training and held-out tasks never share a world, for any seed of the run: no training task, and no
-exploration start, has the world of a held-out task. Opening the source executes every reference and
+exploration start, has the world of a held-out task. A training task that shares its requests with a
+held-out one (`gates.similarity`) is left out, too. Opening the source executes every reference and
 records its answers in the task. A task is left out, and counted, if its reference fails or answers
 with an error.
 """
@@ -14,6 +15,7 @@ import numpy as np
 import structlog
 
 from coevolve.environments.tools.commands import Broken, Failed, Tried
+from coevolve.environments.tools.gates.similarity import Leaks
 from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.synthesis.brief import Start
 from coevolve.environments.tools.task import tool_task
@@ -28,6 +30,7 @@ _CHOICE_STREAM = 3
 _START_STREAM = 4
 _CANARY_STREAM = 5
 
+LEAKS = "shares its requests word for word with a held-out task"
 OTHER_ANSWERS = "returned different answers for the same call"
 OTHER_STATE = "led to different states of the same world"
 
@@ -61,8 +64,8 @@ class FixedSettings(Protocol):
 class FixedSource:
     """A `protocols.interfaces.TaskSource`: a fixed pool of training tasks."""
 
-    left_out: Mapping[str, str]
-    """Tasks whose reference does not pass here -> the reason."""
+    left_out: dict[str, str]
+    """Tasks whose reference does not pass here, or that leak -> the reason."""
 
     def __init__(
         self,
@@ -80,6 +83,10 @@ class FixedSource:
         """
         self._seed = config.seed
         tasks, self.left_out = _checked(given, played, certain=certain)
+        held_out = _shuffled(tasks, "held_out", (settings.split_seed, _HELD_OUT_STREAM))
+        self._held_out = held_out[: settings.held_out]
+        tasks, leaking = _apart(tasks, held_out)
+        self.left_out |= leaking
         train = _shuffled(tasks, "train", (settings.split_seed, _CANARY_STREAM))
         watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
         # At most a quarter: more canaries would leave a small training split without training
@@ -87,8 +94,6 @@ class FixedSource:
         self._canaries = train[: min(watched, len(train) // 4)]
         self._train = _shuffled(train[len(self._canaries) :], "train", (config.seed, _POOL_STREAM))
         self._pool = self._train[: settings.seeds]
-        held_out = _shuffled(tasks, "held_out", (settings.split_seed, _HELD_OUT_STREAM))
-        self._held_out = held_out[: settings.held_out]
         if not (self._train and held_out):
             left = f"{len(self._train)} training tasks and {len(held_out)} held-out tasks"
             raise ConfigError(_too_few(settings, left, len(given), left_out_words(self.left_out)))
@@ -139,6 +144,15 @@ def _checked(
     if left_out:
         log.warning("tasks_left_out", count=len(left_out), reasons=left_out)
     return passed, left_out
+
+
+def _apart(tasks: Sequence[Task], held_out: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
+    """Return the tasks without training tasks that leak, and the reasons for these."""
+    leaks = Leaks(held_out)
+    leaking = {task.task_id: LEAKS for task in tasks if task.split == "train" and leaks(task)}
+    if leaking:
+        log.warning("tasks_left_out", count=len(leaking), reasons=leaking)
+    return [task for task in tasks if task.task_id not in leaking], leaking
 
 
 def _has_reference(task: Task) -> bool:

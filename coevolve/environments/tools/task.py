@@ -60,6 +60,12 @@ class ToolTask(msgspec.Struct, frozen=True, kw_only=True, tag="tools"):
     BFCL's own checker does not check this; the quickstart's tasks do.
     """
 
+    strict: bool = False
+    """Whether turns are graded more strictly than BFCL's checker does (`tools.session`).
+
+    The gates set it on a task whose mutants only the stricter grading tells from its reference.
+    """
+
 
 _decoder = msgspec.msgpack.Decoder(ToolTask)
 
@@ -72,3 +78,11 @@ def read_body(body: msgspec.Raw) -> ToolTask:
 def tool_task(task: Task) -> ToolTask:
     """Return the body of a task, as `read_body` does."""
     return read_body(task.body)
+
+
+def asked_in(body: ToolTask, turn: int) -> str:
+    """Return the turn's instruction, and those of the turns without calls just before it."""
+    first = turn
+    while first and not body.turns[first - 1].reference:
+        first -= 1
+    return "\n".join(each.instruction for each in body.turns[first : turn + 1])

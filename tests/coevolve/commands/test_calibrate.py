@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from coevolve.commands.calibrate import LIMIT, worst
+from coevolve.commands.calibrate_gates import Choices, measure_gates
 from coevolve.signals.calibration import Rate, Size, calibrate
 from protocols.config import RolloutConfig, RunConfig
+from protocols.errors import ConfigError
 from tests.commands import answered
 
 SMALL = Size(tasks=400, patterns=6, pools=3)
@@ -62,3 +64,19 @@ def test_a_faulty_run_file_is_refused():
     answer = answered("calibrate", "nowhere.yaml")
     assert answer.returncode == 1
     assert "nowhere.yaml" in answer.stderr
+
+
+def test_gates_are_measured_on_an_environment_with_settings() -> None:
+    found = answered(
+        "calibrate", "--gates", "filesystem", "seeds=2", "held_out=2", "--planted", "0", "--json"
+    )
+    rates = json.loads(found.stdout)
+    assert sum(each["candidates"] for each in rates["given"]) >= 4
+    assert all(each["candidates"] == 0 for each in rates["planted"])
+
+
+def test_an_environment_without_tools_has_no_gates_to_measure() -> None:
+    with pytest.raises(ConfigError, match="does not measure its gates"):
+        measure_gates(
+            "hdl", (), Choices(sample=0, planted=0, calls_per_turn=4, seed=0), as_json=True
+        )

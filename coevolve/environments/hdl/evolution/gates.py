@@ -83,6 +83,10 @@ class DesignIndex:
         request = _request(body)
         return next((Match(key, 1.0) for key, each in self._tasks.items() if each == request), None)
 
+    def overlapping(self, body: msgspec.Raw) -> Match | None:
+        """Return the same as `nearest`, because a task on a design has one request."""
+        return self.nearest(body)
+
 
 def _request(body: msgspec.Raw) -> tuple[object, ...]:
     task = read_body(body)

@@ -2,13 +2,15 @@
 
 Every task was executed without errors in two new simulators that gave the same answers; the task
 records these answers. The digest of a world decides whether it belongs to the held-out or to the
-training split, so no training task can equal a held-out one, for any seeds.
+training split, so no training task can equal a held-out one, for any seeds. Training tasks are also
+drawn again if they share a request word for word with a held-out one (`gates.similarity`).
 """
 
 import hashlib
 import json
 from bisect import bisect
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -22,6 +24,7 @@ from coevolve.environments.tools.filesystem.simulated import (
 )
 from coevolve.environments.tools.filesystem.skills import SKILLS, Group, Skill, slots_of
 from coevolve.environments.tools.filesystem.slots import FILES, FOLDERS, phrase, pick
+from coevolve.environments.tools.gates.similarity import Leaks
 from coevolve.environments.tools.synthesis.brief import Start
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from protocols.tasks import Seeded, Split, Task, body_of
@@ -30,6 +33,9 @@ Weights = Mapping[str, float]
 """Skill -> its relative frequency."""
 
 MAX_TURNS = 4
+
+HELD_OUT = 240
+"""Number of held-out tasks, if a run does not say otherwise."""
 
 _HELD_OUT_SEED = 24_001
 _CANARY_SEED = 24_002
@@ -80,19 +86,35 @@ def draw_task(
     raise ValueError(f"no task of {turns} turn(s) can be drawn from these skills alone: {wanted}")
 
 
-def uniform_task(seed: int, number: int) -> Task:
-    """Return the run's new task ``number``: 1 to 3 turns, all skills with equal weight."""
+def uniform_task(seed: int, number: int, held_out: int = HELD_OUT) -> Task:
+    """Return the run's new task ``number``: 1 to 3 turns, all skills with equal weight.
+
+    It overlaps with none of the first ``held_out`` held-out tasks.
+    """
     rng = np.random.default_rng((seed, _FRESH_STREAM, number))
-    return draw_task(rng, UNIFORM, int(rng.integers(1, 4)), source="uniform")
+    return _apart(rng, UNIFORM, "uniform", held_out)
 
 
-def static_pool(seed: int, size: int) -> tuple[Task, ...]:
-    """Return ``size`` tasks of 1 to 3 turns, imbalanced like the warm start."""
+def static_pool(seed: int, size: int, held_out: int = HELD_OUT) -> tuple[Task, ...]:
+    """Return ``size`` tasks of 1 to 3 turns, imbalanced like the warm start.
+
+    None overlaps with one of the first ``held_out`` held-out tasks.
+    """
     rng = np.random.default_rng((seed, _POOL_STREAM))
-    return tuple(
-        draw_task(rng, SEED_IMBALANCE, int(rng.integers(1, 4)), source="static")
-        for _ in range(size)
-    )
+    return tuple(_apart(rng, SEED_IMBALANCE, "static", held_out) for _ in range(size))
+
+
+def _apart(rng: np.random.Generator, skills: Weights, source: str, held_out: int) -> Task:
+    leaks = _leaks(held_out)
+    while True:
+        task = draw_task(rng, skills, int(rng.integers(1, 4)), source=source)
+        if not leaks(task):
+            return task
+
+
+@lru_cache(maxsize=4)
+def _leaks(held_out: int) -> Leaks:
+    return Leaks(held_out_tasks(held_out))
 
 
 def exploration_start(seed: int, number: int) -> Start:
@@ -106,7 +128,8 @@ def exploration_start(seed: int, number: int) -> Start:
     )
 
 
-def held_out_tasks(count: int = 240) -> tuple[Task, ...]:
+@lru_cache(maxsize=4)
+def held_out_tasks(count: int = HELD_OUT) -> tuple[Task, ...]:
     """Return the held-out tasks, which are the same in every run.
 
     The first half has one turn and uses the skills in rotation, except those that cannot start a

@@ -20,7 +20,6 @@ _CHOICE_STREAM = 3
 
 # Drawing and executing hundreds of tasks takes a second, and a process needs them more than once.
 _pool_of = lru_cache(maxsize=4)(static_pool)
-_held_out_of = lru_cache(maxsize=4)(held_out_tasks)
 _canaries_of = lru_cache(maxsize=4)(canary_tasks)
 
 
@@ -30,7 +29,7 @@ class StaticSource:
     def __init__(self, seed: int, settings: FilesystemConfig) -> None:
         self._seed = seed
         self._settings = settings
-        self._pool = _pool_of(seed, settings.seeds)
+        self._pool = _pool_of(seed, settings.seeds, settings.held_out)
 
     def pool(self) -> Sequence[Task]:
         """Return the whole pool."""
@@ -43,7 +42,7 @@ class StaticSource:
 
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks."""
-        return _held_out_of(self._settings.held_out)
+        return held_out_tasks(self._settings.held_out)
 
     def canaries(self, count: int) -> Sequence[Task]:
         """Return the guard's tasks."""
@@ -67,11 +66,11 @@ class UniformSource:
 
     def draw(self, number: int) -> tuple[Task, bool]:
         """Return a new task; the journal does not have it yet."""
-        return uniform_task(self._seed, number), True
+        return uniform_task(self._seed, number, self._settings.held_out), True
 
     def held_out(self) -> Sequence[Task]:
         """Return the held-out tasks."""
-        return _held_out_of(self._settings.held_out)
+        return held_out_tasks(self._settings.held_out)
 
     def canaries(self, count: int) -> Sequence[Task]:
         """Return the guard's tasks."""

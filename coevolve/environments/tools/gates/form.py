@@ -2,7 +2,6 @@
 
 from coevolve.environments.tools.calls import NotACallError, RefusedCallError
 from coevolve.environments.tools.gates.reading import ReadCall, read_call, tools_of
-from coevolve.environments.tools.gates.wording import left_open
 from coevolve.environments.tools.session import World
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.toolsets import is_tool_set
@@ -23,10 +22,10 @@ def read_reference(body: ToolTask, calls_per_turn: int) -> tuple[tuple[ReadCall,
     """Return the reference's calls by turn.
 
     Raises:
-        MalformedError: The task cannot be attempted: it has no turn or too many, an instruction
-        that
-            is empty or has an open quotation, more calls in a turn than ``calls_per_turn``, text
-            other than a call with literal arguments, or a world that does not load.
+        MalformedError: The task cannot be attempted: it has no turn or too many, an empty
+            instruction in a turn that reveals no tool, more calls in a turn than
+            ``calls_per_turn``, text other than a call with literal arguments, a withheld tool that
+            no turn reveals, or a world that does not load.
     """
     if not 1 <= len(body.turns) <= MAX_TURNS:
         raise MalformedError(f"{len(body.turns)} turns; 1 to {MAX_TURNS} can be had")
@@ -36,6 +35,8 @@ def read_reference(body: ToolTask, calls_per_turn: int) -> tuple[tuple[ReadCall,
     for number, turn in enumerate(body.turns):
         if fault := _fault(turn, calls_per_turn):
             raise MalformedError(f"turn {number + 1}: {fault}")
+    if unrevealed := set(body.withheld) - {tool for turn in body.turns for tool in turn.revealed}:
+        raise MalformedError(f"no turn reveals the withheld tool {min(unrevealed)}")
     try:
         World(body)
     except SimulatorError as error:
@@ -50,17 +51,16 @@ def read_reference(body: ToolTask, calls_per_turn: int) -> tuple[tuple[ReadCall,
 def unknown_tool(body: ToolTask, read: tuple[tuple[ReadCall, ...], ...]) -> str:
     """Return a message about the first unknown tool; empty if all tools are known."""
     tools = tools_of(body.classes)
-    unknown = [call.tool for calls in read for call in calls if call.tool not in tools]
+    named = (*(call.tool for calls in read for call in calls), *body.withheld)
+    unknown = [tool for tool in named if tool not in tools]
     return f"there is no tool {unknown[0]}" if unknown else ""
 
 
 def _fault(turn: ToolTurn, calls_per_turn: int) -> str:
-    if not turn.instruction.strip():
+    if not (turn.instruction.strip() or turn.revealed):
         return "the instruction is empty"
     if len(turn.instruction) > MAX_INSTRUCTION_CHARS:
         return f"the instruction has {len(turn.instruction)} characters"
-    if left_open(turn.instruction):
-        return "a quotation in the instruction does not end"
     if len(turn.reference) > calls_per_turn:
         return f"{len(turn.reference)} calls; the policy may make {calls_per_turn}"
     return ""

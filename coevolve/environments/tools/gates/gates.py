@@ -10,31 +10,33 @@ its state and answers equal the reference's, and a failing reference equals itse
 admits tasks that cannot be solved as their instructions ask, and the learner would imitate them.
 """
 
-import asyncio
 import json
-from collections.abc import Sequence
 from typing import cast
 
 import msgspec
 
 from coevolve.environments.tools.commands import Failed, Passed, Tried, TriedTurn
-from coevolve.environments.tools.gates import mutants
+from coevolve.environments.tools.gates.asking import unasked
+from coevolve.environments.tools.gates.discovery import Discovery
+from coevolve.environments.tools.gates.effects import done, superfluous, told_answer, true_already
 from coevolve.environments.tools.gates.form import MalformedError, read_reference, unknown_tool
-from coevolve.environments.tools.gates.mutants import Slot, Turns
-from coevolve.environments.tools.gates.reading import ReadCall, read_call, tools_of
-from coevolve.environments.tools.gates.trials import Trials, passes
-from coevolve.environments.tools.gates.wording import invented, omitted
+from coevolve.environments.tools.gates.hygiene import unclean
+from coevolve.environments.tools.gates.knowledge import first_unknown, invented
+from coevolve.environments.tools.gates.mutants import Turns
+from coevolve.environments.tools.gates.reading import read_call, tools_of
+from coevolve.environments.tools.gates.refusal import RefusedError, refuse
+from coevolve.environments.tools.gates.trials import Trials
+from coevolve.environments.tools.gates.verifier import verified
 from coevolve.environments.tools.gates.worlds import names
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.validation.gates import Findings, Sound
-from protocols.evolution import Candidate, Gate, Refused
+from protocols.evolution import Candidate, Gate
 from protocols.tasks import body_of
-
-MAX_FOUND_CHARS = 240
 
 ORDER: tuple[Gate, ...] = (
     "malformed",
+    "unclean",
     "unknown_tool",
     "replay_failed",
     "not_deterministic",
@@ -43,8 +45,12 @@ ORDER: tuple[Gate, ...] = (
     "passes_truncated",
     "passes_reordered",
     "passes_wrong_argument",
+    "true_already",
+    "superfluous",
+    "nothing_missing",
     "description_omits",
     "description_invents",
+    "description_answers",
 )
 """The gates in the order in which they are checked."""
 
@@ -70,13 +76,14 @@ class ToolGates:
         try:
             body = read_body(candidate.body)
         except msgspec.MsgspecError as error:
-            refused = Refused(gate="malformed", found=str(error)[:MAX_FOUND_CHARS])
-            return Findings(outcome=refused, simulator_calls=0)
+            return Findings(
+                outcome=RefusedError("malformed", str(error)).refused, simulator_calls=0
+            )
         trials = Trials(self._simulator, candidate.candidate_id, body)
         try:
             sound = await self._outcome(body, trials)
             outcome = Sound(body=body_of(sound), skills=_skills(sound))
-        except _RefusedError as refusal:
+        except RefusedError as refusal:
             outcome = refusal.refused
         return Findings(outcome=outcome, simulator_calls=trials.calls)
 
@@ -84,34 +91,30 @@ class ToolGates:
         try:
             read = read_reference(body, self._calls_per_turn)
         except MalformedError as error:
-            raise _RefusedError("malformed", str(error)) from error
-        _refuse("unknown_tool", unknown_tool(body, read))
+            raise RefusedError("malformed", str(error)) from error
+        tools = tools_of(body.classes)
+        refuse("unclean", unclean(body.turns, tools))
+        refuse("unknown_tool", unknown_tool(body, read))
         turns = tuple(turn.reference for turn in body.turns)
         played = await trials.play(turns)
         fault = _replay_fault(turns, played)
         if fault and self._positive_reward and any(map(_passed, played.turns)):
             return _with_results(body, played)
-        _refuse("replay_failed", fault)
-        _refuse("not_deterministic", _difference(played, await trials.play(turns)))
-        _refuse("no_effect", _idleness(played))
-        await _refuse_weak_verifier(turns, read, played, names(body), trials)
-        answers = [[observed.result for observed in turn.observed] for turn in played.turns]
-        _refuse("description_omits", omitted(body.turns, read, answers, tools_of(body.classes)))
-        _refuse("description_invents", invented(body.turns, read))
-        return _with_results(body, played)
-
-
-class _RefusedError(Exception):
-    """A gate refused the candidate; only `ToolGates.examine` catches this."""
-
-    def __init__(self, gate: Gate, found: str) -> None:
-        super().__init__(found)
-        self.refused = Refused(gate=gate, found=found[:MAX_FOUND_CHARS])
-
-
-def _refuse(gate: Gate, found: str) -> None:
-    if found:
-        raise _RefusedError(gate, found)
+        refuse("replay_failed", fault)
+        refuse("not_deterministic", _difference(played, await trials.play(turns)))
+        refuse("no_effect", _idleness(turns, played))
+        seen = names(body)
+        sound, free = await verified(body, read, played, seen, trials)
+        made = done(read, await trials.steps([call.text() for calls in read for call in calls]))
+        refuse("true_already", await true_already(made, read, seen, trials))
+        refuse("superfluous", superfluous(body, made))
+        discovery = Discovery(trials, tools)
+        refuse("nothing_missing", await unasked(body, read, played, discovery))
+        unknown = await first_unknown(body, read, played, free, discovery)
+        refuse("description_omits", unknown.text() if unknown else "")
+        refuse("description_invents", await invented(body, read, played, discovery))
+        refuse("description_answers", told_answer(body, made))
+        return _with_results(sound, played)
 
 
 def _passed(turn: TriedTurn) -> bool:
@@ -160,13 +163,18 @@ def _difference(first: Tried, second: Tried) -> str:
     return ""
 
 
-def _idleness(played: Tried) -> str:
-    """Return the first turn that changes nothing and answers nothing; empty if there is none."""
+def _idleness(turns: Turns, played: Tried) -> str:
+    """Return the first turn whose calls change nothing and answer nothing; empty if none is so.
+
+    A task without any call is idle, too.
+    """
+    if not any(turns):
+        return "there are no calls"
     before = played.initial
-    for number, turn in enumerate(played.turns):
+    for number, (calls, turn) in enumerate(zip(turns, played.turns, strict=True)):
         answers = [observed.result for observed in turn.observed]
-        if turn.state == before and all(map(_is_empty, answers)):
-            shown = ", ".join(answers) or "there are no calls"
+        if calls and turn.state == before and all(map(_is_empty, answers)):
+            shown = ", ".join(answers)
             return f"turn {number + 1} changes nothing and answers nothing: {shown}"
         before = turn.state
     return ""
@@ -179,64 +187,3 @@ def _is_empty(answer: str) -> bool:
         return answer in ("", "None")
     entries = cast("dict[str, object]", value).values() if isinstance(value, dict) else (value,)
     return not any(entry or entry == 0 for entry in entries)
-
-
-async def _refuse_weak_verifier(
-    turns: Turns,
-    read: Sequence[Sequence[ReadCall]],
-    played: Tried,
-    seen: Sequence[str],
-    trials: Trials,
-) -> None:
-    """Refuse a task whose verifier accepts a mutant of the reference."""
-    for mutant, tried in await _play_all(tuple(mutants.idle(turns)), trials):
-        _refuse("passes_without_acting", _accepted_mutant(mutant, turns, tried))
-    for mutant, tried in await _play_all(tuple(mutants.truncated(turns)), trials):
-        _refuse("passes_truncated", _accepted_mutant(mutant, turns, tried))
-    for mutant, tried in await _play_all(tuple(mutants.reordered(turns)), trials):
-        if not _equivalent(tried, played):
-            _refuse("passes_reordered", _accepted_mutant(mutant, turns, tried))
-    for slot, values in await _unguarded(turns, read, seen, trials):
-        found = f"turn {slot.turn + 1}: {slot.tool}'s {slot.argument.name}={slot.argument.value!r}"
-        others = ", ".join(map(repr, values))
-        raise _RefusedError("passes_wrong_argument", f"{found} may as well be {others}")
-
-
-async def _play_all(variants: Sequence[Turns], trials: Trials) -> list[tuple[Turns, Tried]]:
-    tried = await asyncio.gather(*map(trials.play, variants))
-    return list(zip(variants, tried, strict=True))
-
-
-def _accepted_mutant(mutant: Turns, turns: Turns, tried: Tried) -> str:
-    """Return a description of the mutant if the verifier accepts it; empty if it does not."""
-    if not passes(tried):
-        return ""
-    changed = next(number for number, calls in enumerate(mutant) if calls != turns[number])
-    return f"turn {changed + 1} passes with {'; '.join(mutant[changed])}"
-
-
-def _equivalent(tried: Tried, played: Tried) -> bool:
-    """Return whether a mutant reached the reference's states with the reference's answers."""
-    return all(
-        one.state == other.state
-        and sorted(each.result for each in one.observed)
-        == sorted(each.result for each in other.observed)
-        for one, other in zip(tried.turns, played.turns, strict=True)
-    )
-
-
-async def _unguarded(
-    turns: Turns, read: Sequence[Sequence[ReadCall]], seen: Sequence[str], trials: Trials
-) -> list[tuple[Slot, tuple[object, ...]]]:
-    """Return the arguments for which the verifier accepts every wrong value, with these values."""
-
-    async def all_pass(slot: Slot, values: Sequence[object]) -> bool:
-        for value in values:
-            if not passes(await trials.play(mutants.with_value(turns, read, slot, value))):
-                return False
-        return True
-
-    every = mutants.slots(read)
-    wrong = [(slot, mutants.wrong_values(slot, every, seen)) for slot in every]
-    passed = await asyncio.gather(*(all_pass(slot, values) for slot, values in wrong))
-    return [each for each, passes_all in zip(wrong, passed, strict=True) if passes_all]

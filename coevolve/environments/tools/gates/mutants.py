@@ -4,6 +4,7 @@ A verifier that accepts a mutant rewards a policy that did not do what the instr
 nothing, less, the same in another order, or the same with other values.
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
@@ -13,6 +14,8 @@ from coevolve.environments.tools.gates.reading import Argument, ReadCall
 Turns = tuple[tuple[str, ...], ...]
 """Calls by turn."""
 
+Mutants = Iterator[Turns]
+
 IDLE = "nothing()"
 """A call that no tool answers; the checker requires some call in a turn, and accepts any."""
 
@@ -20,6 +23,10 @@ MAX_ALTERNATIVES = 4
 """Maximum number of wrong values for one argument."""
 
 _FILE = re.compile(r"[\w-]+(\.\w+)+")
+
+
+Place = tuple[int, int, int]
+"""Where an argument is: its turn, its call within the turn, its position within the call."""
 
 
 class Slot(NamedTuple):
@@ -31,21 +38,37 @@ class Slot(NamedTuple):
     tool: str
     argument: Argument
 
+    @property
+    def place(self) -> Place:
+        """Where the argument is."""
+        return self.turn, self.call, self.position
 
-def idle(turns: Turns) -> Iterator[Turns]:
-    """Yield a mutant for each turn, in which that turn does nothing."""
-    for turn in range(len(turns)):
-        yield _with_turn(turns, turn, (IDLE,))
+
+def idle(turns: Turns) -> Mutants:
+    """Yield a mutant for each turn with calls, in which that turn does nothing."""
+    for turn, calls in enumerate(turns):
+        if calls:
+            yield _with_turn(turns, turn, (IDLE,))
 
 
-def truncated(turns: Turns) -> Iterator[Turns]:
+def hasty(turns: Turns) -> Mutants:
+    """Yield a mutant for each turn without calls, in which it makes the next turn's calls.
+
+    The user has not yet said all that these calls need, or a tool of theirs does not exist yet.
+    """
+    for turn, (calls, following) in enumerate(itertools.pairwise(turns)):
+        if following and not calls:
+            yield _with_turn(turns, turn, following)
+
+
+def truncated(turns: Turns) -> Mutants:
     """Yield a mutant without one call, for each call in a turn with several calls."""
     for turn, calls in enumerate(turns):
         for dropped in range(len(calls) if len(calls) > 1 else 0):
             yield _with_turn(turns, turn, (*calls[:dropped], *calls[dropped + 1 :]))
 
 
-def reordered(turns: Turns) -> Iterator[Turns]:
+def reordered(turns: Turns) -> Mutants:
     """Yield a mutant for each two neighbouring, different calls of a turn, with both swapped."""
     for turn, calls in enumerate(turns):
         for first in range(len(calls) - 1):
@@ -88,11 +111,8 @@ def with_value(
     turns: Turns, read: Sequence[Sequence[ReadCall]], slot: Slot, value: object
 ) -> Turns:
     """Return ``turns`` with another value in one slot."""
-    call = read[slot.turn][slot.call]
-    arguments = list(call.arguments)
-    arguments[slot.position] = Argument(slot.argument.name, value)
     calls = list(turns[slot.turn])
-    calls[slot.call] = ReadCall(call.tool, tuple(arguments)).text()
+    calls[slot.call] = read[slot.turn][slot.call].with_value(slot.position, value).text()
     return _with_turn(turns, slot.turn, tuple(calls))
 
 

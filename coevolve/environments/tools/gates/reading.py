@@ -27,6 +27,12 @@ class ReadCall(NamedTuple):
         """Return the call as a Python expression, with parameters named where possible."""
         return f"{self.tool}({', '.join(map(_argument_text, self.arguments))})"
 
+    def with_value(self, position: int, value: object) -> "ReadCall":
+        """Return the call with another value of one argument."""
+        arguments = list(self.arguments)
+        arguments[position] = Argument(arguments[position].name, value)
+        return ReadCall(self.tool, tuple(arguments))
+
 
 class _AnyTool:
     """A container of every name, because another gate checks whether a tool is known."""

@@ -13,6 +13,10 @@ So the same request in another world is a near-duplicate if it names the same th
 is one if it asks for the same calls in the same world or shares nearly all its words. The same
 words without slots in another world are not.
 
+A task can also hide within another: a held-out request as one turn of a longer task, or the first
+turn of a held-out conversation alone. So two tasks *overlap* if each turn of one that names
+something has the same request (same words, same calls) as some turn of the other.
+
 `Likenesses` finds near-duplicates with an inverted index. A set with similarity t to a query shares
 at least a fraction t of the query's features, so it contains one of the rarest fraction 1 - t of
 them (prefix filtering, Chaudhuri et al. 2006). Only tasks with one of these are compared.
@@ -21,18 +25,24 @@ them (prefix filtering, Chaudhuri et al. 2006). Only tasks with one of these are
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from coevolve.environments.tools.gates.reading import leaves, read_call, tools_of
+from coevolve.environments.tools.gates.reading import ReadCall, leaves, read_call, tools_of
 from coevolve.environments.tools.gates.worlds import facts
-from coevolve.environments.tools.task import ToolTask, read_body
+from coevolve.environments.tools.task import ToolTask, asked_in, read_body
 from coevolve.validation.gates import Match
+from protocols.tasks import Task
+
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 ROUNDING = 1e-9
 """Tolerance for a product that should be whole; without it 0.7 * 10 requires 8 of 10."""
+
+SAME_REQUEST = 0.8
+"""Similarity from which seed tasks and held-out tasks overlap; made tasks use the validator's."""
 
 _WORD = re.compile(r"\w+(?:[.\-]\w+)*")
 
@@ -49,22 +59,39 @@ class Likeness(NamedTuple):
     names: bool
     """Whether the calls have arguments that mean something outside their world."""
 
+    turns: tuple[frozenset[str], ...] = ()
+    """Words and calls of each turn whose calls have such arguments."""
+
 
 def likeness(body: ToolTask) -> Likeness:
     """Return the features of a task. Its calls must be readable."""
     tools = tools_of(body.classes)
-    read = [read_call(text, tools) for turn in body.turns for text in turn.reference]
-    calls = frozenset(_numbered(call.text() for call in read))
-    words = {word for turn in body.turns for word in _WORD.findall(turn.instruction.lower())}
-    values = [
-        value for call in read for argument in call.arguments for value in leaves(argument.value)
-    ]
+    turns = [[read_call(text, tools) for text in turn.reference] for turn in body.turns]
+    calls = frozenset(_numbered(call.text() for turn in turns for call in turn))
+    words = frozenset(word for turn in body.turns for word in _said(turn.instruction))
+    named = [_names(turn) for turn in turns]
     return Likeness(
-        request=frozenset(f"said {word}" for word in words) | calls,
+        request=words | calls,
         calls=calls,
         world=facts(body),
-        names=any(len(str(value).strip("./")) > 1 for value in values),
+        names=any(named),
+        turns=tuple(
+            _said(asked_in(body, number)) | frozenset(_numbered(call.text() for call in read))
+            for number, read in enumerate(turns)
+            if named[number]
+        ),
     )
+
+
+def _said(instruction: str) -> frozenset[str]:
+    return frozenset(f"said {word}" for word in _WORD.findall(instruction.lower()))
+
+
+def _names(calls: Iterable[ReadCall]) -> bool:
+    values = (
+        value for call in calls for argument in call.arguments for value in leaves(argument.value)
+    )
+    return any(len(str(value).strip("./")) > 1 for value in values)
 
 
 class Likenesses:
@@ -75,6 +102,7 @@ class Likenesses:
         self._threshold = threshold
         self._known: dict[str, Likeness] = {}
         self._having: defaultdict[str, set[str]] = defaultdict(set)
+        self._turns_having: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -89,12 +117,18 @@ class Likenesses:
         self._known[key] = known
         for feature in known.request:
             self._having[feature].add(key)
+        for number, turn in enumerate(known.turns):
+            for feature in turn:
+                self._turns_having[feature].add((key, number))
 
     def discard(self, key: str) -> None:
         """Remove a task; an unknown key is no error."""
         known = self._known.pop(key, None)
         for feature in known.request if known else ():
             self._having[feature].discard(key)
+        for number, turn in enumerate(known.turns if known else ()):
+            for feature in turn:
+                self._turns_having[feature].discard((key, number))
 
     def nearest(self, body: msgspec.Raw) -> Match | None:
         """Return the most similar task, or None if none reaches the threshold."""
@@ -102,19 +136,46 @@ class Likenesses:
 
     def nearest_to(self, asked: Likeness) -> Match | None:
         """Return the most similar task for given features, like `nearest`."""
-        matches = [*self._same_work(asked)]
+        return max(self._matches(asked), key=lambda match: match[::-1], default=None)
+
+    def alike(self, body: msgspec.Raw) -> frozenset[str]:
+        """Return the keys of all tasks that reach the threshold, or overlap."""
+        asked = likeness(read_body(body))
+        return frozenset((*(match.key for match in self._matches(asked)), *self._overlaps(asked)))
+
+    def _matches(self, asked: Likeness) -> Iterator[Match]:
+        yield from self._same_work(asked)
         if asked.names:
-            matches += self._same_request(asked)
-        return max(matches, key=lambda match: match.degree, default=None)
+            yield from self._same_request(asked)
+
+    def overlapping(self, body: msgspec.Raw) -> Match | None:
+        """Return a task that overlaps with the given one; None if there is none."""
+        key = min(self._overlaps(likeness(read_body(body))), default=None)
+        return None if key is None else Match(key, 1.0)
+
+    def _overlaps(self, asked: Likeness) -> Iterator[str]:
+        for key, (mine, its) in self._shared_turns(asked).items():
+            if len(mine) == len(asked.turns) or len(its) == len(self._known[key].turns):
+                yield key
+
+    def _shared_turns(self, asked: Likeness) -> Mapping[str, tuple[set[int], set[int]]]:
+        """Return by task which turns of ``asked``, and which of its own, are the same."""
+        shared: defaultdict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
+        for number, turn in enumerate(asked.turns):
+            for key, its in self._rarest(turn, self._turns_having):
+                if _jaccard(turn, self._known[key].turns[its]) >= self._threshold:
+                    shared[key][0].add(number)
+                    shared[key][1].add(its)
+        return shared
 
     def _same_request(self, asked: Likeness) -> Iterable[Match]:
-        for key in self._sharing(asked.request):
+        for key in self._rarest(asked.request, self._having):
             degree = _jaccard(asked.request, self._known[key].request)
             if degree >= self._threshold:
                 yield Match(key, degree)
 
     def _same_work(self, asked: Likeness) -> Iterable[Match]:
-        for key in self._sharing(asked.calls):
+        for key in self._rarest(asked.calls, self._having):
             known = self._known[key]
             degree = _jaccard(asked.calls, known.calls)
             if degree >= self._threshold and (
@@ -122,12 +183,26 @@ class Likenesses:
             ):
                 yield Match(key, degree)
 
-    def _sharing(self, features: frozenset[str]) -> set[str]:
-        """Return the tasks that may share as many of ``features`` as the threshold requires."""
+    def _rarest(self, features: frozenset[str], having: Mapping[str, set[KeyT]]) -> set[KeyT]:
+        """Return what may share as many of ``features`` as the threshold requires."""
         shared = math.ceil(self._threshold * len(features) - ROUNDING)
         few = len(features) - shared + 1
-        rarest = sorted(features, key=lambda feature: len(self._having.get(feature, ())))[:few]
-        return set[str]().union(*(self._having.get(feature, ()) for feature in rarest))
+        rarest = sorted(features, key=lambda feature: len(having.get(feature, ())))[:few]
+        return set[KeyT]().union(*(having.get(feature, set()) for feature in rarest))
+
+
+class Leaks:
+    """Tells which tasks overlap with held-out ones."""
+
+    def __init__(self, held_out: Iterable[Task], similarity: float = SAME_REQUEST) -> None:
+        """Compare with ``held_out``. Requests are the same from ``similarity`` on."""
+        self._held_out = Likenesses(similarity)
+        for task in held_out:
+            self._held_out.add(task.task_id, task.body)
+
+    def __call__(self, task: Task) -> bool:
+        """Return whether training on the task would show a held-out request."""
+        return self._held_out.overlapping(task.body) is not None
 
 
 def _jaccard(one: frozenset[Hashable], other: frozenset[Hashable]) -> float:

@@ -1,145 +1,186 @@
 """Compares the instructions with the reference: nothing omitted, nothing invented.
 
-Of any grammar, this module knows only that names are in quotation marks. Quoted text has to match
-exactly; other text need not (upper and lower case are equal, ``two`` is 2).
+Of any grammar, this module knows only that names may be in quotation marks. Text in quotation marks
+has to match exactly; `tools.gates.forms` says what other forms of a value count.
 """
 
-import json
+import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, cast
 
-from coevolve.environments.tools.gates.reading import ReadCall, leaves
+from coevolve.environments.tools.gates.forms import (
+    digits,
+    is_composed,
+    is_date,
+    plain,
+    says,
+    shows,
+    words,
+)
+from coevolve.environments.tools.gates.reading import Argument, ReadCall, leaves
 from coevolve.environments.tools.task import ToolTurn
 from coevolve.environments.tools.toolsets import ToolDocument
 
-_QUOTED = re.compile(
+QUOTED = re.compile(
     r"(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w))+)'(?!\w)"
     r'|"([^"\n]+)"'
     r"|`([^`\n]+)`|“([^”\n]+)”|(?<!\w)\u2018([^\u2019\n]+)\u2019(?!\w)"
 )
-_OPEN = re.compile(r"(?<![^\s(\[])'(?=\w)|[\"`“]")
-_NUMBER = re.compile(
-    r"(?<![\w.\-/:])([-+]?\d+(?:,\d{3})*(?:\.\d+)?)(?:st|nd|rd|th)?(?![\w\-/:]|\.\d)"
+"""Text in quotation marks."""
+
+_WHO = r"(?:ids?|use\w* ?names?|names?|passwords?|e-?mails?|accounts?|tokens?)"
+_OWN = re.compile(
+    rf"(?:\b|_){_WHO}(?: (?:is|are|as|being))?[ :=]*(?:{QUOTED.pattern})", re.IGNORECASE
 )
-_SPELLED = (
-    *("zero", "one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+_CONDITION = re.compile(
+    r"\b(?:than|under|over|below|above|at (?:least|most)|up to|within|around|about|exceeds?|between"
+    r"|approximately) \$?\d[\d,.]*|\b\d+ (?:decimal|significant)\b",
+    re.IGNORECASE,
 )
+_FILE = re.compile(r"[\w-]+(\.\w+)+")
+_DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _PUNCTUATION = " .,;:!?"
 
 Read = Sequence[Sequence[ReadCall]]
 """The reference's calls by turn."""
 
 
-def left_open(instruction: str) -> bool:
-    """Return whether a quotation begins that does not end."""
-    return _OPEN.search(_QUOTED.sub(" ", instruction)) is not None
+class Unsaid(NamedTuple):
+    """A value of a call that no text gives."""
+
+    turn: int
+    call: int
+    """Number of the call within its turn."""
+
+    position: int
+    """Number of the argument within its call."""
+
+    name: str
+    value: object
+
+    def text(self) -> str:
+        """Return the fault in words."""
+        return f"turn {self.turn + 1} does not say {self.name}={self.value!r}"
 
 
-def omitted(
+class Unused(NamedTuple):
+    """A quotation, or a number, that no call takes."""
+
+    turn: int
+    value: str | float
+
+    def text(self) -> str:
+        """Return the fault in words."""
+        shown = repr(self.value) if isinstance(self.value, str) else f"{self.value:g}"
+        return f"turn {self.turn + 1} speaks of {shown}, which no call takes"
+
+
+def unsaid(
     turns: Sequence[ToolTurn],
     read: Read,
     answers: Sequence[Sequence[str]],
     tools: Mapping[str, ToolDocument],
-) -> str:
-    """Return the first value that the policy cannot know; empty if it can know all.
+) -> Iterator[Unsaid]:
+    """Yield the values that no text gives before their call.
 
-    The policy knows the text of this and earlier instructions, earlier answers, and the values that
-    the tool's documentation lists. Flags, single characters and paths of dots count as known.
+    The texts are this and earlier instructions, earlier answers, and the documentation of the
+    parameter, also in other tools: its default, and the values, units and numbers that it lists.
+    Booleans, flags, single characters and paths of dots are said by other words, so they count as
+    given.
     """
     said, seen = "", ""
     for number, (turn, calls) in enumerate(zip(turns, read, strict=True)):
         said += f"\n{turn.instruction}"
-        for call, answer in zip(calls, answers[number], strict=True):
-            for argument in call.arguments:
-                documented = tools[call.tool].parameters["properties"].get(argument.name, {})
-                for value in leaves(argument.value):
-                    if not (_is_implied(value, documented) or _known(value, said, seen)):
-                        return f"turn {number + 1} does not say {argument.name}={value!r}"
-            seen += f"\n{answer}\n{_plain(answer)}"
-    return ""
+        for place, (call, answer) in enumerate(zip(calls, answers[number], strict=True)):
+            for position, argument in enumerate(call.arguments):
+                for name, value in _named_values(argument):
+                    if not (lists(tools, call.tool, name, value) or is_given(value, said, seen)):
+                        yield Unsaid(number, place, position, argument.name, value)
+            seen += f"\n{answer}\n{plain(answer)}"
 
 
-def invented(turns: Sequence[ToolTurn], read: Read) -> str:
-    """Return the first quotation or number that is no argument; empty if all are arguments.
+def _named_values(argument: Argument) -> Iterator[tuple[str, object]]:
+    """Yield the plain values of an argument, those of an object with their keys as names."""
+    if not isinstance(argument.value, dict):
+        yield from ((argument.name, value) for value in leaves(argument.value))
+        return
+    for key, entry in cast("dict[object, object]", argument.value).items():
+        yield from ((str(key), value) for value in leaves(entry))
 
-    Numbers outside quotations count only if the turn's calls have numbers as arguments.
+
+def is_given(value: object, said: str, seen: str) -> bool:
+    """Return whether instructions (``said``) or answers (``seen``) have the value, or its parts."""
+    return says(said, value) or shows(seen, value) or is_composed(value, f"{said}\n{seen}")
+
+
+def unused(turns: Sequence[ToolTurn], read: Read) -> Iterator[Unused]:
+    """Yield the quotations and numbers that are no argument of any call so far.
+
+    Numbers outside quotations count only if the turn's calls have numbers as arguments. Who
+    somebody is (*user ID "7"*), the name of a tool that the turn calls, bounds (*over 20*) and
+    precisions do not count.
     """
+    texts: set[str] = set()
     for number, (turn, calls) in enumerate(zip(turns, read, strict=True)):
-        values = [
-            value for call in calls for argument in call.arguments for value in leaves(argument[1])
-        ]
-        texts = {str(value) for value in values if not isinstance(value, bool)}
-        for quoted in _quoted(turn.instruction):
-            if not _is_argument(quoted, texts):
-                return f"turn {number + 1} speaks of {quoted!r}, which no call takes"
-        if any(_is_number(value) for value in values):
-            outside = _QUOTED.sub(" ", turn.instruction)
-            extra = _digits(outside) - _digits("\n".join(texts))
-            if extra:
-                return f"turn {number + 1} speaks of {min(extra):g}, which no call takes"
-    return ""
+        texts.update(map(str, values_of(calls)))
+        counted = {float(run) for text in texts for run in _DIGITS.findall(text)}
+        called = {call.tool for call in calls}
+        for quoted in quotations(_OWN.sub(" ", turn.instruction)) if calls else ():
+            if not (quoted in called or _is_argument(quoted, texts)):
+                yield Unused(number, quoted)
+        if any(map(_is_number, values_of(calls))):
+            outside = _CONDITION.sub(" ", QUOTED.sub(" ", turn.instruction))
+            for extra in sorted(digits(outside) - digits("\n".join(texts)) - counted):
+                yield Unused(number, extra)
 
 
-def _quoted(instruction: str) -> Iterator[str]:
-    for match in _QUOTED.finditer(instruction):
+def values_of(calls: Iterable[ReadCall]) -> Iterator[object]:
+    """Yield the plain values of all arguments."""
+    for call in calls:
+        for argument in call.arguments:
+            yield from leaves(argument.value)
+
+
+def quotations(text: str) -> Iterator[str]:
+    """Yield what a text has in quotation marks."""
+    for match in QUOTED.finditer(text):
         yield next(group for group in match.groups() if group is not None)
 
 
 def _is_argument(quoted: str, texts: set[str]) -> bool:
-    plain = quoted.strip(_PUNCTUATION)
-    return (
-        quoted in texts
-        or plain in texts
-        or ("/" in quoted and all(part in texts for part in plain.strip("/").split("/")))
-    )
-
-
-def _is_implied(value: object, documented: Mapping[str, Any]) -> bool:
-    """Return whether ``value`` need not be given; ``documented`` describes its parameter."""
-    if isinstance(value, bool) or value is None or value == documented.get("default"):
+    """Return whether a quotation is an argument, a list of such, or a form or part of one."""
+    bare = quoted.strip(_PUNCTUATION)
+    parts = [part for part in re.split(r"[/,]\s*", bare) if part]
+    if quoted in texts or bare in texts or (parts and all(part in texts for part in parts)):
         return True
-    if not isinstance(value, str):
-        return False
-    trivial = len(value) <= 1 or not value.strip("./") or re.fullmatch(r"-+\w+", value)
-    return bool(trivial) or f'"{value}"' in documented.get("description", "")
-
-
-def _known(value: object, said: str, seen: str) -> bool:
-    if _is_number(value):
-        number = float(cast("int | float", value))
-        return number in _numbers(said) or number in _digits(seen) or _says(seen, str(value))
-    text = str(value)
-    if _says(said, text) or _says(seen, text):
+    if any(says(text, bare) for text in texts if not _FILE.fullmatch(text)):
         return True
-    parts = [part for part in text.split("/") if part.strip(".")]
-    return len(parts) > 1 and all(_says(said, part) or _says(seen, part) for part in parts)
+    return any(_is_form(bare, text) or is_date(bare, text) for text in texts)
+
+
+def _is_form(quoted: str, text: str) -> bool:
+    """Return whether a sentence is the form of another: most of its pairs of words are the same."""
+    pairs = list(itertools.pairwise(words(quoted).split()))
+    spoken = words(text)
+    same = sum(f" {one} {other} " in spoken for one, other in pairs)
+    return len(pairs) > 1 and 2 * same >= len(pairs)
+
+
+def lists(tools: Mapping[str, ToolDocument], tool: str, name: str, value: object) -> bool:
+    """Return whether the parameter's documentation lists a value, or other words say it."""
+    if isinstance(value, bool) or value is None:
+        return True
+    documented = tools[tool].parameters["properties"].get(name, {})
+    if value == documented.get("default") or value in documented.get("enum", ()):
+        return True
+    if isinstance(value, str) and (
+        len(value) <= 1 or not value.strip("./") or re.fullmatch(r"-+\w+", value)
+    ):
+        return True
+    parameters = (each.parameters["properties"].get(name, {}) for each in tools.values())
+    return any(says(each.get("description", ""), value) for each in parameters)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _says(text: str, value: str) -> bool:
-    """Return whether ``value`` occurs in ``text`` and is not part of a longer name."""
-    wanted = re.escape(" ".join(value.lstrip("#@").split()))
-    name = rf"(?<![\w-]){wanted}(?![\w-]|\.\w)"
-    return re.search(name, " ".join(text.split()), re.IGNORECASE) is not None
-
-
-def _numbers(text: str) -> set[float]:
-    words = set(re.findall(r"\w+", text.lower()))
-    return _digits(text) | {float(n) for n, word in enumerate(_SPELLED) if word in words}
-
-
-def _digits(text: str) -> set[float]:
-    return {float(match.replace(",", "")) for match in _NUMBER.findall(text)}
-
-
-def _plain(answer: str) -> str:
-    """Return the plain values in a JSON answer as text."""
-    try:
-        return "\n".join(map(str, leaves(json.loads(answer))))
-    except (ValueError, RecursionError):
-        return answer

@@ -57,14 +57,23 @@ class Move(msgspec.Struct, frozen=True):
 class AbstractedTurn(msgspec.Struct, frozen=True):
     """An instruction of the user, and the calls that carry it out."""
 
-    instruction: Text
-    calls: Annotated[tuple[Text, ...], msgspec.Meta(min_length=1, max_length=MAX_CALLS)]
+    instruction: Annotated[str, msgspec.Meta(max_length=MAX_CHARS)]
+    """May be empty if the turn reveals tools."""
+
+    calls: Annotated[tuple[Text, ...], msgspec.Meta(max_length=MAX_CALLS)] = ()
+    """None if the right thing is to ask, or to say that a tool is missing."""
+
+    revealed: tuple[Text, ...] = ()
+    """Tools that exist from this turn on."""
 
 
 class AbstractedTask(msgspec.Struct, frozen=True):
     """A task that a model made from an exploration."""
 
     turns: Annotated[tuple[AbstractedTurn, ...], msgspec.Meta(min_length=1, max_length=MAX_TURNS)]
+    withheld: tuple[Text, ...] = ()
+    """Tools that do not exist until a turn reveals them."""
+
     description: str = ""
     """The subject of the task; it helps the model to think and is not kept."""
 

@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 import structlog
 
 from coevolve.environments.tools.interfaces import Simulator
@@ -34,7 +35,7 @@ from coevolve.environments.tools.synthesis.structured_call import (
     StructuredCall,
     Unrecorded,
 )
-from coevolve.environments.tools.task import ToolTurn
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.llm.client import Chat
 from protocols.errors import AnswerError
 from protocols.evolution import Candidate, Exploration, Reflection
@@ -200,24 +201,20 @@ class _Round:
     async def _candidate(self, position: int, task: AbstractedTask) -> Candidate:
         """Return the task with the results of its calls; without results if a call fails."""
         turns = tuple(
-            ToolTurn(instruction=turn.instruction, reference=turn.calls) for turn in task.turns
+            ToolTurn(instruction=turn.instruction, reference=turn.calls, revealed=turn.revealed)
+            for turn in task.turns
         )
-        body = self._start.task(turns)
+        body = self._body(turns, task.withheld)
         calls = [turn.calls for turn in task.turns]
         tried = await self._simulator.trial(f"{self._id}-t{position}", body, calls)
         self.simulator_calls += sum(map(len, calls))
         observed = [turn.observed for turn in tried.turns]
         if not any(answer.failed for turn in observed for answer in turn):
-            body = self._start.task(
-                tuple(
-                    ToolTurn(
-                        instruction=turn.instruction,
-                        reference=turn.reference,
-                        results=tuple(answer.result for answer in answers),
-                    )
-                    for turn, answers in zip(turns, observed, strict=True)
-                ),
+            answered = (
+                msgspec.structs.replace(turn, results=tuple(each.result for each in answers))
+                for turn, answers in zip(turns, observed, strict=True)
             )
+            body = self._body(tuple(answered), task.withheld)
         return Candidate(
             candidate_id=f"{self._id}-t{position}",
             signal_id=self._brief.signal_id,
@@ -226,6 +223,9 @@ class _Round:
             body=body_of(body),
             policy_version=self._brief.policy_version,
         )
+
+    def _body(self, turns: tuple[ToolTurn, ...], withheld: tuple[str, ...]) -> ToolTask:
+        return msgspec.structs.replace(self._start.task(turns), withheld=withheld)
 
 
 def _together(rounds: Sequence[_Found | AnswerError], simulator_calls: int) -> Synthesis:

@@ -116,14 +116,21 @@ build on, such as entering a folder, and leave out every call that contributes n
 a task.
 - A task has one to {MAX_TURNS} turns. A turn is what the user says and the calls that carry it \
 out, in order. Prefer tasks of several steps that depend on one another; one simple task is welcome.
-- The user speaks plainly, of goals and not of tools. Every value that a call needs is said in the \
-user's words: names and texts in single quotes exactly as in the call, numbers as digits. Only \
-what an earlier result of the same task shows may stay unsaid. Nothing is said that no call needs.
+- The user speaks plainly, of goals, and writes no calls and no names of tools or parameters. \
+Every value that a call needs is said in the user's words, with names and texts exactly as in the \
+call; or it can be found out, from an earlier result of the same task or by a call that only \
+reads. Nothing is said that no call needs.
+- A turn may have no calls, if the right thing is to ask: the user leaves out a value that nobody \
+can find out, and says it in the next turn, which has the calls. Or a tool is missing: name it in \
+"withheld"; the turn that needs it has no calls, and the next turn has an empty instruction, the \
+tool in "revealed", and the calls.
 - No two tasks are alike. At most {MAX_TASKS} tasks; none where nothing came of the exploration.
 
 Answer with one JSON object and nothing else:
 {{"tasks": [{{"description": "what the task is about and when it is completed", "turns": [
-  {{"instruction": "what the user says", "calls": ["tool_name(argument='value')"]}}]}}]}}"""
+  {{"instruction": "what the user says", "calls": ["tool_name(argument='value')"]}}]}}]}}
+"withheld" is a list beside "turns", and "revealed" a list in a turn; leave both out where no tool \
+is missing."""
 
 _JUDGE = f"""\
 You judge whether a task for an agent with tools is sound: whether its calls, which were carried \

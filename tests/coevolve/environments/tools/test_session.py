@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from coevolve.environments.tools.bfcl.arithmetic import MAX_PRECISION
@@ -9,6 +10,7 @@ from coevolve.environments.tools.commands import Failed, Passed
 from coevolve.environments.tools.endings import OUT_OF_MEMORY
 from coevolve.environments.tools.session import Session, World
 from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.environments.tools.toolsets import STATE_MISMATCH
 from protocols.errors import SimulatorError
 
 WORLD = json.dumps(
@@ -191,6 +193,23 @@ def test_a_withheld_tool_does_not_exist_until_it_is_revealed() -> None:
     assert not session.act("ls()").failed
     assert session.act("rm(file_name='a.txt')").failed
     assert session.grade() == Passed()
+
+
+def test_strict_grading_wants_answers_in_their_turn_and_no_change_where_nothing_is_asked() -> None:
+    twice = files(("ls()",), ("ls()",), ())
+    for strict, verdict in ((False, Passed()), (True, Failed(reason=MISMATCH, call="ls()"))):
+        session = Session(msgspec.structs.replace(twice, strict=strict))
+        session.act("ls()")
+        assert session.grade() == Passed()
+        session.act("pwd()")
+        assert session.grade() == verdict
+    for call, verdict in (("ls()", Passed()), ("touch('x')", Failed(reason=STATE_MISMATCH))):
+        session = Session(msgspec.structs.replace(files(()), strict=True))
+        session.act(call)
+        assert session.grade() == verdict
+
+
+MISMATCH = "execution_response_mismatch"
 
 
 def test_sessions_do_not_see_each_other_through_shared_defaults() -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks
+from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, NEAR, load_tasks
 from coevolve.environments.tools.bfcl.stock import (
     DOCUMENTS,
     PACKAGE,
     package_folder,
     simulator_class,
 )
+from coevolve.environments.tools.gates.similarity import Likenesses
 from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.toolsets import tool_documents
 from protocols.tasks import Seeded
@@ -28,7 +29,7 @@ def lines(name: str) -> list[dict[str, Any]]:
 def test_all_four_categories_are_loaded() -> None:
     tasks = load_tasks()
     assert len(tasks) == len({task.task_id for task in tasks}) == 800
-    assert Counter(task.split for task in tasks) == {"train": 568, "held_out": 232}
+    assert Counter(task.split for task in tasks) == {"train": 556, "held_out": 244}
     assert all(
         isinstance(task.origin, Seeded) and task.origin.source == f"bfcl:{task.task_id}"
         for task in tasks
@@ -81,6 +82,17 @@ def test_no_initial_scenario_is_on_both_sides() -> None:
         sides[task.task_id.rsplit("_", 1)[1]].add(task.split)
     assert len(sides) > 400
     assert all(len(splits) == 1 for splits in sides.values())
+
+
+def test_near_duplicates_are_on_one_side() -> None:
+    sides = {int(task.task_id.rsplit("_", 1)[1]): task for task in load_tasks(["base"])}
+    held_out = Likenesses(NEAR)
+    for number, task in sides.items():
+        if task.split == "held_out":
+            held_out.add(str(number), task.body)
+    near = [n for n, task in sides.items() if task.split == "train" and held_out.alike(task.body)]
+    assert not near
+    assert sides[107].split == sides[136].split
 
 
 def test_every_public_method_is_documented_and_nothing_else() -> None:

@@ -97,6 +97,20 @@ def test_no_training_task_shares_even_its_world_with_a_held_out_task() -> None:
     assert not held_out & {read_body(task.body).world for task in drawn}
 
 
+def test_no_training_task_has_a_held_out_request_in_any_of_its_turns() -> None:
+    requests = {
+        (turn.instruction, turn.reference)
+        for task in held_out_tasks()
+        if len(task.skills) == 1
+        for turn in read_body(task.body).turns
+        if any("=" in call and "'..'" not in call for call in turn.reference)
+    }
+    assert len(requests) > 100
+    for task in (*static_pool(0, 150), *(uniform_task(1, number) for number in range(150))):
+        for turn in read_body(task.body).turns:
+            assert (turn.instruction, turn.reference) not in requests
+
+
 def test_a_world_belongs_to_one_split_whatever_the_seed() -> None:
     # The same generator state drawn for both splits: the digest of the world decides, not the seed.
     for seed in range(50):
@@ -128,7 +142,7 @@ def test_sources_say_which_tasks_are_new_to_the_journal() -> None:
     assert StaticSource(0, settings).draw(3) == (task, False)
     uniform: TaskSource = UniformSource(0, settings)
     assert uniform.pool() == ()
-    assert uniform.draw(3) == (uniform_task(0, 3), True)
+    assert uniform.draw(3) == (uniform_task(0, 3, settings.held_out), True)
     assert len(uniform.held_out()) == 24
 
 

@@ -1,9 +1,10 @@
 """Tests of the gates on BFCL's real simulators."""
 
-import re
+import json
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,15 +13,15 @@ from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.gates import ORDER, ToolGates
-from coevolve.environments.tools.gates.trials import TRIES
-from coevolve.environments.tools.task import ToolTask, read_body
+from coevolve.environments.tools.gates.trials import TRIES, passes
+from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
+from coevolve.environments.tools.trial import TrialRun
 from coevolve.validation.gates import Findings, Sound
 from protocols.errors import SimulatorError
 from protocols.evolution import Candidate, Gate, Refused
 from tests.planted import (
     SPOILT,
     candidate,
-    contents,
     draws,
     said,
     single,
@@ -79,9 +80,9 @@ class FailingSimulator(InProcessSimulator):
 
 @pytest.mark.parametrize("spoilt", SPOILT)
 async def test_a_spoilt_candidate_is_refused_by_its_gate_or_an_earlier_one(spoilt: Gate) -> None:
-    bodies = list(islice(SPOILT[spoilt](), 20))
+    bodies = list(islice(SPOILT[spoilt](), 15))
     refused = Counter([gate(await examined(body)) for body in bodies])
-    assert len(bodies) >= 12
+    assert refused.pop("", 0) <= 1
     assert refused[spoilt] >= 10
     assert set(refused) <= set(ORDER[: ORDER.index(spoilt) + 1])
 
@@ -93,12 +94,9 @@ async def test_a_candidate_with_varying_results_is_refused(about: str) -> None:
         assert gate(await judging.examine(candidate(read_body(task.body)))) == "not_deterministic"
 
 
-async def test_nearly_everything_sound_passes_and_the_rest_has_a_weak_verifier() -> None:
-    tasks = list(islice(draws(77), 120))
-    findings = [await examined(read_body(task.body)) for task in tasks]
-    refused = Counter(filter(None, map(gate, findings)))
-    assert refused.total() <= 0.05 * len(tasks)
-    assert set(refused) <= {"passes_without_acting", "passes_truncated", "passes_wrong_argument"}
+async def test_everything_sound_passes() -> None:
+    for task in islice(draws(77), 60):
+        assert gate(await examined(read_body(task.body))) == ""
 
 
 async def test_a_sound_candidate_gets_the_simulators_answers() -> None:
@@ -132,14 +130,79 @@ async def test_a_refusal_describes_what_was_found() -> None:
         assert (words in outcome.found) if isinstance(outcome, Refused) else not words
 
 
-async def test_a_guard_is_needed_for_every_argument() -> None:
-    for task in islice(single(6, "tail"), 12):
-        (turn,) = read_body(task.body).turns
-        findings = await examined(read_body(task.body))
-        (name,) = re.findall("'(.*)'", turn.instruction)
-        one_line = "\n" not in contents(read_body(task.body))[name]["content"]
-        assert gate(findings) == ("passes_wrong_argument" if one_line else "")
-        assert not one_line or "tail's lines=" in str(findings.outcome)
+def ticket(*turns: ToolTurn, **settings: Any) -> ToolTask:
+    world = json.dumps({"TicketAPI": {}})
+    return ToolTask(classes=("TicketAPI",), world=world, turns=turns, **settings)
+
+
+LOGIN = "ticket_login(username='kim', password='whatever it is')"
+
+
+async def test_a_value_that_nobody_can_see_need_be_neither_checked_nor_said() -> None:
+    body = ticket(said("Log me in, I'm kim, and open a ticket titled 'Leak'.", LOGIN, CREATE))
+    assert gate(await examined(body)) == ""
+    unsaid = ticket(said("Log me in and open a ticket titled 'Leak'.", LOGIN, CREATE))
+    assert gate(await examined(unsaid)) == "description_omits"
+
+
+CREATE = "create_ticket(title='Leak')"
+
+
+async def test_a_missing_tool_makes_a_turn_without_calls_right() -> None:
+    asked = said("I am kim. Log me in, and open a ticket titled 'Leak'.")
+    given = ToolTurn(instruction="", reference=(LOGIN, CREATE), revealed=("create_ticket",))
+    findings = await examined(ticket(asked, given, withheld=("create_ticket",)))
+    assert isinstance(findings.outcome, Sound)
+    body = read_body(findings.outcome.body)
+    assert body.strict
+    hasty = TrialRun(body, ((LOGIN,), (LOGIN, CREATE))).play()
+    assert not passes(hasty)
+    assert passes(TrialRun(body, ((), (LOGIN, CREATE))).play())
+    revealed = ticket(asked, msgspec.structs.replace(given, instruction="Go on.", revealed=()))
+    assert gate(await examined(revealed)) == "nothing_missing"
+
+
+async def test_a_missing_value_makes_a_turn_without_calls_right() -> None:
+    vague = said("I am kim. Log me in, and open a ticket.")
+    named = said("Call it 'Leak'.", LOGIN, CREATE)
+    findings = await examined(ticket(vague, named))
+    assert isinstance(findings.outcome, Sound)
+    body = read_body(findings.outcome.body)
+    assert not passes(TrialRun(body, ((LOGIN, CREATE), (LOGIN, CREATE))).play())
+    clear = said("I am kim. Log me in, and open a ticket 'Leak'.")
+    assert gate(await examined(ticket(clear, named))) == "nothing_missing"
+
+
+async def test_what_a_reading_call_shows_need_not_be_said_if_the_words_single_it_out() -> None:
+    world = {"TradingBot": {"stocks": {"OMEG": STOCK, "ZETA": STOCK}, "watch_list": []}}
+    body = ToolTask(
+        classes=("TradingBot",),
+        world=json.dumps(world),
+        turns=(said("Watch Omega Industries for me.", "add_to_watchlist(stock='OMEG')"),),
+    )
+    assert gate(await examined(body)) == ""
+    vague = with_turns(body, [said("Watch it for me.", "add_to_watchlist(stock='OMEG')")])
+    assert gate(await examined(vague)) == "description_omits"
+    named = said("Watch 'Omega Industries'.", "add_to_watchlist(stock='OMEG')")
+    assert gate(await examined(with_turns(body, [named]))) == ""
+    both = said("Watch 'Omega Industries', 'Zeta Corp'.", "add_to_watchlist(stock='OMEG')")
+    assert gate(await examined(with_turns(body, [both]))) == "description_invents"
+
+
+STOCK = {"price": 1.0, "percent_change": 0.0, "volume": 1.0, "MA(5)": 1.0, "MA(20)": 1.0}
+
+
+async def test_a_repeated_reading_is_graded_strictly_because_its_answer_is_known() -> None:
+    body = read_body(next(single(6, "cat")).body)
+    again = with_turns(body, (*body.turns, *body.turns))
+    findings = await examined(again)
+    assert isinstance(findings.outcome, Sound)
+    assert read_body(findings.outcome.body).strict
+
+
+async def test_the_last_lines_of_a_short_file_are_the_same_for_every_number() -> None:
+    for task in islice(single(6, "tail"), 6):
+        assert gate(await examined(read_body(task.body))) == ""
 
 
 async def test_a_failing_simulator_is_retried_and_refuses_nothing() -> None:
@@ -166,13 +229,13 @@ async def test_the_clause_of_the_positive_reward_lets_a_failing_reference_throug
         assert gate(await examined(none_passes, positive_reward=True)) == "replay_failed"
 
 
-async def test_the_benchmark_s_own_tasks_are_refused_for_reasons_that_hold() -> None:
-    judging = ToolGates(InProcessSimulator(), calls_per_turn=40)
-    refused = Counter(
-        [
-            gate(await judging.examine(candidate(read_body(task.body))))
-            for task in load_tasks(["base"])[:40]
-        ]
-    )
-    assert not {"unknown_tool", "replay_failed", "not_deterministic"} & set(refused)
-    assert refused[""] >= 1
+async def test_most_of_the_benchmark_s_own_tasks_pass() -> None:
+    judging = ToolGates(InProcessSimulator(), calls_per_turn=20)
+    for category in ("base", "miss_func", "miss_param"):
+        refused = Counter(
+            [
+                gate(await judging.examine(candidate(read_body(task.body))))
+                for task in load_tasks([category])[::40]
+            ]
+        )
+        assert refused[""] >= 3, (category, refused)

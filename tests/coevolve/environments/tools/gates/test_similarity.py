@@ -8,7 +8,7 @@ import pytest
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, static_pool, uniform_task
 from coevolve.environments.tools.gates.similarity import Likeness, Likenesses, likeness
-from coevolve.environments.tools.task import ToolTask, read_body
+from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
 from protocols.tasks import Task, body_of
 from tests.planted import copies, draws, said, some_file, with_turns
 
@@ -110,6 +110,30 @@ def test_the_index_finds_what_comparing_with_every_task_finds() -> None:
         best = max(degree(mine, each) for each in likenesses)
         match = pool.nearest(body_of(asked))
         assert (match.degree if match else None) == (best if best >= THRESHOLD else None)
+
+
+def test_a_held_out_request_within_a_longer_task_overlaps_and_so_does_a_part_of_one() -> None:
+    body = read_body(next(draws(1)).body)
+    file = some_file(body)
+    delete = said(f"Delete '{file}'.", f"rm(file_name='{file}')")
+    make = said("Create a folder 'zoo'.", "mkdir(dir_name='zoo')")
+    fill = said("Create an empty file 'ape.txt'.", "touch(file_name='ape.txt')")
+    look = said("List what is here.", "ls()")
+    held_out = known([])
+    held_out.add("one", body_of(with_turns(body, [delete])))
+    held_out.add("two", body_of(with_turns(body, [make, look, fill])))
+    elsewhere = another_world(body)
+
+    def overlaps(*turns: ToolTurn) -> bool:
+        return held_out.overlapping(body_of(with_turns(elsewhere, turns))) is not None
+
+    assert overlaps(look, delete, said("Go into 'zoo'.", "cd(folder='zoo')"))
+    assert overlaps(make, look)
+    assert overlaps(fill, look, make)
+    assert not overlaps(look)
+    assert not overlaps(make, said("Go into 'zoo'.", "cd(folder='zoo')"))
+    held_out.discard("one")
+    assert not overlaps(delete)
 
 
 def test_what_is_forgotten_is_no_longer_found() -> None:

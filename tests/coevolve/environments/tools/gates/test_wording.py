@@ -1,7 +1,7 @@
 import pytest
 
 from coevolve.environments.tools.gates.reading import read_call, tools_of
-from coevolve.environments.tools.gates.wording import invented, left_open, omitted
+from coevolve.environments.tools.gates.wording import unsaid, unused
 from coevolve.environments.tools.task import ToolTurn
 from tests.planted import said
 
@@ -10,11 +10,13 @@ TOOLS = tools_of(("GorillaFileSystem", "TicketAPI", "VehicleControlAPI", "Twitte
 
 def missing(*turns: ToolTurn, answers: tuple[tuple[str, ...], ...] = ()) -> str:
     read = [[read_call(call, TOOLS) for call in turn.reference] for turn in turns]
-    return omitted(turns, read, answers or [["None"] * len(calls) for calls in read], TOOLS)
+    seen = answers or [["None"] * len(calls) for calls in read]
+    return next((each.text() for each in unsaid(turns, read, seen, TOOLS)), "")
 
 
 def made_up(*turns: ToolTurn) -> str:
-    return invented(turns, [[read_call(call, TOOLS) for call in turn.reference] for turn in turns])
+    read = [[read_call(call, TOOLS) for call in turn.reference] for turn in turns]
+    return next((each.text() for each in unused(turns, read)), "")
 
 
 @pytest.mark.parametrize(
@@ -94,15 +96,3 @@ def test_an_answer_is_read_without_its_escapes() -> None:
 def test_a_value_that_no_call_uses_is_invented(instruction: str, call: str, found: str) -> None:
     told = made_up(said(instruction, call))
     assert told == (f"turn 1 speaks of {found}, which no call takes" if found else "")
-
-
-def test_a_quotation_has_an_end() -> None:
-    for instruction in ("Read 'a.txt.", 'Say "hi.', "('a.txt) is it", "Read `x"):
-        assert left_open(instruction)
-    for instruction in (
-        "Read 'a.txt'.",
-        "the users' files aren't Ltd.'s",
-        "'Don't do it'",
-        "a 'b'",
-    ):
-        assert not left_open(instruction)

@@ -82,12 +82,24 @@ def test_tasks_have_turns_and_turns_have_calls() -> None:
     assert read_tasks('{"tasks": []}') == ()
 
 
+def test_a_turn_may_have_no_calls_and_a_tool_may_be_missing_at_first() -> None:
+    asked = {"instruction": "List.", "calls": []}
+    given = {"instruction": "", "calls": ["ls()"], "revealed": ["ls"]}
+    answer = json.dumps({"tasks": [{"withheld": ["ls"], "turns": [asked, given]}]})
+    (task,) = read_tasks(answer)
+    assert task.withheld == task.turns[1].revealed == ("ls",)
+    assert [turn.calls for turn in task.turns] == [(), ("ls()",)]
+
+
 @pytest.mark.parametrize(
     ("task", "complaint"),
     [
         ({"turns": []}, r"length >= 1 - at .*turns`"),
-        ({"turns": [{"instruction": "List.", "calls": []}]}, r"length >= 1 - at .*calls"),
-        ({"turns": [{"instruction": "", "calls": ["ls()"]}]}, r"length >= 1 - at .*instruction"),
+        (
+            {"turns": [{"instruction": "List.", "calls": ["ls()"] * 13}]},
+            r"length <= 12 - at .*calls",
+        ),
+        ({"turns": [{"instruction": "List.", "calls": [""]}]}, r"length >= 1 - at .*calls"),
         ({"turns": [{"calls": ["ls()"]}]}, "missing required field `instruction`"),
     ],
 )

@@ -1,0 +1,134 @@
+"""Measures what an environment's gates refuse and admit falsely.
+
+The environment's own tasks are candidates: people or a grammar wrote them, so a refusal is an error
+of the gates or of the task. Then the admitted ones are spoilt on purpose (`gates.planted`), so that
+only the planted fault can be the reason for a refusal. All choices depend on a seed alone.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+from coevolve.environments.gate_rates import GateRates, KindRate, Refusal
+from coevolve.environments.tools.commands import Tried
+from coevolve.environments.tools.gates.gates import ToolGates
+from coevolve.environments.tools.gates.planted import KINDS, Kind
+from coevolve.environments.tools.interfaces import Simulator
+from coevolve.environments.tools.task import ToolTask, tool_task
+from protocols.errors import SimulatorError
+from protocols.evolution import Candidate, Refused
+from protocols.tasks import Task, body_of
+
+CONCURRENT = 8
+"""Candidates examined at a time."""
+
+VARIANTS = 12
+"""Maximum spoilt versions of one task that are tried until one fits."""
+
+
+class Sample(NamedTuple):
+    """How much to measure."""
+
+    given: int
+    """Maximum number of the environment's own tasks of each label; 0 for all."""
+
+    planted: int
+    """Number of spoilt candidates of each kind."""
+
+    seed: int
+
+
+class GateCalibration:
+    """Measures one environment's gates."""
+
+    def __init__(self, gates: ToolGates, simulator: Simulator, sample: Sample) -> None:
+        """Examine with ``gates``; ``simulator`` replays spoilt tasks."""
+        self._gates = gates
+        self._simulator = simulator
+        self._sample = sample
+        self._examining = asyncio.Semaphore(CONCURRENT)
+
+    async def rates(self, tasks: Mapping[str, Sequence[Task]]) -> GateRates:
+        """Return the rates on tasks by label. Raises SimulatorError."""
+        given = [await self._given(label, of_label) for label, of_label in tasks.items()]
+        passed = {task_id for rate in given for task_id in rate.admitted}
+        every = {task.task_id: task for of_label in tasks.values() for task in of_label}
+        sound = [task for task_id, task in every.items() if task_id in passed]
+        planted = [await self._planted(name, kind, sound) for name, kind in KINDS.items()]
+        return GateRates(given=tuple(given), planted=tuple(planted))
+
+    async def _given(self, label: str, tasks: Sequence[Task]) -> KindRate:
+        most = self._sample.given or len(tasks)
+        chosen = self._shuffled(tasks, label)[:most]
+        return await self._examined(label, [(task.task_id, tool_task(task)) for task in chosen])
+
+    async def _planted(self, name: str, kind: Kind, tasks: Sequence[Task]) -> KindRate:
+        bodies: list[tuple[str, ToolTask]] = []
+        for task in self._shuffled(tasks, name):
+            if len(bodies) == self._sample.planted:
+                break
+            if (body := await self._spoilt(name, kind, task)) is not None:
+                bodies.append((task.task_id, body))
+        return await self._examined(name, bodies, visible=kind.visible)
+
+    async def _spoilt(self, name: str, kind: Kind, task: Task) -> ToolTask | None:
+        """Return the first spoilt version whose calls work; None if there is none."""
+        rng = Random(f"{self._sample.seed}/{name}/{task.task_id}")  # noqa: S311
+        for body, _ in zip(kind.spoil(tool_task(task), rng), range(VARIANTS), strict=False):
+            tried = await self._played(f"{task.task_id}/{name}", body)
+            if tried is not None and kind.fits(body, tried):
+                return body
+        return None
+
+    async def _played(self, name: str, body: ToolTask) -> Tried | None:
+        """Return the results of the task's calls; None if one of them fails."""
+        turns = tuple(turn.reference for turn in body.turns)
+        try:
+            tried = await self._simulator.trial(name, body, turns)
+        except SimulatorError:
+            return None
+        worked = not any(observed.failed for turn in tried.turns for observed in turn.observed)
+        return tried if worked else None
+
+    async def _examined(
+        self, label: str, bodies: Iterable[tuple[str, ToolTask]], *, visible: bool = True
+    ) -> KindRate:
+        found = await asyncio.gather(*(self._refusal(*each, label) for each in bodies))
+        return KindRate(
+            kind=label,
+            candidates=len(found),
+            admitted=tuple(each for each in found if isinstance(each, str)),
+            refusals=tuple(each for each in found if isinstance(each, Refusal)),
+            visible=visible,
+        )
+
+    async def _refusal(self, task_id: str, body: ToolTask, label: str) -> Refusal | str:
+        """Return the refusal of a candidate, or the task's id if it is admitted."""
+        candidate = Candidate(
+            candidate_id=f"{task_id}/{label}",
+            signal_id="",
+            exploration_id="",
+            synthesizer="calibration",
+            body=body_of(body),
+            policy_version=0,
+        )
+        async with self._examining:
+            outcome = (await self._gates.examine(candidate)).outcome
+        if isinstance(outcome, Refused):
+            return Refusal(task_id=task_id, gate=outcome.gate, found=outcome.found)
+        return task_id
+
+    def _shuffled(self, tasks: Sequence[Task], name: str) -> list[Task]:
+        ordered = sorted(tasks, key=lambda task: task.task_id)
+        Random(f"{self._sample.seed}/{name}").shuffle(ordered)  # noqa: S311
+        return ordered
+
+
+def by_label(labels: Mapping[str, str], tasks: Iterable[Task]) -> Mapping[str, Sequence[Task]]:
+    """Return tasks by label; ``labels`` has the label of each task id."""
+    found: defaultdict[str, list[Task]] = defaultdict(list)
+    for task in tasks:
+        found[labels[task.task_id]].append(task)
+    return found

@@ -1,0 +1,31 @@
+"""Tests of the measurement of the gates' own errors."""
+
+from itertools import islice
+
+from coevolve.environments.gate_rates import GateRates
+from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
+from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
+from coevolve.environments.tools.gates.gates import ToolGates
+from coevolve.environments.tools.gates.planted import KINDS
+from tests.planted import draws
+
+
+async def rates(seed: int) -> GateRates:
+    simulator = InProcessSimulator()
+    gates = ToolGates(simulator, calls_per_turn=4)
+    tasks = list(islice(draws(12), 12))
+    labels = {task.task_id: "all" for task in tasks}
+    calibration = GateCalibration(gates, simulator, Sample(given=9, planted=1, seed=seed))
+    return await calibration.rates(by_label(labels, tasks))
+
+
+async def test_own_tasks_are_admitted_and_visible_faults_refused() -> None:
+    found = await rates(0)
+    (own,) = found.given
+    assert (own.kind, own.candidates, len(own.admitted)) == ("all", 9, 9)
+    assert [each.kind for each in found.planted] == list(KINDS)
+    assert all(each.candidates <= 1 for each in found.planted)
+    assert sum(each.candidates for each in found.planted) >= 16
+    assert sum(len(each.admitted) for each in found.planted if each.visible) <= 1
+    unseen = {each.kind for each in found.planted if not each.visible and each.admitted}
+    assert {"wrong verb", "negation", "gibberish"} <= unseen
