@@ -17,6 +17,7 @@ from coevolve.journal.leases import lease
 from coevolve.journal.opening import OpenedJournal
 from coevolve.journal.queries import snapshot
 from coevolve.journal.state import State
+from coevolve.journal.sync_point import hold
 from coevolve.journal.transaction import WriteTransaction
 from protocols.errors import JournalError, JournalFullError
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
@@ -48,6 +49,10 @@ class Count(NamedTuple):
     """A request for statistics."""
 
 
+class Hold(NamedTuple):
+    """A request to hold the present state (`coevolve.journal.sync_point`)."""
+
+
 class Stop(NamedTuple):
     """A request to end the thread after all earlier requests are answered."""
 
@@ -55,7 +60,7 @@ class Stop(NamedTuple):
 class Work(NamedTuple):
     """A request and the future for its answer."""
 
-    request: Append | Complete | Take | Count | Stop
+    request: Append | Complete | Take | Count | Hold | Stop
     answer: "Future[Any]"
     records: tuple[PackedRecord, ...] = ()
     size_bytes: int = 0
@@ -83,6 +88,7 @@ class Committer:
         clock: Callable[[], float],
         clock_ns: Callable[[], int],
     ) -> None:
+        self._folder = folder
         self._file = folder / DATA_FILE
         self._env, self._tables = opened
         self._pipelined = pipelined
@@ -100,6 +106,9 @@ class Committer:
         self._ended = threading.Event()
         self._state = State()
         self.listeners: list[Listener] = []
+        self.committed = threading.Event()
+        """Set by each commit."""
+
         with self._env.begin() as txn:
             self._state.reload(txn, self._tables)
         self.visible = self._state.last
@@ -118,6 +127,20 @@ class Committer:
         """Answer all requests so far and end the thread."""
         self._requests.put(Work(Stop(), Future()))
         self._thread.join()
+
+    def fail(self, cause: lmdb.Error) -> None:
+        """Stop after a flush beside the commits has failed."""
+        self._failure = JournalError(
+            f"the journal {self._file} stopped: the disk did not take what was written: {cause}; "
+            "a power cut would undo the newest records. Check the disk, then continue the run with "
+            "`coevolve resume NAME`"
+        )
+        self._requests.put(Work(Stop(), Future()))
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a failure of the disk stopped the thread."""
+        return self._failure is not None
 
     def newest(self, topics: Sequence[str]) -> int:
         """Return the newest visible sequence among ``topics`` (of all if empty), or 0."""
@@ -178,10 +201,12 @@ class Committer:
                     self._answer_take(work.request, work.answer)
                 case Count():
                     work.answer.set_result(self._statistics())
+                case Hold():
+                    work.answer.set_result(hold(self._env, self._folder))
                 case _:
                     pass
 
-    def _writes(self, request: Append | Complete | Take | Count | Stop) -> bool:
+    def _writes(self, request: Append | Complete | Take | Count | Hold | Stop) -> bool:
         if not isinstance(request, Take):
             return isinstance(request, Append | Complete)
         consumer = self._state.consumer(request.consumer)
@@ -221,6 +246,7 @@ class Committer:
     def _after_commit(self, write: WriteTransaction, replies: list[Reply]) -> None:
         if write.wrote:
             self._commits += 1
+            self.committed.set()
             if self._pipelined:
                 self._flushes += 1
                 self._acknowledge()

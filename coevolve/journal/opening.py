@@ -7,15 +7,16 @@ because reading a mapped page beyond the end of a file kills the process.
 
 import fcntl
 import os
-import struct
+import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 import lmdb
 import lmdb.verify
 
+from coevolve.durable_files import make_folder, sync
 from coevolve.journal.layout import (
     DATA_FILE,
     FORMAT,
@@ -25,6 +26,8 @@ from coevolve.journal.layout import (
     Tables,
     open_tables,
 )
+from coevolve.journal.meta_page import read_meta
+from coevolve.journal.synced_file import SYNCED_FILE, go_back, this_boot, was_cut
 from protocols.errors import (
     JournalError,
     JournalFormatError,
@@ -39,20 +42,8 @@ READ_THREADS = 2
 
 VERIFY_TRIES = 3
 
-_META_MAGIC = 0xBEEFC0DE
-_META_AT = 16
-_META = struct.Struct("<IIQQI92xQQ")
-"""Magic, version, address, map size, page size (the first field of the free list's record), the
-rest of two tree records, last page, transaction."""
-
-
-class MetaPage(NamedTuple):
-    """The fields of LMDB's newest meta page."""
-
-    map_bytes: int
-    page_bytes: int
-    last_page: int
-    transaction: int
+NEW_FOLDER = "new"
+"""Where a journal is made, inside its folder."""
 
 
 class OpenedJournal(NamedTuple):
@@ -62,13 +53,25 @@ class OpenedJournal(NamedTuple):
     tables: Tables
 
 
-def lock_folder(folder: Path) -> IO[str]:
+def lock_folder(folder: Path, boot: str | None = None) -> IO[str]:
     """Make this process the folder's writer until the returned file is closed or the process dies.
 
-    Raises JournalLockedError if another process has the lock.
+    If the machine's power was cut since the last writer, the journal goes back to its last state
+    that is whole. ``boot`` names the machine's start; None is the real one. Raises
+    JournalLockedError if another process has the lock.
     """
+    file = _lock(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        go_back(folder, this_boot() if boot is None else boot)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _lock(folder: Path) -> IO[str]:
+    try:
+        make_folder(folder, exist_ok=True)
         file = (folder / LOCK_FILE).open("a+")
     except OSError as error:
         raise JournalError(f"the journal {folder} needs a writable folder: {error}") from error
@@ -90,10 +93,10 @@ def lock_folder(folder: Path) -> IO[str]:
 
 def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) -> OpenedJournal:
     """Open or create the journal; the caller must hold the folder's lock."""
-    fresh = _is_fresh(folder / DATA_FILE)
-    if not fresh:
-        refuse_truncated(folder / DATA_FILE)
     with _translate_errors(folder):
+        if _is_fresh(folder / DATA_FILE):
+            _create(folder, map_size_bytes)
+        refuse_truncated(folder / DATA_FILE)
         env = lmdb.open(
             str(folder),
             map_size=map_size_bytes,
@@ -104,15 +107,13 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
             max_spare_txns=2 + READ_THREADS,  # for the committer and one event loop as well
         )
         with _close_on_failure(env):
-            if fresh or env.stat()["entries"] == 0:
-                tables = _create(env)
-            else:
-                _refuse_other_format(env, folder)
-                tables = open_tables(env)
+            _refuse_other_format(env, folder)
+            tables = open_tables(env)
             env.reader_check()
             if durability == "power":
                 env.sync(True)
-                sync_folder(folder)
+                (folder / SYNCED_FILE).unlink(missing_ok=True)  # what follows is newer
+                sync(folder)
             return OpenedJournal(env, tables)
 
 
@@ -124,6 +125,8 @@ def open_for_reading(folder: Path) -> OpenedJournal:
             f"there is no journal at {folder}; start the run first and wait until it has begun, "
             f"or name the folder that contains {DATA_FILE}"
         )
+    if was_cut(folder, this_boot()):
+        lock_folder(folder).close()
     refuse_truncated(file)
     with _translate_errors(folder):
         env = lmdb.open(
@@ -139,23 +142,6 @@ def open_for_reading(folder: Path) -> OpenedJournal:
         with _close_on_failure(env):
             _refuse_other_format(env, folder)
             return OpenedJournal(env, open_tables(env))
-
-
-def read_meta(file: Path) -> MetaPage:
-    """Return the newest meta page. Raises JournalFormatError if the file has none."""
-    with file.open("rb") as stream:
-        head = stream.read(_META_AT + _META.size)
-        pages = [_parse_meta(head)]
-        if pages[0] is not None:
-            stream.seek(pages[0].page_bytes)
-            pages.append(_parse_meta(stream.read(_META_AT + _META.size)))
-    found = [page for page in pages if page is not None]
-    if len(found) < 2:
-        raise JournalFormatError(
-            f"{file} needs two LMDB meta pages and has {len(found)}: it is truncated or not a "
-            "journal; restore a checkpoint of the journal, or choose another run directory"
-        )
-    return max(found, key=lambda page: page.transaction)
 
 
 def refuse_truncated(file: Path) -> None:
@@ -178,16 +164,6 @@ def refuse_truncated(file: Path) -> None:
     )
 
 
-def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries and its own entry, so that they survive a power cut."""
-    for place in (folder, folder.parent):
-        descriptor = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def _is_fresh(file: Path) -> bool:
     return not file.exists() or file.stat().st_size == 0
 
@@ -198,15 +174,6 @@ def _is_whole(file: Path) -> bool:
     except lmdb.verify.VerifyError:
         return False
     return not faults
-
-
-def _parse_meta(page: bytes) -> MetaPage | None:
-    if len(page) < _META_AT + _META.size:
-        return None
-    magic, _, _, map_bytes, page_bytes, last_page, transaction = _META.unpack_from(page, _META_AT)
-    if magic != _META_MAGIC or page_bytes == 0:
-        return None
-    return MetaPage(map_bytes, page_bytes, last_page, transaction)
 
 
 @contextmanager
@@ -223,7 +190,7 @@ def _translate_errors(folder: Path) -> Generator[None]:
             f"the journal {folder} needs space for its first pages and got {error}; free space on "
             "the disk, or raise store.map_size_gb"
         ) from error
-    except lmdb.Error as error:
+    except (lmdb.Error, OSError) as error:
         raise JournalError(
             f"the journal {folder} cannot be opened: {error}. A process may open it only once; the "
             "writer's process must read through its own journal object"
@@ -239,12 +206,18 @@ def _close_on_failure(env: lmdb.Environment) -> Generator[None]:
         raise
 
 
-def _create(env: lmdb.Environment) -> Tables:
-    """Create all tables and the format version in one transaction, so no journal is half made."""
-    with env.begin(write=True) as txn:
+def _create(folder: Path, map_size_bytes: int) -> None:
+    """Make an empty journal beside its place, and move it there when it is on the disk."""
+    new = folder / NEW_FOLDER
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    env = lmdb.open(str(new), map_size=map_size_bytes, max_dbs=MAX_DBS)
+    with closing(env), env.begin(write=True) as txn:
         tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
-    return tables
+    (new / DATA_FILE).rename(folder / DATA_FILE)
+    shutil.rmtree(new)
+    sync(folder)
 
 
 def _refuse_other_format(env: lmdb.Environment, folder: Path) -> None:

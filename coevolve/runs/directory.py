@@ -18,6 +18,7 @@ from typing import cast
 
 import msgspec
 
+from coevolve.durable_files import make_folder, replace_file
 from coevolve.journal.codec import decode_as
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
@@ -132,9 +133,8 @@ class RunDirectory:
 
     def write_identity(self, identity: RunIdentity) -> None:
         """Replace `run.json` atomically."""
-        fresh = self.path / "run.json.new"
-        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(identity), indent=2))
-        fresh.replace(self.path / "run.json")
+        content = msgspec.json.format(msgspec.json.encode(identity), indent=2)
+        replace_file(self.path / "run.json", content)
 
     def config(self) -> RunConfig:
         """Return the settings with which the run's parts were last started."""
@@ -153,9 +153,7 @@ class RunDirectory:
 
     def write_config(self, config: RunConfig) -> None:
         """Write the resolved config, including all defaults."""
-        fresh = self.path / "config.yaml.new"
-        fresh.write_bytes(msgspec.yaml.encode(config))
-        fresh.replace(self.path / "config.yaml")
+        replace_file(self.path / "config.yaml", msgspec.yaml.encode(config))
 
     def record_launch(self, config: RunConfig, identity: RunIdentity) -> None:
         """Write the config and the identity of the launching process.
@@ -229,7 +227,7 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
     if _never_began(RunDirectory(path)):
         shutil.rmtree(path)
     try:
-        path.mkdir(parents=True)
+        make_folder(path)
     except FileExistsError as error:
         _check_not_running(RunDirectory(path))
         raise RunError(

@@ -14,6 +14,7 @@ BENCHES = {
     "journal": "tests.bench.journal",
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
+    "powercuts": "tests.bench.powercuts",
     "recovery": "tests.bench.recovery",
     "rollouts": "tests.bench.rollouts",
     "scaling": "tests.bench.scaling",

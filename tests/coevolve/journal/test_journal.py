@@ -12,7 +12,8 @@ import pytest
 
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE, FORMAT_KEY
-from coevolve.journal.opening import LOCK_FILE, read_meta
+from coevolve.journal.meta_page import read_meta
+from coevolve.journal.opening import LOCK_FILE
 from coevolve.journal.reader import JournalReader
 from protocols.errors import (
     JournalError,

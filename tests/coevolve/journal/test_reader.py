@@ -156,7 +156,9 @@ def test_a_dead_reader_does_not_make_the_file_grow(tmp_path: Path) -> None:
         "with JournalReader(Path(sys.argv[1])).snapshot(): print('in', flush=True); time.sleep(60)"
     )
     now_s = [0.0]
-    journal = Journal.open(tmp_path, retain_bytes=100_000, clock=lambda: now_s[0])
+    journal = Journal.open(
+        tmp_path, durability="power", retain_bytes=100_000, clock=lambda: now_s[0]
+    )
     child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE)
     assert child.stdout is not None
     assert child.stdout.readline() == b"in\n"
