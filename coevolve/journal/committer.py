@@ -16,6 +16,7 @@ from coevolve.journal.layout import DATA_FILE, PackedRecord
 from coevolve.journal.leases import lease
 from coevolve.journal.opening import OpenedJournal
 from coevolve.journal.queries import snapshot
+from coevolve.journal.stale_readers import StaleReaders
 from coevolve.journal.state import State
 from coevolve.journal.sync_point import hold
 from coevolve.journal.transaction import WriteTransaction
@@ -102,6 +103,7 @@ class Committer:
         self._batch: list[Work] = []
         self._commits = self._flushes = self._readers_cleared = 0
         self._readers_checked_s = clock()
+        self._stale_readers = StaleReaders(folder)
         self._failure: JournalError | None = None
         self._ended = threading.Event()
         self._state = State()
@@ -325,7 +327,7 @@ class Committer:
     def _clear_dead_readers(self, now_s: float) -> None:
         if now_s - self._readers_checked_s >= READER_CHECK_S:
             self._readers_checked_s = now_s
-            self._readers_cleared += self._env.reader_check()
+            self._readers_cleared += self._env.reader_check() + self._stale_readers.evict(now_s)
 
     def _abort(self, batch: list[Work], cause: lmdb.Error) -> None:
         """Answer a transaction that LMDB rolled back; continue only if space was lacking."""

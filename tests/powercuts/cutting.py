@@ -56,9 +56,12 @@ class Cuts(msgspec.Struct, frozen=True, kw_only=True):
     """What was wrong, and how often."""
 
 
-def cut(level: Level, cuts: int, *, lives: int, life_s: float, seed: int, place: Path) -> Cuts:
+def cut(
+    level: Level, cuts: int, *, lives: int, life_s: float, seed: int, place: Path, images: Path
+) -> Cuts:
     """Record a workload of several processes, and cut its power at ``cuts`` places.
 
+    The workload runs in the folder ``place``, and the disks are written into ``images``.
     Raises OSError or CalledProcessError if there is no C compiler.
     """
     chance = random.Random(seed)
@@ -66,17 +69,18 @@ def cut(level: Level, cuts: int, *, lives: int, life_s: float, seed: int, place:
     root.mkdir()
     trace = _recorded(level, lives, life_s, chance, root, place)
     _compare(trace, root, place / "all")
-    heard = _heard(trace)
+    heard, flushes = _heard(trace), _finished_flushes(trace)
     found: Counter[str] = Counter()
     acknowledged = undone = 0
+    disk = Disk(trace)
     with _checker() as checker:
-        for number in range(cuts):
-            at = chance.randrange(len(trace.events))
-            folder = place / str(number)
+        for at in sorted(chance.choices(range(len(trace.events)), k=cuts)):
+            disk.advance(at)
+            folder = images / "cut"
             folder.mkdir()
-            Disk(trace, at).write(folder, chance)
+            disk.write(folder, chance)
             lines = [line for when, line in heard if when < at]
-            safe = _promised(trace, level, at)
+            safe = _promised(flushes, level, at)
             promised = sum(when < safe for when, _ in heard)
             found[_ask(checker, folder / PLACE, level, lines, promised)] += 1
             answers = [not line.startswith("sent") for line in lines]
@@ -120,7 +124,9 @@ def _recorded(
 
 def _compare(trace: Trace, root: Path, replayed: Path) -> None:
     """Raise AssertionError if the trace lacks anything that was done."""
-    Disk(trace, len(trace.events)).write_all(replayed)
+    disk = Disk(trace)
+    disk.advance(len(trace.events))
+    disk.write_all(replayed)
     there = {path.relative_to(root): path for path in root.rglob("*") if path.name != "lock.mdb"}
     for name, path in there.items():
         assert (replayed / name).is_dir() == path.is_dir(), f"{name} was not traced"
@@ -132,15 +138,19 @@ def _heard(trace: Trace) -> list[tuple[int, str]]:
     return [(at, event.name) for at, event in enumerate(trace.events) if event.kind == Kind.MARK]
 
 
-def _promised(trace: Trace, level: Level, at: int) -> int:
-    """Return the place before which every answer has to hold."""
-    if level != "process":
-        return at
-    flushes = [
+def _finished_flushes(trace: Trace) -> list[int]:
+    """Return the places at which the journal had noted a state that is on the disk."""
+    return [
         trace.end(event)
         for event in trace.events
         if event.kind == Kind.WRITE and event.name == f"{PLACE}/{SYNCED_FILE}"
     ]
+
+
+def _promised(flushes: list[int], level: Level, at: int) -> int:
+    """Return the place before which every answer has to hold."""
+    if level != "process":
+        return at
     finished = [end for end in flushes if end < at]
     return finished[-2] if len(finished) > 1 else 0
 

@@ -8,7 +8,7 @@ does not keep its name, and a rename does not keep the file's content.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +29,12 @@ class _Node:
 
     def __init__(self, *, is_folder: bool) -> None:
         self.is_folder = is_folder
+        self.content = bytearray()
+        """What is surely on the disk."""
+
         self.writes: list[Event] = []
+        """Later writes and truncations."""
+
         self.flushed = -1
         """Place at which the last finished flush began."""
 
@@ -44,18 +49,24 @@ class _Change(NamedTuple):
 
 
 class Disk:
-    """The files and names at one place of a trace."""
+    """The files and names at one place of a trace, which only moves forward."""
 
-    def __init__(self, trace: Trace, cut: int) -> None:
-        """Replay everything before the event at ``cut``."""
+    def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._cut = cut
+        self._cut = 0
         self._names = {"": _Node(is_folder=True)}
         self._changes: list[_Change] = []
-        for event in trace.events[:cut]:
-            is_call = event.kind not in (Kind.END, Kind.MARK)
-            if is_call and event.number not in trace.failed and not event.name.endswith(GONE):
-                self._replay(event)
+        self._flushes: dict[int, _Node] = {}
+        """The node of each flush that has begun."""
+
+    def advance(self, cut: int) -> None:
+        """Replay everything from the last place up to the event at ``cut``."""
+        for event in self._trace.events[self._cut : cut]:
+            self._cut += 1
+            if event.kind == Kind.END:
+                self._end(event)
+            elif event.kind != Kind.MARK and event.number not in self._trace.failed:
+                self._begin(event)
 
     def write(self, folder: Path, chance: random.Random) -> None:
         """Write one of the possible disks into ``folder``."""
@@ -77,7 +88,9 @@ class Disk:
             else:
                 place.write_bytes(self._content(node, 1.0, BLOCKS[-1], random.Random(0)))
 
-    def _replay(self, event: Event) -> None:
+    def _begin(self, event: Event) -> None:
+        if event.name.endswith(GONE):
+            return
         match event.kind:
             case Kind.CREATE:
                 self._names[event.name] = _Node(is_folder=event.flag)
@@ -90,10 +103,17 @@ class Disk:
                 self._change(event, event.name, event.name)
                 del self._names[event.name]
             case Kind.SYNC:
-                if self._trace.end(event) < self._cut:
-                    self._names[event.name].flushed = self._trace.places[event.number]
+                self._flushes[event.number] = self._names[event.name]
             case _:
                 self._names[event.name].writes.append(event)
+
+    def _end(self, event: Event) -> None:
+        node = self._flushes.pop(event.number, None)
+        if node is None:
+            return
+        node.flushed = self._trace.places[event.number]
+        while node.writes and self._is_flushed(node.writes[0], node):
+            _apply(node.content, node.writes.pop(0), block=BLOCKS[-1], kept=_always)
 
     def _change(self, event: Event, name: str, target: str) -> None:
         folder = self._names[target.rpartition("/")[0]]
@@ -113,17 +133,12 @@ class Disk:
         return self._trace.end(event) < node.flushed
 
     def _content(self, node: _Node, share: float, block: int, chance: random.Random) -> bytes:
-        content = bytearray()
+        content = bytearray(node.content)
         for event in node.writes:
-            is_kept = share == 1.0 or self._is_flushed(event, node)
-            if event.kind == Kind.TRUNCATE:
-                if is_kept or chance.random() < share:
-                    _resize(content, event.offset)
-                continue
-            for at, part in _blocks(event, 1 << 62 if is_kept else block):
-                if is_kept or chance.random() < share:
-                    _resize(content, max(len(content), at + len(part)))
-                    content[at : at + len(part)] = part
+            if self._is_flushed(event, node):
+                _apply(content, event, block=BLOCKS[-1], kept=_always)
+            else:
+                _apply(content, event, block=block, kept=lambda: chance.random() < share)
         return bytes(content)
 
 
@@ -144,6 +159,22 @@ def _move(names: dict[str, _Node], source: str, target: str) -> None:
     """Rename a file or a folder with everything in it."""
     for path in [each for each in names if each == source or each.startswith(f"{source}/")]:
         names[target + path.removeprefix(source)] = names.pop(path)
+
+
+def _always() -> bool:
+    return True
+
+
+def _apply(content: bytearray, event: Event, *, block: int, kept: Callable[[], bool]) -> None:
+    """Do a truncation, or the blocks of a write, for which ``kept`` says so."""
+    if event.kind == Kind.TRUNCATE:
+        if kept():
+            _resize(content, event.offset)
+        return
+    for at, part in _blocks(event, block):
+        if kept():
+            _resize(content, max(len(content), at + len(part)))
+            content[at : at + len(part)] = part
 
 
 def _resize(content: bytearray, size: int) -> None:
