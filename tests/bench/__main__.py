@@ -20,6 +20,7 @@ BENCHES = {
     "scaling": "tests.bench.scaling",
     "scores": "tests.bench.scores",
     "simulator": "tests.bench.simulator",
+    "soak": "tests.bench.soak",
     "store": "tests.bench.store",
     "trl": "tests.bench.against_trl",
 }
