@@ -20,6 +20,7 @@ them (prefix filtering, Chaudhuri et al. 2006). Only tasks with one of these are
 
 import math
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
@@ -54,15 +55,15 @@ def likeness(body: ToolTask) -> Likeness:
     """Return the features of a task. Its calls must be readable."""
     tools = tools_of(body.classes)
     read = [read_call(text, tools) for turn in body.turns for text in turn.reference]
-    calls = frozenset(_numbered(call.text() for call in read))
+    calls = _shared(_numbered(call.text() for call in read))
     words = {word for turn in body.turns for word in _WORD.findall(turn.instruction.lower())}
     values = [
         value for call in read for argument in call.arguments for value in leaves(argument.value)
     ]
     return Likeness(
-        request=frozenset(f"said {word}" for word in words) | calls,
+        request=_shared(f"said {word}" for word in words) | calls,
         calls=calls,
-        world=facts(body),
+        world=_shared(facts(body)),
         names=any(len(str(value).strip("./")) > 1 for value in values),
     )
 
@@ -128,6 +129,11 @@ class Likenesses:
         few = len(features) - shared + 1
         rarest = sorted(features, key=lambda feature: len(self._having.get(feature, ())))[:few]
         return set[str]().union(*(self._having.get(feature, ()) for feature in rarest))
+
+
+def _shared(features: Iterable[str]) -> frozenset[str]:
+    """Return the features; equal ones of all tasks are one object, which saves memory."""
+    return frozenset(map(sys.intern, features))
 
 
 def _jaccard(one: frozenset[Hashable], other: frozenset[Hashable]) -> float:
