@@ -204,7 +204,7 @@ class Committer:
                 case Count():
                     work.answer.set_result(self._statistics())
                 case Hold():
-                    work.answer.set_result(hold(self._env, self._folder))
+                    self._answer_hold(work.answer)
                 case _:
                     pass
 
@@ -303,6 +303,12 @@ class Committer:
         answer.set_result(Taken(records, consumer.next_expiry_s(request.topics, now_s)))
         if freed:
             self._notify(freed)
+
+    def _answer_hold(self, answer: "Future[Any]") -> None:
+        try:
+            answer.set_result(hold(self._env, self._folder))
+        except lmdb.Error as error:
+            answer.set_exception(error)
 
     def _statistics(self) -> JournalStatistics:
         consumers = self._state.consumers

@@ -60,6 +60,13 @@ def parse_meta(page: bytes) -> MetaPage | None:
     return MetaPage(map_bytes, page_bytes, last_page, transaction)
 
 
+def fields_of(page: bytes) -> MetaPage:
+    """Return the fields of what is known to be a meta page."""
+    fields = parse_meta(page)
+    assert fields is not None, "no meta page of LMDB"
+    return fields
+
+
 def meta_at(page: bytes, number: int, transaction: int) -> bytes:
     """Return the same state as meta page ``number`` (0 or 1) of another transaction."""
     return b"".join(

@@ -19,7 +19,7 @@ import lmdb
 
 from coevolve.durable_files import sync
 from coevolve.journal.layout import DATA_FILE
-from coevolve.journal.meta_page import META_BYTES, MetaPage, parse_meta
+from coevolve.journal.meta_page import META_BYTES, fields_of
 from coevolve.journal.synced_file import (
     SLOT_BYTES,
     SLOTS,
@@ -46,9 +46,9 @@ def hold(env: lmdb.Environment, folder: Path) -> Held:
     txn = env.begin()
     with (folder / DATA_FILE).open("rb") as stream:
         first = stream.read(META_BYTES)
-        stream.seek(_fields(first).page_bytes)
+        stream.seek(fields_of(first).page_bytes)
         second = stream.read(META_BYTES)
-    return Held(txn, max(first, second, key=lambda page: _fields(page).transaction))
+    return Held(txn, max(first, second, key=lambda page: fields_of(page).transaction))
 
 
 class SyncPoint:
@@ -109,6 +109,9 @@ class SyncPoint:
                 held = self._held().result()
             except JournalError:  # the journal has stopped, and says so itself
                 return
+            except lmdb.Error:  # all rows for readers are taken
+                self._committed.set()
+                continue
             self._try_to_move(held)
 
     def _try_to_move(self, held: Held) -> None:
@@ -134,9 +137,3 @@ class SyncPoint:
         self._state = held
         if before is not None:
             before.txn.abort()
-
-
-def _fields(page: bytes) -> MetaPage:
-    fields = parse_meta(page)
-    assert fields is not None
-    return fields

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coevolve.journal.layout import DATA_FILE
-from coevolve.journal.meta_page import META_BYTES, meta_at, parse_meta, read_meta
+from coevolve.journal.meta_page import META_BYTES, fields_of, meta_at, read_meta
 from protocols.errors import JournalFormatError
 
 SYNCED_FILE = "synced"
@@ -79,31 +79,37 @@ def read_synced(folder: Path) -> Synced | None:
 
 
 def was_cut(folder: Path, boot: str) -> bool:
-    """Return whether the machine was started again after the last writer's last flush."""
-    synced = read_synced(folder)
-    return synced is not None and synced.boot != boot
+    """Return whether a power cut may have left the newest state incomplete."""
+    return _whole_meta(folder, boot) is not None
 
 
 def go_back(folder: Path, boot: str) -> None:
-    """Undo what a power cut may have left incomplete; the caller must hold the folder's lock.
+    """Undo what a power cut may have left incomplete; the caller must hold the folder's lock."""
+    meta = _whole_meta(folder, boot)
+    if meta is None:
+        return
+    state = fields_of(meta)
+    with (folder / DATA_FILE).open("r+b") as stream:
+        for page in (0, 1):
+            is_its_own = page == state.transaction % 2
+            stream.seek(page * state.page_bytes)
+            stream.write(meta_at(meta, page, state.transaction - (not is_its_own)))
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _whole_meta(folder: Path, boot: str) -> bytes | None:
+    """Return the meta page of the last whole state, if the newest one may not be whole.
 
     A file that is older than the state that `synced` names is another one, for example a
-    checkpoint that somebody put there, and remains as it is.
+    checkpoint that somebody put there, and is left as it is.
     """
     synced = read_synced(folder)
     file = folder / DATA_FILE
     if synced is None or synced.boot == boot or not file.exists():
-        return
-    state = parse_meta(synced.meta)
-    if state is None or read_meta(file).transaction < state.transaction:
-        return
-    with file.open("r+b") as stream:
-        for page in (0, 1):
-            is_its_own = page == state.transaction % 2
-            stream.seek(page * state.page_bytes)
-            stream.write(meta_at(synced.meta, page, state.transaction - (not is_its_own)))
-        stream.flush()
-        os.fsync(stream.fileno())
+        return None
+    is_newer = read_meta(file).transaction > fields_of(synced.meta).transaction
+    return synced.meta if is_newer else None
 
 
 def _unpack_slot(slot: bytes, folder: Path) -> Synced:
