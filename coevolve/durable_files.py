@@ -1,6 +1,7 @@
-"""Files and folders that are still there, and complete, after a power cut."""
+"""Files and folders that are still there, and complete, after a power cut; room for more."""
 
 import os
+import resource
 from pathlib import Path
 
 
@@ -31,3 +32,11 @@ def replace_file(path: Path, content: bytes) -> None:
     sync(fresh)
     fresh.replace(path)
     sync(path.parent)
+
+
+def room_bytes(file: Path) -> int:
+    """Return by how much the file can grow within the disk's and the process's limits."""
+    disk = os.statvfs(file)
+    free = disk.f_bavail * disk.f_frsize
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return free if limit == resource.RLIM_INFINITY else min(free, limit - file.stat().st_size)

@@ -1,9 +1,7 @@
 """The thread that owns the journal's state: it commits groups, grants leases and answers."""
 
 import errno
-import os
 import queue
-import resource
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -12,6 +10,7 @@ from typing import Any, NamedTuple
 
 import lmdb
 
+from coevolve.durable_files import room_bytes
 from coevolve.journal.layout import DATA_FILE, PackedRecord
 from coevolve.journal.leases import lease
 from coevolve.journal.opening import OpenedJournal
@@ -359,7 +358,7 @@ class Committer:
         """
         if isinstance(error, lmdb.MapFullError | lmdb.DiskError) or error.code in _NO_ROOM:
             return True
-        return error.code == errno.EIO and _room_bytes(self._file) < 2 * size_bytes + _SLACK_BYTES
+        return error.code == errno.EIO and room_bytes(self._file) < 2 * size_bytes + _SLACK_BYTES
 
     def _fail(self, cause: lmdb.Error) -> None:
         self._failure = JournalError(
@@ -396,11 +395,3 @@ def _execute(write: WriteTransaction, work: Work) -> tuple[int, ...] | None:
             return None
         case _:
             return None
-
-
-def _room_bytes(file: Path) -> int:
-    """Return by how much the file can grow within the disk's and the process's limits."""
-    disk = os.statvfs(file)
-    free = disk.f_bavail * disk.f_frsize
-    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    return free if limit == resource.RLIM_INFINITY else min(free, limit - file.stat().st_size)
