@@ -125,8 +125,9 @@ Durability = Literal["process", "power"]
 """Failures that an acknowledged record survives.
 
 ``process``: the death of any or all processes, including `kill -9` (the page cache keeps the data).
-A power cut or a kernel crash may leave the journal unreadable, so take checkpoints. ``power``: also
-a power cut or a kernel crash, at the cost of one disk flush per commit.
+After a power cut or a kernel crash the journal opens with its state at the last flush, of which
+there is one a second: it lacks the newest records, and nothing else. ``power``: also a power cut or
+a kernel crash, at the cost of one disk flush per commit.
 """
 
 

@@ -1,9 +1,7 @@
 """The thread that owns the journal's state: it commits groups, grants leases and answers."""
 
 import errno
-import os
 import queue
-import resource
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -13,13 +11,16 @@ from typing import Any, NamedTuple
 import lmdb
 import msgspec
 
+from coevolve.durable_files import room_bytes
 from coevolve.journal.checksums import DamageError
 from coevolve.journal.damage import damaged, naming_damage
 from coevolve.journal.layout import DATA_FILE, PackedRecord, topic_key
 from coevolve.journal.leases import lease
 from coevolve.journal.opening import WrittenJournal
 from coevolve.journal.queries import snapshot
+from coevolve.journal.stale_readers import StaleReaders
 from coevolve.journal.state import State
+from coevolve.journal.sync_point import hold
 from coevolve.journal.transaction import WriteTransaction
 from protocols.errors import JournalError, JournalFullError
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
@@ -52,6 +53,10 @@ class Count(NamedTuple):
     """A request for statistics."""
 
 
+class Hold(NamedTuple):
+    """A request to hold the present state (`coevolve.journal.sync_point`)."""
+
+
 class Stop(NamedTuple):
     """A request to end the thread after all earlier requests are answered."""
 
@@ -59,7 +64,7 @@ class Stop(NamedTuple):
 class Work(msgspec.Struct, frozen=True):
     """A request and the future for its answer."""
 
-    request: Append | Complete | Take | Count | Stop
+    request: Append | Complete | Take | Count | Hold | Stop
     answer: "Future[Any]"
     records: tuple[PackedRecord, ...] = ()
     size_bytes: int = 0
@@ -87,6 +92,7 @@ class Committer:
         clock: Callable[[], float],
         clock_ns: Callable[[], int],
     ) -> None:
+        self._folder = folder
         self._file = folder / DATA_FILE
         self._env, self._tables = written.opened
         self._mark = written.mark
@@ -103,10 +109,14 @@ class Committer:
         self._batch: list[Work] = []
         self._commits = self._flushes = self._readers_cleared = 0
         self._readers_checked_s = clock()
+        self._stale_readers = StaleReaders(folder)
         self._failure: JournalError | None = None
         self._ended = threading.Event()
         self._state = State()
         self.listeners: list[Listener] = []
+        self.committed = threading.Event()
+        """Set by each commit."""
+
         with naming_damage(self._file), self._env.begin() as txn:
             self._state.reload(txn, self._tables)
         self.visible = self._state.last
@@ -125,6 +135,20 @@ class Committer:
         """Answer all requests so far and end the thread."""
         self._requests.put(Work(Stop(), Future()))
         self._thread.join()
+
+    def fail(self, cause: lmdb.Error) -> None:
+        """Stop after a flush beside the commits has failed."""
+        self._failure = JournalError(
+            f"the journal {self._file} stopped: the disk did not take what was written: {cause}; "
+            "a power cut would undo the newest records. Check the disk, then continue the run with "
+            "`coevolve resume NAME`"
+        )
+        self._requests.put(Work(Stop(), Future()))
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a failure of the disk stopped the thread."""
+        return self._failure is not None
 
     def newest(self, topics: Sequence[str]) -> int:
         """Return the newest visible sequence among ``topics`` (of all if empty), or 0."""
@@ -184,10 +208,12 @@ class Committer:
                     self._answer_take(work.request, work.answer)
                 case Count():
                     work.answer.set_result(self._statistics())
+                case Hold():
+                    self._answer_hold(work.answer)
                 case _:
                     pass
 
-    def _writes(self, request: Append | Complete | Take | Count | Stop) -> bool:
+    def _writes(self, request: Append | Complete | Take | Count | Hold | Stop) -> bool:
         if not isinstance(request, Take):
             return isinstance(request, _WRITES)
         consumer = self._state.consumer(request.consumer)
@@ -230,6 +256,7 @@ class Committer:
     def _after_commit(self, write: WriteTransaction, replies: list[Reply]) -> None:
         if write.wrote:
             self._commits += 1
+            self.committed.set()
             if self._pipelined:
                 self._flushes += 1
                 self._acknowledge()
@@ -292,6 +319,12 @@ class Committer:
         if freed:
             self._notify(freed)
 
+    def _answer_hold(self, answer: "Future[Any]") -> None:
+        try:
+            answer.set_result(hold(self._env, self._folder))
+        except lmdb.Error as error:
+            answer.set_exception(error)
+
     def _statistics(self) -> JournalStatistics:
         consumers = self._state.consumers
         leased = {name: len(consumer.leases) for name, consumer in consumers.items()}
@@ -315,7 +348,7 @@ class Committer:
     def _clear_dead_readers(self, now_s: float) -> None:
         if now_s - self._readers_checked_s >= READER_CHECK_S:
             self._readers_checked_s = now_s
-            self._readers_cleared += self._env.reader_check()
+            self._readers_cleared += self._env.reader_check() + self._stale_readers.evict(now_s)
 
     def _abort(self, batch: list[Work], cause: lmdb.Error) -> None:
         """Answer a transaction that LMDB rolled back; continue only if space was lacking."""
@@ -341,7 +374,7 @@ class Committer:
         """
         if isinstance(error, lmdb.MapFullError | lmdb.DiskError) or error.code in _NO_ROOM:
             return True
-        return error.code == errno.EIO and _room_bytes(self._file) < 2 * size_bytes + _SLACK_BYTES
+        return error.code == errno.EIO and room_bytes(self._file) < 2 * size_bytes + _SLACK_BYTES
 
     def _fail(self, cause: lmdb.Error) -> None:
         self._failure = JournalError(
@@ -378,11 +411,3 @@ def _execute(write: WriteTransaction, work: Work) -> tuple[int, ...] | None:
             return None
         case _:
             return None
-
-
-def _room_bytes(file: Path) -> int:
-    """Return by how much the file can grow within the disk's and the process's limits."""
-    disk = os.statvfs(file)
-    free = disk.f_bavail * disk.f_frsize
-    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    return free if limit == resource.RLIM_INFINITY else min(free, limit - file.stat().st_size)

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from protocols.errors import JournalFormatError
 
+USED_BYTES = 152
+"""Bytes at the beginning of a head's page that LMDB uses; they lie in one sector of a disk."""
+
 _MAGIC = 0xBEEFC0DE
 _VERSION = 1
 _HEAD_AT = 16
@@ -18,6 +21,8 @@ _TREE = struct.Struct("<IHHQQQQQ")
 _KINDS = struct.Struct("<QHH")
 _META_PAGE = 8
 _PAGE_BYTES = range(512, (1 << 15) + 1)
+_NUMBER = struct.Struct("<Q")
+_TRANSACTION = struct.Struct("<Q")
 
 
 class Tree(NamedTuple):
@@ -56,11 +61,11 @@ class Head(NamedTuple):
 def read_head(file: Path) -> Head:
     """Return the newer head. Raises JournalFormatError unless the file has two that fit."""
     with file.open("rb") as stream:
-        first = _parse(stream.read(_HEAD_AT + _HEAD.size), 0)
+        first = _parse(stream.read(USED_BYTES), 0)
         second = None
         if first is not None:
             stream.seek(first.page_bytes)
-            second = _parse(stream.read(_HEAD_AT + _HEAD.size), 1)
+            second = _parse(stream.read(USED_BYTES), 1)
     if first is None or second is None:
         found = sum(head is not None for head in (first, second))
         raise JournalFormatError(
@@ -70,8 +75,21 @@ def read_head(file: Path) -> Head:
     return max(first, second, key=lambda head: head.transaction)
 
 
+def head_of(page: bytes) -> Head:
+    """Return the head in a page's first `USED_BYTES`, which are known to be one."""
+    head = _parse(page, _NUMBER.unpack_from(page)[0])
+    assert head is not None, "no head of LMDB"
+    return head
+
+
+def moved(page: bytes, number: int, transaction: int) -> bytes:
+    """Return the same state as head ``number`` (0 or 1), and as that of another transaction."""
+    state = page[_NUMBER.size : USED_BYTES - _TRANSACTION.size]
+    return _NUMBER.pack(number) + state + _TRANSACTION.pack(transaction)
+
+
 def _parse(page: bytes, number: int) -> Head | None:
-    if len(page) < _HEAD_AT + _HEAD.size:
+    if len(page) < USED_BYTES:
         return None
     found, _, kind = _KINDS.unpack_from(page)
     magic, version, _, map_bytes, free, main, last_page, transaction = _HEAD.unpack_from(

@@ -22,12 +22,14 @@ transaction only with the next transaction. A transaction is therefore answered 
 on disk, or after an explicit flush if no request waits. Under load this takes one flush per
 transaction instead of two.
 
+At level ``process`` no commit waits for a flush; a thread beside it flushes once a second, and a
+power cut undoes what came after the last flush (`coevolve.journal.sync_point`).
+
 Readers of the map (`coevolve.journal.reader`): at level ``power`` they may see the newest
 transaction one flush before it is answered. Only a power cut can undo it, and a power cut also ends
 these readers, because they run on the writer's machine.
 """
 
-import os
 import shutil
 import threading
 import time
@@ -40,10 +42,18 @@ from typing import IO, Any
 
 import lmdb
 
-from coevolve.journal.committer import Committer, Count, Listener, Taken, Work
+from coevolve.durable_files import make_folder, sync
+from coevolve.journal.committer import Committer, Count, Hold, Listener, Taken, Work
 from coevolve.journal.layout import DATA_FILE, encode_name, pack_record
-from coevolve.journal.opening import WrittenJournal, lock_folder, open_for_writing, sync_folder
+from coevolve.journal.opening import (
+    OpenedJournal,
+    WrittenJournal,
+    lock_folder,
+    open_for_writing,
+)
 from coevolve.journal.queries import Snapshot, snapshot
+from coevolve.journal.sync_point import SYNC_S, Held, SyncPoint
+from coevolve.journal.synced_file import this_boot
 from protocols.errors import JournalError
 from protocols.journal import Append, Complete, Durability, JournalStatistics, Record, Take
 
@@ -57,11 +67,20 @@ EVICTABLE = ("rollout", "failed_rollout")
 class Journal:
     """The only writer of a journal; create one with `open`. All methods are thread-safe."""
 
-    def __init__(self, lock: IO[str], written: WrittenJournal, committer: Committer):
+    def __init__(
+        self,
+        folder: Path,
+        lock: IO[str],
+        written: WrittenJournal,
+        committer: Committer,
+        sync_point: SyncPoint | None,
+    ) -> None:
+        self._folder = folder
         self._lock = lock
         self._env, self._tables = written.opened
         self._mark = written.mark
         self._committer = committer
+        self._sync_point = sync_point
         self._closing = threading.Lock()
 
     @classmethod
@@ -75,12 +94,17 @@ class Journal:
         evictable: Sequence[str] = EVICTABLE,
         clock: Callable[[], float] = time.monotonic,
         clock_ns: Callable[[], int] = time.time_ns,
+        sync_s: float = SYNC_S,
+        boot: str | None = None,
     ) -> "Journal":
         """Open or create the journal in ``folder``.
 
-        Raises JournalLockedError, JournalFormatError, JournalDamagedError or JournalError.
+        ``sync_s`` is the pause between flushes at level ``process``. ``boot`` names this start of
+        the machine; None is the real one. Raises JournalLockedError, JournalFormatError,
+        JournalDamagedError or JournalError.
         """
-        lock = lock_folder(folder)
+        boot = this_boot() if boot is None else boot
+        lock = lock_folder(folder, boot)
         try:
             written = open_for_writing(folder, durability, map_size_bytes)
         except BaseException:
@@ -95,7 +119,19 @@ class Journal:
             clock=clock,
             clock_ns=clock_ns,
         )
-        return cls(lock, written, committer)
+        try:
+            sync_point = (
+                _sync_point(folder, written.opened, committer, boot, sync_s)
+                if durability == "process"
+                else None
+            )
+        except BaseException:
+            committer.stop()
+            written.opened.env.close()
+            written.mark.close()
+            lock.close()
+            raise
+        return cls(folder, lock, written, committer, sync_point)
 
     def append(self, request: Append) -> "Future[tuple[int, ...]]":
         """Add records; the future gives their sequences or raises JournalFullError."""
@@ -144,13 +180,12 @@ class Journal:
             )
         partial = folder.with_name(f"{folder.name}.partial-{uuid.uuid4().hex}")
         try:
-            partial.mkdir(parents=True)
+            make_folder(partial)
             self._env.copy(str(partial), compact=False)
-            with (partial / DATA_FILE).open("rb") as copy:
-                os.fsync(copy.fileno())
-            sync_folder(partial)
+            sync(partial / DATA_FILE)
+            sync(partial)
             partial.rename(folder)
-            sync_folder(folder)
+            sync(folder.parent)
         except (OSError, lmdb.Error) as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise JournalError(
@@ -162,6 +197,9 @@ class Journal:
         """Answer all requests so far, then close the folder. May be called again."""
         with self._closing:
             self._committer.stop()
+            if self._sync_point is not None:
+                self._sync_point.stop(flush=not self._committer.has_failed)
+                self._sync_point = None
             self._env.close()
             self._mark.close()
             self._lock.close()
@@ -169,6 +207,33 @@ class Journal:
     def _submit(self, work: Work) -> "Future[Any]":
         self._committer.submit(work)
         return work.answer
+
+
+def _sync_point(
+    folder: Path, opened: OpenedJournal, committer: Committer, boot: str, sync_s: float
+) -> SyncPoint:
+    """Put the opened journal on the disk, and follow it from there. Raises JournalError."""
+
+    def held() -> "Future[Held]":
+        work = Work(Hold(), Future())
+        committer.submit(work)
+        return work.answer
+
+    try:
+        return SyncPoint(
+            folder,
+            opened.env,
+            boot=boot,
+            pause_s=sync_s,
+            held=held,
+            committed=committer.committed,
+            failed=committer.fail,
+        )
+    except (OSError, lmdb.Error) as error:
+        raise JournalError(
+            f"the journal {folder} needs to be written to the disk before it is used, and got "
+            f"{error}; free space or check the disk"
+        ) from error
 
 
 def _work(request: Append | Complete, records: Sequence[Record]) -> Work:

@@ -8,13 +8,15 @@ the keys of all tables. A reader beside a writer relies on the writer's check.
 
 import fcntl
 import os
+import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import lmdb
 
+from coevolve.durable_files import make_folder, sync
 from coevolve.journal.checksums import DamageError, row_check, seal
 from coevolve.journal.contents import check_contents
 from coevolve.journal.damage import damaged, naming_damage, not_a_journal
@@ -32,6 +34,7 @@ from coevolve.journal.layout import (
 from coevolve.journal.mark import Mark, at_rest, check_mark, marked
 from coevolve.journal.pages import Pages
 from coevolve.journal.root import META, Root
+from coevolve.journal.synced_file import SYNCED_FILE, go_back, this_boot, was_cut
 from protocols.errors import (
     JournalError,
     JournalFormatError,
@@ -45,6 +48,9 @@ READ_THREADS = 2
 """Threads of the writer's process that read for other processes."""
 
 MOST_MAP_BYTES = 1 << 46
+
+NEW_FOLDER = "new"
+"""Where a journal is made, inside its folder."""
 
 
 class OpenedJournal(NamedTuple):
@@ -61,13 +67,25 @@ class WrittenJournal(NamedTuple):
     mark: Mark
 
 
-def lock_folder(folder: Path) -> IO[str]:
+def lock_folder(folder: Path, boot: str | None = None) -> IO[str]:
     """Make this process the folder's writer until the returned file is closed or the process dies.
 
-    Raises JournalLockedError if another process has the lock.
+    If the machine's power was cut since the last writer, the journal goes back to its last state
+    that is whole. ``boot`` names the machine's start; None is the real one. Raises
+    JournalLockedError if another process has the lock.
     """
+    file = _lock(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        go_back(folder, this_boot() if boot is None else boot)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _lock(folder: Path) -> IO[str]:
+    try:
+        make_folder(folder, exist_ok=True)
         file = (folder / LOCK_FILE).open("a+")
     except OSError as error:
         raise JournalError(f"the journal {folder} needs a writable folder: {error}") from error
@@ -98,8 +116,10 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
         raise damaged(file, "it is missing or empty, and it had been written")
     mark = Mark(folder)
     with _close_on_failure(mark):
-        if not fresh:
-            check_pages(file)
+        if fresh:
+            with _translate_errors(folder):
+                _create(folder, map_size_bytes)
+        check_pages(file)
         with naming_damage(file), _translate_errors(folder):
             env = lmdb.open(
                 str(folder),
@@ -111,12 +131,13 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
                 max_spare_txns=2 + READ_THREADS,  # for the committer and one event loop as well
             )
             with _close_on_failure(env):
-                tables = _create(env) if fresh else _checked_tables(env, folder)
+                tables = _checked_tables(env, folder)
                 mark.begin()
                 env.reader_check()
                 if durability == "power":
                     env.sync(True)
-                    sync_folder(folder)
+                    (folder / SYNCED_FILE).unlink(missing_ok=True)  # what follows is newer
+                    sync(folder)
                 return WrittenJournal(OpenedJournal(env, tables), mark)
 
 
@@ -131,6 +152,8 @@ def open_for_reading(folder: Path) -> OpenedJournal:
             f"there is no journal at {folder}; start the run first and wait until it has begun, "
             f"or name the folder that contains {DATA_FILE}"
         )
+    if was_cut(folder, this_boot()):
+        lock_folder(folder).close()
     with at_rest(folder) as is_at_rest:
         if is_at_rest:
             check_pages(file)
@@ -178,16 +201,6 @@ def check_pages(file: Path) -> None:
         Pages(file, head).check()
 
 
-def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries and its own entry, so that they survive a power cut."""
-    for place in (folder, folder.parent):
-        descriptor = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def _is_fresh(file: Path) -> bool:
     """Return whether no transaction was ever written."""
     return not file.exists() or file.stat().st_size == 0 or read_head(file).transaction == 0
@@ -207,7 +220,7 @@ def _translate_errors(folder: Path) -> Generator[None]:
             f"the journal {folder} needs space for its first pages and got {error}; free space on "
             "the disk, or raise store.map_size_gb"
         ) from error
-    except lmdb.Error as error:
+    except (lmdb.Error, OSError) as error:
         raise JournalError(
             f"the journal {folder} cannot be opened: {error}. A process may open it only once; the "
             "writer's process must read through its own journal object"
@@ -223,14 +236,20 @@ def _close_on_failure(opened: lmdb.Environment | Mark) -> Generator[None]:
         raise
 
 
-def _create(env: lmdb.Environment) -> Tables:
-    """Create all tables and the format version in one transaction, so no journal is half made."""
-    with env.begin(write=True) as txn:
+def _create(folder: Path, map_size_bytes: int) -> None:
+    """Make an empty journal beside its place, and move it there when it is on the disk."""
+    new = folder / NEW_FOLDER
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    env = lmdb.open(str(new), map_size=map_size_bytes, max_dbs=MAX_DBS)
+    with closing(env), env.begin(write=True) as txn:
         tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
         root = Root().pack(txn.id())
         txn.put(ROOT_KEY, seal(row_check(META, ROOT_KEY, root), root), db=tables.meta)
-    return tables
+    (new / DATA_FILE).rename(folder / DATA_FILE)
+    shutil.rmtree(new)
+    sync(folder)
 
 
 def _checked_tables(env: lmdb.Environment, folder: Path) -> Tables:

@@ -6,6 +6,7 @@ the map. Each answer shows one consistent state; use `snapshot` for several answ
 state. Use a reader from one thread at a time.
 """
 
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +19,14 @@ from coevolve.journal.damage import naming_damage
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import open_for_reading
 from coevolve.journal.queries import Snapshot
+from coevolve.journal.stale_readers import refuse_evicted
 from protocols.journal import StoredRecord
 
 STORE_FOLDER = "store"
 """Folder of the journal inside a run directory."""
+
+DOUBT_S = 0.1
+"""Duration of a snapshot from which on this process may have been stopped meanwhile."""
 
 _EVERYTHING = (1 << 64) - 1
 
@@ -83,15 +88,22 @@ class JournalReader:
 
     @contextmanager
     def snapshot(self) -> Generator[Snapshot]:
-        """Open a consistent snapshot; while it is open, the file cannot reuse old pages."""
+        """Open a consistent snapshot; while it is open, the file cannot reuse old pages.
+
+        Raises JournalError at its end if this process was stopped meanwhile, for so long that the
+        writer ended the snapshot.
+        """
         env, tables = self._map.env, self._map.tables
         try:
             txn = env.begin(buffers=True)
         except lmdb.MapResizedError:
             env.set_mapsize(0)
             txn = env.begin(buffers=True)
+        began_s = time.monotonic()
         with naming_damage(self._map.file), txn:
             yield Snapshot(txn, tables, _EVERYTHING)
+            if time.monotonic() - began_s >= DOUBT_S:
+                refuse_evicted(env, txn.id())
 
 
 def run_reader(run_dir: Path) -> JournalReader:

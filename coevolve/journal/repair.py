@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import lmdb
 
+from coevolve.durable_files import sync
 from coevolve.journal.checksums import entry_check, row_check, seal
 from coevolve.journal.layout import (
     DATA_FILE,
@@ -26,7 +27,7 @@ from coevolve.journal.layout import (
     unpair_key,
 )
 from coevolve.journal.mark import MARK_FILE
-from coevolve.journal.opening import lock_folder, sync_folder
+from coevolve.journal.opening import lock_folder
 from coevolve.journal.root import (
     ACKS,
     CONSUMERS,
@@ -39,6 +40,7 @@ from coevolve.journal.root import (
     Root,
 )
 from coevolve.journal.salvage import Salvage, Salvaged
+from coevolve.journal.synced_file import SYNCED_FILE
 from protocols.errors import JournalError
 
 MOST_RECORDS = 1000
@@ -126,12 +128,13 @@ def _swap(folder: Path, fresh: Path) -> Path:
     """Put the new journal's files in the place of the damaged ones, which move to a new folder."""
     damaged = folder.with_name(f"{folder.name}.damaged-{fresh.name[-8:]}")
     damaged.mkdir()
-    for name in (MARK_FILE, "lock.mdb", DATA_FILE):
+    for name in (MARK_FILE, SYNCED_FILE, "lock.mdb", DATA_FILE):
         if (folder / name).exists():
             (folder / name).rename(damaged / name)
     (fresh / DATA_FILE).rename(folder / DATA_FILE)
     shutil.rmtree(fresh)
-    sync_folder(folder)
+    sync(folder)
+    sync(folder.parent)
     return damaged
 
 

@@ -5,13 +5,13 @@ to disk, and then a rename publishes it. A folder under its final name is theref
 killed writer leaves a folder whose name starts with a dot; the next writer deletes it.
 """
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from safetensors import SafetensorError
 
+from coevolve.durable_files import make_folder, sync
 from coevolve.models.weight_files import files_digest
 from protocols.errors import CheckpointError
 from protocols.learning import Checkpoint
@@ -52,19 +52,20 @@ def begin_folder(folder: Path) -> Path:
     """Return a new, empty folder under the temporary name of ``folder``. Raises OSError."""
     partial = partial_of(folder)
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    make_folder(folder.parent, exist_ok=True)
+    partial.mkdir()
     return partial
 
 
 def finish_folder(folder: Path) -> None:
     """Sync what was written under the temporary name to disk and publish it. Raises OSError."""
     partial = partial_of(folder)
-    for path in (*files_in(partial), partial):
-        _sync(path)
+    for path in (*partial.rglob("*"), partial):
+        sync(path)
     if folder.exists():
         shutil.rmtree(folder)
     partial.rename(folder)
-    _sync(folder.parent)
+    sync(folder.parent)
 
 
 def folder_digest(folder: Path) -> str:
@@ -95,11 +96,3 @@ def verify(run_dir: Path, checkpoint: Checkpoint) -> None:
 def files_in(folder: Path) -> list[Path]:
     """Return all files below ``folder``, in name order."""
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -18,7 +18,7 @@ from coevolve.models.atomic_folder import (
     write_folder,
 )
 from coevolve.models.weight_files import file_digest
-from coevolve.parts.logs import log_file
+from coevolve.parts.logs import BoundedFile, log_file
 from protocols.errors import TransferError
 
 MODEL_COPY = "initial_model"
@@ -142,7 +142,7 @@ class SentFolders:
 
     def log(self, part: str, line: str) -> None:
         """Append a line to a part's log."""
-        with log_file(self._root, part).open("a", encoding="utf-8") as file:
+        with contextlib.closing(BoundedFile(log_file(self._root, part))) as file:
             file.write(line)
 
     def _folder(self, path: str) -> Path:

@@ -1,7 +1,13 @@
-"""Destinations of log lines: files of JSON lines for parts, standard output for programs."""
+"""Destinations of log lines: files of JSON lines for parts, standard output for programs.
 
+A part's file that is full becomes `NAME.jsonl.1`, in place of an older one, so a part's log takes
+at most twice `MOST_BYTES`, and a line, for however long the run lasts.
+"""
+
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -11,6 +17,9 @@ from structlog.typing import EventDict, Processor
 from coevolve.visible import as_visible
 
 FOLDER = "logs"
+
+MOST_BYTES = 32 << 20
+"""Size at which a part's log begins anew."""
 
 
 def log_file(run_dir: Path, part: str) -> Path:
@@ -25,7 +34,7 @@ def to_file(run_dir: Path, part: str, send: Callable[[str], None] | None = None)
     """
     path = log_file(run_dir, part)
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open("a", encoding="utf-8", buffering=1)
+    file = BoundedFile(path)
     _configure(_Sent(file, send) if send else file)
 
 
@@ -42,10 +51,39 @@ def to_errors() -> None:
     _configure(sys.stderr, _Once())
 
 
+class BoundedFile:
+    """The end of a part's log: appended lines, and about as many before them in a second file."""
+
+    def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
+        """Open or create the file."""
+        self._path = path
+        self._most_bytes = most_bytes
+        self._file = self._open()
+
+    def write(self, line: str) -> int:
+        """Append a line, to a new file if this one is full."""
+        if os.fstat(self._file.fileno()).st_size >= self._most_bytes:
+            self._file.close()
+            with suppress(FileNotFoundError):  # another process of the part was first
+                self._path.replace(f"{self._path}.1")
+            self._file = self._open()
+        return self._file.write(line)
+
+    def flush(self) -> None:
+        """Do nothing: each line is written at once."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _open(self) -> TextIO:
+        return self._path.open("a", encoding="utf-8", buffering=1)
+
+
 class _Sent:
     """A file whose lines are also sent elsewhere."""
 
-    def __init__(self, file: TextIO, send: Callable[[str], None]) -> None:
+    def __init__(self, file: BoundedFile, send: Callable[[str], None]) -> None:
         self._file = file
         self._send = send
         self.flush = file.flush

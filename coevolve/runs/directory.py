@@ -19,6 +19,7 @@ from typing import cast
 
 import msgspec
 
+from coevolve.durable_files import make_folder, replace_file
 from coevolve.foreign import boundary, bytes_of
 from coevolve.journal.codec import decode_as
 from coevolve.journal.layout import DATA_FILE
@@ -144,9 +145,8 @@ class RunDirectory:
 
     def write_identity(self, identity: RunIdentity) -> None:
         """Replace `run.json` atomically."""
-        fresh = self.path / "run.json.new"
-        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(identity), indent=2))
-        fresh.replace(self.path / "run.json")
+        content = msgspec.json.format(msgspec.json.encode(identity), indent=2)
+        replace_file(self.path / "run.json", content)
 
     def config(self) -> RunConfig:
         """Return the settings with which the run's parts were last started."""
@@ -173,10 +173,8 @@ class RunDirectory:
 
     def write_config(self, config: RunConfig) -> None:
         """Write the resolved config, including all defaults."""
-        fresh = self.path / "config.yaml.new"
         lines = write_yaml(config).encode()
-        fresh.write_bytes(_digest_line(lines) + b"\n" + lines)
-        fresh.replace(self.path / "config.yaml")
+        replace_file(self.path / "config.yaml", _digest_line(lines) + b"\n" + lines)
 
     def record_launch(self, config: RunConfig, identity: RunIdentity) -> None:
         """Write the config and the identity of the launching process.
@@ -262,7 +260,7 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
     if _never_began(RunDirectory(path)):
         shutil.rmtree(path)
     try:
-        path.mkdir(mode=FOLDER_MODE, parents=True)
+        make_folder(path, mode=FOLDER_MODE)
     except FileExistsError as error:
         _check_not_running(RunDirectory(path))
         raise RunError(

@@ -1,9 +1,11 @@
 """The history that the rules use: a fold over group summaries (visits), rebuilt by reading them.
 
-Visits in which every rollout was an infrastructure failure are ignored.
+Visits in which every rollout was an infrastructure failure are ignored. The `MOST_TASKS` tasks that
+were visited last are remembered, so the memory is bounded however long a run lasts. A task that is
+visited again after that many others counts as new.
 """
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -13,6 +15,9 @@ from protocols.evolution import GroupSummary, PatternKind
 from protocols.evolution_config import SignalsConfig
 
 PatternKey = tuple[PatternKind, str]
+
+MOST_TASKS = 10_000
+"""Tasks that are remembered; each takes about 3 kB with 10 visits."""
 
 
 class Outcome(NamedTuple):
@@ -77,10 +82,14 @@ class TaskHistory:
 class History:
     """The state of all visits so far that the rules need."""
 
-    def __init__(self, config: SignalsConfig, tools: Sequence[str]) -> None:
+    def __init__(
+        self, config: SignalsConfig, tools: Sequence[str], most_tasks: int = MOST_TASKS
+    ) -> None:
         """Start empty; ``tools`` are all tools of the policy, called or not."""
         self.tools = tuple(sorted(set(tools)))
-        self.tasks: dict[str, TaskHistory] = {}
+        self.tasks: OrderedDict[str, TaskHistory] = OrderedDict()
+        """Histories by task; the task that was visited last is last."""
+
         self.surprise: Ranked[str, float] = Ranked()
         """Surprise of each task's newest visit."""
 
@@ -93,6 +102,7 @@ class History:
         self.last_evidence: dict[PatternKey, tuple[int, ...]] = {}
         """Rollouts of the newest visit in which the pattern occurred."""
 
+        self._most_tasks = most_tasks
         self._window = config.window
         self._shares = _Decaying(config.half_life_visits)
 
@@ -100,9 +110,7 @@ class History:
         """Add a further visit."""
         if visit.rollouts == 0:
             return
-        task = self.tasks.get(visit.task_id)
-        if task is None:
-            task = self.tasks[visit.task_id] = TaskHistory(self._window)
+        task = self._task(visit.task_id)
         tally = SuccessCount(visit.successes, visit.rollouts)
         task.add(Outcome(visit.version_min, visit.version_max, tally))
         before, now = task.before_and_now()
@@ -116,6 +124,16 @@ class History:
     def share(self, kind: PatternKind, pattern: str) -> Share:
         """Return the decayed share of a pattern; 0 if it never occurred."""
         return Share(self._shares.weight((kind, pattern)), self._shares.weight((kind, "")))
+
+    def _task(self, task_id: str) -> TaskHistory:
+        """Return the task's history, created if it is new; forget the task visited longest ago."""
+        task = self.tasks.setdefault(task_id, TaskHistory(self._window))
+        self.tasks.move_to_end(task_id)
+        if len(self.tasks) > self._most_tasks:
+            forgotten, _ = self.tasks.popitem(last=False)
+            self.surprise.remove(forgotten)
+            self.p_values.remove(forgotten)
+        return task
 
     def _add_patterns(self, visit: GroupSummary) -> None:
         of_kind: Counter[PatternKind] = Counter()

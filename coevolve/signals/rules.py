@@ -4,6 +4,7 @@ A rule is a function of the settings, the history including the newest visit, an
 yields findings lazily, strongest first.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -47,17 +48,25 @@ def signal_of(
 Rule = Callable[[SignalsConfig, History, GroupSummary], Iterator[Finding]]
 
 
+MOST_SIGNALS = 10_000
+"""Signals that a cool-down remembers; those of a few versions matter."""
+
+
 class CoolDown:
     """Keeps a rule from repeating a signal while the policy has hardly changed."""
 
     def __init__(self, versions: int) -> None:
         """Suppress repetitions for ``versions`` policy versions after a signal; 0 for none."""
         self._versions = versions
-        self._last: dict[tuple[SignalKind, OnTask | OnPattern], int] = {}
+        self._last: OrderedDict[tuple[SignalKind, OnTask | OnPattern], int] = OrderedDict()
 
     def start(self, signal: Signal) -> None:
         """Start the cool-down of ``signal``."""
-        self._last[signal.kind, signal.about] = signal.policy_version
+        key = (signal.kind, signal.about)
+        self._last[key] = signal.policy_version
+        self._last.move_to_end(key)
+        if len(self._last) > MOST_SIGNALS:
+            self._last.popitem(last=False)
 
     def silences(self, kind: SignalKind, about: OnTask | OnPattern, version: int) -> bool:
         """Return whether an equal signal was raised less than the cool-down ago."""

@@ -1,9 +1,11 @@
 """The state of candidates in the journal: probed, parked, admitted; and the existing tasks.
 
 It is folded only from records, including the validator's own, so a new process has the same state
-as the old one.
+as the old one. Its index holds the `MOST_TASKS` synthesized tasks that were admitted last, so that
+the memory of a long run is bounded; a copy of an older one is not noticed.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
 from coevolve.journal.codec import topics_of
@@ -23,6 +25,9 @@ from protocols.tasks import Continued, Synthesized, Task
 
 TOPICS = topics_of(Task, ProbeRequest, CandidateVerdict)
 
+MOST_TASKS = 10_000
+"""Synthesized tasks in the index; one of the quickstart takes about 4.5 kB."""
+
 FIRST = 8
 """Number of too-hard tasks admitted before the maximum share applies. The share of a few tasks says
 little, and the first candidates are about things that the policy has never done."""
@@ -37,8 +42,12 @@ class Ledger:
     pool: TaskIndex
     """Training tasks by task id; candidates being probed or parked by candidate id."""
 
-    def __init__(self, reader: Reader, pool: TaskIndex) -> None:
+    def __init__(self, reader: Reader, pool: TaskIndex, most_tasks: int = MOST_TASKS) -> None:
         """Start empty; ``pool`` must be empty."""
+        self._most_tasks = most_tasks
+        self._made: OrderedDict[str, None] = OrderedDict()
+        """Synthesized tasks in the pool, the oldest first."""
+
         self._reader = reader
         self._through = 0
         self._judged: set[str] = set()
@@ -96,6 +105,7 @@ class Ledger:
                     self.pool.add(message.task_id, message.body)
                 if isinstance(message.origin, Synthesized):
                     self.pool.discard(message.origin.candidate_id)
+                    self._forget_the_oldest(message.task_id)
             case ProbeRequest(candidate_id=candidate_id, probe_id=probe_id):
                 self._probes[candidate_id] = message
                 self._asked.setdefault(candidate_id, set()).add(probe_id)
@@ -108,6 +118,12 @@ class Ledger:
                 pass
             case other:
                 raise TypeError(f"the ledger does not take {type(other).__name__}")
+
+    def _forget_the_oldest(self, newest: str) -> None:
+        self._made[newest] = None
+        if len(self._made) > self._most_tasks:
+            oldest, _ = self._made.popitem(last=False)
+            self.pool.discard(oldest)
 
     def _conclude(self, verdict: CandidateVerdict) -> None:
         self._judged.add(verdict.candidate_id)

@@ -20,11 +20,13 @@ BENCHES = {
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
     "mutations": "tests.bench.mutations",
+    "powercuts": "tests.bench.powercuts",
     "recovery": "tests.bench.recovery",
     "rollouts": "tests.bench.rollouts",
     "scaling": "tests.bench.scaling",
     "scores": "tests.bench.scores",
     "simulator": "tests.bench.simulator",
+    "soak": "tests.bench.soak",
     "store": "tests.bench.store",
     "trl": "tests.bench.against_trl",
 }

@@ -5,28 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
-import lmdb.verify
 import pytest
 
-from coevolve.journal.journal import Journal
-from coevolve.journal.layout import DATA_FILE
-from protocols.journal import Append, Durability
-from tests.journals import (
-    WAIT_S,
-    append,
-    appended,
-    complete,
-    completed,
-    everything,
-    record,
-    take,
-    taken,
-)
+from protocols.journal import Durability
+from tests.journal_witness import Witness
 
 KILLS = 40
 """Number of kills per durability level."""
@@ -40,62 +24,6 @@ DIES_WRITING = 0.85
 it."""
 
 ROOT = Path(__file__).parents[3]
-PAGE_BYTES = 4096
-STATES = 120
-"""Number of transactions before the power cuts; one cut in each."""
-
-METAS = (0, 1)
-
-
-class Witness:
-    """The answers that killed writers received, and thus what the journal must contain."""
-
-    def __init__(self) -> None:
-        self.sent: dict[tuple[str, int], str] = {}
-        self.done: set[str] = set()
-        self.finished: set[str] = set()
-
-    def hear(self, lines: list[str]) -> None:
-        for line in lines:
-            match line.split():
-                case ["sent", producer, counter, body]:
-                    self.sent[producer, int(counter)] = body
-                case ["done", producer, counter]:
-                    self.done.add(self.sent.pop((producer, int(counter))))
-                case ["finished", body]:
-                    self.finished.add(body)
-                case _:
-                    pass
-
-    def unanswered(self) -> list[tuple[str, int, str]]:
-        return [(producer, counter, body) for (producer, counter), body in self.sent.items()]
-
-    def check(self, folder: Path) -> None:
-        journal = Journal.open(folder)
-        statistics = journal.statistics().result(WAIT_S)
-        with journal.snapshot() as state:
-            tasks = state.scan("task", limit=1_000_000)
-            rollouts = state.scan("rollout", limit=1_000_000)
-            results = state.scan("result", limit=1_000_000)
-            indexed = state.find("kind", "in", limit=1_000_000)
-        left = taken(journal, take("rollout", member="check", incarnation=str(folder), limit=10**6))
-        journal.close()
-        written = Counter(stored.body.decode() for stored in tasks)
-        effects = Counter(stored.body.decode() for stored in results)
-        assert set(written.values()) <= {1}, "a write was carried out twice"
-        assert written.keys() >= self.done, "an acknowledged record is lost"
-        assert written.keys() <= self.done | set(self.sent.values())
-        assert set(effects.values()) <= {1}, "an effect happened twice"
-        assert effects.keys() >= self.finished, "an acknowledged effect is lost"
-        held = {stored.body.split()[0].decode() for stored in rollouts}
-        assert held >= written.keys() - effects.keys(), "unfinished work was evicted"
-        unfinished = {n.body.split()[0].decode() for n in rollouts if n.sequence in set(left)}
-        assert unfinished == written.keys() - effects.keys(), "work and effects disagree"
-        assert indexed == rollouts
-        kept = sorted(stored.sequence for stored in [*tasks, *rollouts, *results])
-        evicted = len(written) - len(rollouts)
-        assert len(set(kept)) == len(kept)
-        assert len(kept) + evicted == statistics.last_sequence, "the sequence has a gap"
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
@@ -149,103 +77,6 @@ def _life(
     while heard[-1] != "dead":
         heard.append(spawner.stdout.readline().strip())
     return heard
-
-
-# Simulated power cuts: the file has everything flushed, plus any part of later writes.
-
-
-def test_a_power_cut_at_level_power_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    chance = random.Random(3)
-    states = _recorded_states(tmp_path / "store", chance)
-    lost = 0
-    for number in range(len(states) - 2):
-        around = states[number : number + 3]
-        folder = tmp_path / str(number)
-        pages = _cut(folder, around, chance)
-        with _opened(folder / "after", pages) as journal:
-            found = journal.statistics().result(WAIT_S)
-            assert found.last_sequence >= around[1].acknowledged
-            assert len(everything(journal)) == sum(found.topics.values())
-            appended(journal, append(record("and on"), producer="next"))
-        lost += pages[:2] != around[1].pages[:2]
-    assert lost > STATES / 5, "hardly any cut hit a transaction whose meta page was not flushed"
-
-
-class _State:
-    """The file in the page cache between two transactions."""
-
-    def __init__(self, file: Path, acknowledged: int) -> None:
-        content = file.read_bytes()
-        self.pages = [content[at : at + PAGE_BYTES] for at in range(0, len(content), PAGE_BYTES)]
-        self.acknowledged = acknowledged
-
-
-def _recorded_states(folder: Path, chance: random.Random) -> list[_State]:
-    """Write with and without pressure; pages are reused, because old records are evicted.
-
-    The journal reads the clock at the start of each transaction. At that time the test copies the
-    file, and appends a record that waits for the transaction's end.
-    """
-    states: list[_State] = []
-    opened: list[Journal] = []
-
-    def next_append() -> Append:
-        number = len(states)
-        body = "." * chance.randrange(8000)
-        return append(record(body, "rollout", n=str(number % 7)), counter=number)
-
-    def look() -> int:
-        states.append(_State(folder / DATA_FILE, opened[0].newest(())))
-        if len(states) % 10 and len(states) < STATES:
-            opened[0].append(next_append())
-        return 0
-
-    journal = Journal.open(folder, durability="power", retain_bytes=60_000, clock_ns=look)
-    opened.append(journal)
-    number = 0
-    while len(states) < STATES:
-        number += 1
-        work = taken(journal, take("rollout", limit=20))
-        outputs = [record(str(number), "task")]
-        completed(journal, complete(*work, outputs=outputs, counter=number))
-        appended(journal, append(record("idle", "rollout"), producer="idle", counter=number))
-    journal.close()
-    return states
-
-
-def _cut(folder: Path, states: Sequence[_State], chance: random.Random) -> list[bytes]:
-    """Return pages that a disk may hold if the power fails in the transaction after ``states[1]``.
-
-    The data of the transaction before is flushed. Its meta page is flushed only if it was
-    acknowledged without waiting for the next one. Any part of later writes may be on the disk.
-    """
-    before, now, after = states
-    pages = list(now.pages)
-    if now.acknowledged < _last_sequence(folder, now.pages) and chance.random() < 0.5:
-        for meta in METAS:
-            pages[meta] = before.pages[meta]
-    share = chance.choice((0.0, 0.3, 0.9, 1.0))
-    for number, page in enumerate(after.pages):
-        if number >= len(pages):
-            pages.append(page if chance.random() < share else b"\0" * PAGE_BYTES)
-        elif number not in METAS and chance.random() < share:
-            pages[number] = page
-    return pages
-
-
-def _last_sequence(folder: Path, pages: list[bytes]) -> int:
-    with _opened(folder / "before", pages) as journal:
-        return journal.statistics().result(WAIT_S).last_sequence
-
-
-@contextmanager
-def _opened(folder: Path, pages: list[bytes]) -> Generator[Journal]:
-    folder.mkdir(parents=True)
-    (folder / DATA_FILE).write_bytes(b"".join(pages))
-    assert lmdb.verify.verify(str(folder)) == []
-    journal = Journal.open(folder)
-    yield journal
-    journal.close()
 
 
 # A full disk

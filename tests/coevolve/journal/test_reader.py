@@ -1,6 +1,9 @@
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -149,24 +152,63 @@ async def test_several_readers_of_one_process_share_the_map(tmp_path: Path) -> N
     Journal.open(tmp_path / "store").close()
 
 
-def test_a_dead_reader_does_not_make_the_file_grow(tmp_path: Path) -> None:
-    program = (
-        "import sys, time; from pathlib import Path\n"
-        "from coevolve.journal.reader import JournalReader\n"
-        "with JournalReader(Path(sys.argv[1])).snapshot(): print('in', flush=True); time.sleep(60)"
-    )
-    now_s = [0.0]
-    journal = Journal.open(tmp_path, retain_bytes=100_000, clock=lambda: now_s[0])
-    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"in\n"
-    child.kill()
-    child.wait()
-    for counter in range(1, 100):
+READS = """
+import sys
+from pathlib import Path
+from coevolve.journal.reader import JournalReader
+from protocols.errors import JournalError
+try:
+    with JournalReader(Path(sys.argv[1])).snapshot():
+        print('in', flush=True)
+        sys.stdin.read()
+    print('read')
+except JournalError as error:
+    print(error)
+"""
+
+
+@contextmanager
+def reading(folder: Path) -> Generator["subprocess.Popen[str]"]:
+    """A process in a snapshot, which it leaves when its input ends."""
+    command = [sys.executable, "-c", READS, str(folder)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "in\n"
+        yield child
+        child.kill()
+
+
+def written_for(journal: Journal, seconds: int, now_s: list[float]) -> None:
+    """Append and evict a rollout every second of the journal's clock."""
+    for _ in range(seconds):
         now_s[0] += 1.0
-        appended(journal, append(record("x" * 9000, "rollout"), counter=counter))
-    assert journal.statistics().result(10).readers_cleared == 1
-    assert (tmp_path / DATA_FILE).stat().st_size < 500_000
+        request = append(record("x" * 9000, "rollout"), producer=str(now_s[0]))
+        appended(journal, request)
+
+
+@pytest.mark.parametrize("fate", [signal.SIGKILL, signal.SIGSTOP, None])
+def test_only_a_working_reader_makes_the_file_grow(
+    tmp_path: Path, fate: signal.Signals | None
+) -> None:
+    now_s = [0.0]
+    journal = Journal.open(
+        tmp_path, durability="power", retain_bytes=100_000, clock=lambda: now_s[0]
+    )
+    with reading(tmp_path) as child:
+        if fate is not None:
+            child.send_signal(fate)
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        written_for(journal, 50, now_s)
+        size_bytes = (tmp_path / DATA_FILE).stat().st_size
+        written_for(journal, 100, now_s)
+        assert journal.statistics().result(10).readers_cleared == (fate is not None)
+        grown_bytes = (tmp_path / DATA_FILE).stat().st_size - size_bytes
+        assert (grown_bytes < 100_000) == (fate is not None)
+        if fate != signal.SIGKILL:
+            child.send_signal(signal.SIGCONT)
+            said, _ = child.communicate("")
+            assert said.startswith("this process was stopped" if fate else "read")
     journal.close()
 
 

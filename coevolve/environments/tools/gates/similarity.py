@@ -24,6 +24,7 @@ them (prefix filtering, Chaudhuri et al. 2006). Only tasks with one of these are
 
 import math
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
@@ -67,16 +68,16 @@ def likeness(body: ToolTask) -> Likeness:
     """Return the features of a task. Its calls must be readable."""
     tools = tools_of(body.classes)
     turns = [[read_call(text, tools) for text in turn.reference] for turn in body.turns]
-    calls = frozenset(_numbered(call.text() for turn in turns for call in turn))
-    words = frozenset(word for turn in body.turns for word in _said(turn.instruction))
+    calls = _shared(_numbered(call.text() for turn in turns for call in turn))
+    words = {word for turn in body.turns for word in _said(turn.instruction)}
     named = [_names(turn) for turn in turns]
     return Likeness(
-        request=words | calls,
+        request=_shared(words) | calls,
         calls=calls,
-        world=facts(body),
+        world=_shared(facts(body)),
         names=any(named),
         turns=tuple(
-            _said(asked_in(body, number)) | frozenset(_numbered(call.text() for call in read))
+            _shared((*_said(asked_in(body, number)), *_numbered(call.text() for call in read)))
             for number, read in enumerate(turns)
             if named[number]
         ),
@@ -203,6 +204,11 @@ class Leaks:
     def __call__(self, task: Task) -> bool:
         """Return whether training on the task would show a held-out request."""
         return self._held_out.overlapping(task.body) is not None
+
+
+def _shared(features: Iterable[str]) -> frozenset[str]:
+    """Return the features; equal ones of all tasks are one object, which saves memory."""
+    return frozenset(map(sys.intern, features))
 
 
 def _jaccard(one: frozenset[Hashable], other: frozenset[Hashable]) -> float:

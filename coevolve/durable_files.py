@@ -1,0 +1,42 @@
+"""Files and folders that are still there, and complete, after a power cut; room for more."""
+
+import os
+import resource
+from pathlib import Path
+
+
+def sync(path: Path) -> None:
+    """Flush a file's content, or a folder's names, to the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: Path, *, exist_ok: bool = False, mode: int = 0o777) -> None:
+    """Create a folder with ``mode``, and those above it; flush each name. Raises OSError."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(mode=mode, parents=True, exist_ok=exist_ok)
+    for each in missing:
+        sync(each.parent)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Give a file a new content: it has the old one or the new one at any time. Raises OSError.
+
+    A process that dies meanwhile may leave the new content under the name with `.new`.
+    """
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_bytes(content)
+    sync(fresh)
+    fresh.replace(path)
+    sync(path.parent)
+
+
+def room_bytes(file: Path) -> int:
+    """Return by how much the file can grow within the disk's and the process's limits."""
+    disk = os.statvfs(file)
+    free = disk.f_bavail * disk.f_frsize
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return free if limit == resource.RLIM_INFINITY else min(free, limit - file.stat().st_size)

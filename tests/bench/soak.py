@@ -1,0 +1,294 @@
+"""Writes a week's records into a journal at speed, and measures a restart after each day of it.
+
+The records are those of a run that trains: rollout requests and rollouts, group summaries, steps,
+signals, probes, verdicts and tasks, of which a rollout is larger than usual records; consumers take
+and finish requests and rollouts, and retention drops rollouts. Nothing is sampled or trained.
+
+*Store*: memory and open files of the journal's process, and the time of opening it again. *Disk*:
+the journal's file. The other columns are fresh processes that fold what a part, or ``attach
+status``, folds when it starts: seconds of CPU, and the memory that the state takes.
+"""
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+
+import msgspec
+import psutil
+from rich.table import Table
+
+from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
+from coevolve.curriculum.task_pool import Pool
+from coevolve.journal.codec import (
+    ROLLOUTS_BY_GROUP,
+    ROLLOUTS_BY_TASK,
+    ROLLOUTS_BY_VERSION,
+    decode,
+    encode,
+)
+from coevolve.journal.fold import fold
+from coevolve.journal.journal import Journal
+from coevolve.journal.layout import DATA_FILE
+from coevolve.journal.paging import whole_topic
+from coevolve.journal.reader import JournalReader
+from coevolve.runs.lineage import whole_fold
+from coevolve.signals.detector import Detector
+from coevolve.validation.gates import Match
+from coevolve.validation.ledger import Ledger
+from protocols.config import RunConfig
+from protocols.evolution import GroupSummary, ProbeRequest, Signal
+from protocols.evolution_config import SignalsConfig
+from protocols.interfaces import Reader
+from protocols.journal import Append, Complete, Message, Receipt, Record, Take
+from tests.bench import output
+from tests.evolving import BODY, admission, requested, seed, settled, signal, stepped, visit
+
+DAYS = 7
+GROUP = 8
+SEEDS = 150
+GROUPS_PER_STEP = 8
+GROUPS_PER_TASK = 16
+"""Groups for each task that the loop makes."""
+
+TOOLS = ("cd", "ls", "mv")
+
+
+class Day(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured at the end of a day."""
+
+    day: int
+    records: int
+    store_mb: float
+    store_files: int
+    reopened_s: float
+    disk_mb: float
+    restarts: dict[str, "Restart"]
+
+
+class Restart(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fresh process needs to have a part's state again."""
+
+    cpu_s: float
+    state_mb: float
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, and print a table or JSON."""
+    if arguments[:1] == ["restart"]:
+        sys.stdout.write(msgspec.json.encode(restart(arguments[1], Path(arguments[2]))).decode())
+        return
+    parser = output.parser_of("soak", __doc__)
+    parser.add_argument("--records", type=int, default=2_000_000, help="records of the week")
+    parser.add_argument("--kilobytes", type=int, default=4, help="size of a rollout")
+    parser.add_argument("--retain-mb", type=int, default=256, help="rollouts that are kept")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="bench-soak-") as folder:
+        days = list(_week(Path(folder), options))
+    output.show(days, _table, as_json=options.json, width=180)
+
+
+def _week(folder: Path, options: argparse.Namespace) -> Iterator[Day]:
+    run = _Run(folder, b"." * (options.kilobytes * 1000), options.retain_mb << 20)
+    for day in range(1, DAYS + 1):
+        run.write_until(options.records * day // DAYS)
+        yield run.measured(day)
+    run.close()
+
+
+class _Run:
+    """A journal, and all that parts write to it."""
+
+    def __init__(self, folder: Path, body: bytes, retain_bytes: int) -> None:
+        self._folder = folder
+        self._body = body
+        self._retain_bytes = retain_bytes
+        self._counter = 0
+        self._groups = count(GROUPS_PER_STEP)
+        self._made = 0
+        self._journal = self._open()
+        self._write([encode(seed(f"seed-{number}")) for number in range(SEEDS)])
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
+    def write_until(self, records: int) -> None:
+        """Let groups live until the journal has this many records."""
+        while self._journal.newest(()) < records:
+            self._live(next(self._groups))
+
+    def measured(self, day: int) -> Day:
+        """Open the journal again, and measure."""
+        self._journal.close()
+        started_s = time.perf_counter()
+        self._journal = self._open()
+        reopened_s = time.perf_counter() - started_s
+        return Day(
+            day=day,
+            records=self._journal.newest(()),
+            store_mb=_own_mb(),
+            store_files=psutil.Process().num_fds(),
+            reopened_s=reopened_s,
+            disk_mb=(self._folder / DATA_FILE).stat().st_size / 1e6,
+            restarts={part: _restarted(part, self._folder) for part in PARTS},
+        )
+
+    def _live(self, group: int) -> None:
+        """Write a group's whole life, and now and then a step and a task."""
+        task = f"seed-{group % SEEDS}" if group % 2 or not self._made else f"m{group % self._made}"
+        version = group // GROUPS_PER_STEP
+        self._write([encode(requested(group, task, version))] * GROUP)
+        keys = (
+            (ROLLOUTS_BY_TASK, task),
+            (ROLLOUTS_BY_GROUP, f"g{group}"),
+            (ROLLOUTS_BY_VERSION, str(version)),
+        )
+        rollouts = [Record(topic="rollout", body=self._body, keys=keys)] * GROUP
+        self._finish("rollout", "rollout_request", rollouts)
+        messages: list[Message] = [visit(task, group * 7 % 9, version)]
+        if group % GROUPS_PER_STEP == 0:
+            messages.append(stepped(version, task))
+        if group % GROUPS_PER_TASK == 0:
+            messages += self._task(task)
+        self._finish("signals", "rollout", [encode(message) for message in messages])
+
+    def _task(self, about: str) -> list[Message]:
+        number = self._made
+        self._made += 1
+        candidate, cause = f"c{number}", f"s{number}"
+        probe = ProbeRequest(
+            probe_id=f"p{number}",
+            candidate_id=candidate,
+            body=BODY,
+            rollouts=GROUP,
+            seed=number,
+            policy_version_at_least=0,
+        )
+        return [
+            signal(cause, about),
+            probe,
+            *admission(candidate, cause, f"m{number}"),
+            settled(cause, 1),
+        ]
+
+    def _finish(self, consumer: str, topic: str, outputs: Sequence[Record]) -> None:
+        take = Take(
+            consumer=consumer,
+            topics=(topic,),
+            member=consumer,
+            incarnation="soak",
+            held=(),
+            limit=GROUP,
+            lease_s=60.0,
+            wait_s=0.0,
+        )
+        taken = self._journal.take(take).result().records
+        self._journal.complete(
+            Complete(
+                consumer=consumer,
+                member=consumer,
+                incarnation="soak",
+                sequences=tuple(record.sequence for record in taken),
+                outputs=tuple(outputs),
+                receipt=self._receipt(),
+            )
+        ).result()
+
+    def _write(self, records: Sequence[Record]) -> None:
+        self._journal.append(Append(records=tuple(records), receipt=self._receipt())).result()
+
+    def _receipt(self) -> Receipt:
+        self._counter += 1
+        return Receipt(producer="soak", counter=self._counter)
+
+    def _open(self) -> Journal:
+        return Journal.open(self._folder, retain_bytes=self._retain_bytes)
+
+
+async def _validator(reader: Reader) -> object:
+    ledger = Ledger(reader, _NoIndex())
+    await ledger.follow()
+    return ledger
+
+
+async def _signals(reader: Reader) -> object:
+    detector = Detector(SignalsConfig(), TOOLS)
+    for topic in ("group_summary", "signal"):
+        async for record in whole_topic(reader, topic):
+            message = decode(record)
+            assert isinstance(message, GroupSummary | Signal)
+            detector.recall(message)
+    return detector
+
+
+async def _curriculum(reader: Reader) -> object:
+    pool = Pool(msgspec.convert({"name": "soak"}, RunConfig))
+    await fold(reader, POOL_TOPICS, pool.fold)
+    return pool
+
+
+PARTS: dict[str, Callable[[Reader], Awaitable[object]]] = {
+    "validator": _validator,
+    "signals": _signals,
+    "curriculum": _curriculum,
+    "attach": whole_fold,
+}
+
+
+class _NoIndex:
+    """A validator's index without content; an environment's holds each task's words."""
+
+    def add(self, key: str, body: msgspec.Raw) -> None:
+        """Do nothing."""
+
+    def discard(self, key: str) -> None:
+        """Do nothing."""
+
+    def nearest(self, body: msgspec.Raw) -> Match | None:
+        """Return that no task is similar."""
+
+
+def restart(part: str, folder: Path) -> Restart:
+    """Fold what a part folds when it starts, in this process."""
+    reader = JournalReader(folder)
+    before_mb, started_s = _own_mb(), time.process_time()
+    state = asyncio.run(_state(part, reader))
+    cpu_s = time.process_time() - started_s
+    grown_mb = _own_mb() - before_mb
+    del state
+    return Restart(cpu_s=cpu_s, state_mb=grown_mb)
+
+
+async def _state(part: str, reader: Reader) -> object:
+    return await PARTS[part](reader)
+
+
+def _restarted(part: str, folder: Path) -> Restart:
+    command = [sys.executable, "-m", "tests.bench", "soak", "restart", part, str(folder)]
+    said = subprocess.run(command, check=True, capture_output=True).stdout
+    return msgspec.json.decode(said, type=Restart)
+
+
+def _own_mb() -> float:
+    """Return this process's memory without the journal's mapped pages."""
+    memory = psutil.Process().memory_info()
+    return (memory.rss - memory.shared) / 1e6
+
+
+def _table(days: Sequence[Day]) -> Table:
+    headings = ["day", "records", "store MB", "files", "reopened s", "disk MB"]
+    for part in PARTS:
+        headings += [f"{part} s", f"{part} MB"]
+    cells: list[Sequence[str]] = []
+    for day in days:
+        figures = [day.records, day.store_mb, day.store_files, day.reopened_s, day.disk_mb]
+        for part in PARTS:
+            figures += [day.restarts[part].cpu_s, day.restarts[part].state_mb]
+        cells.append((str(day.day), *map(output.number, figures)))
+    return output.table("a week", headings, cells)
