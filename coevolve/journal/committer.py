@@ -177,15 +177,11 @@ class Committer:
         else:
             self._flush()
         for work in batch:
-            if work.answer.done():
-                continue
-            match work.request:
-                case Take():
-                    self._answer_take(work.request, work.answer)
-                case Count():
-                    work.answer.set_result(self._statistics())
-                case _:
-                    pass
+            request = work.request
+            if isinstance(request, Take) and not work.answer.done():
+                self._answer_take(request, work.answer)
+            elif isinstance(request, Count) and not work.answer.done():
+                work.answer.set_result(self._statistics())
 
     def _writes(self, request: Append | Complete | Take | Count | Stop) -> bool:
         if not isinstance(request, Take):
@@ -207,6 +203,8 @@ class Committer:
                 for work in batch:
                     try:
                         sequences = _execute(write, work)
+                    except DamageError as error:
+                        refusals.append((work, damaged(self._file, str(error))))
                     except JournalError as error:
                         refusals.append((work, error))
                     else:
