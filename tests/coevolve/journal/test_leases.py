@@ -54,7 +54,7 @@ def searched(consumer: Consumer, journal: Journal, **request: Any) -> tuple[list
     with journal.snapshot() as snapshot:
         state: Any = Watched(snapshot)
         found, _ = lease(consumer, take("work", **request), state, 0.0)
-        return found, state.seen
+        return [sequence for sequence, _ in found], state.seen
 
 
 def test_finished_records_beyond_an_unfinished_one_are_searched_once(journal: Journal) -> None:
@@ -81,9 +81,12 @@ def test_a_record_beyond_the_limit_is_left_for_the_next_take(journal: Journal) -
     consumer.places["play"] = new_place("c", "play", 0)
     with journal.snapshot() as state:
         both = take("work", "play", limit=1)
-        assert lease(consumer, both, state, 0.0)[0] == [1]
+        assert lease(consumer, both, state, 0.0)[0] == [(1, "work")]
         both = take("work", "play", limit=5, held=[1])
-        assert lease(consumer, both, state, 0.0)[0] == [RECORDS + 1, RECORDS + 2]
+        assert lease(consumer, both, state, 0.0)[0] == [
+            (RECORDS + 1, "work"),
+            (RECORDS + 2, "work"),
+        ]
 
 
 def test_the_rows_of_finished_records_go_when_the_oldest_is_finished(
