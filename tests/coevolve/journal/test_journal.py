@@ -10,9 +10,9 @@ from typing import get_args
 import lmdb
 import pytest
 
+from coevolve.journal.heads import read_head
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE, FORMAT, FORMAT_KEY
-from coevolve.journal.heads import read_head
 from coevolve.journal.opening import LOCK_FILE
 from coevolve.journal.reader import JournalReader
 from protocols.errors import (

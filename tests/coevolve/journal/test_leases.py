@@ -84,7 +84,7 @@ def test_a_record_beyond_the_limit_is_left_for_the_next_take(journal: Journal) -
         assert lease(consumer, both, state, 0.0)[0] == [(1, "work")]
         both = take("work", "play", limit=5, held=[1])
         assert lease(consumer, both, state, 0.0)[0] == [
-            (RECORDS + 1, "work"),
+            (RECORDS + 1, "play"),
             (RECORDS + 2, "work"),
         ]
 
