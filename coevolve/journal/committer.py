@@ -239,19 +239,20 @@ class Committer:
                         if sequences is not None:
                             replies.append(Reply(work.answer, sequences))
                 write.finish(self._evictable, self._retain_bytes)
-        except DamageError as error:
-            self._failure = damaged(self._file, str(error))
-            return
         except lmdb.Error as error:
             self._abort(batch, error)
             return
         except JournalError as error:
-            self._failure = error
+            self._failure = self._named(error)
             return
         for work, error in refusals:
-            work.answer.set_exception(error)
+            work.answer.set_exception(self._named(error))
         self._after_commit(write, replies)
         self._clear_dead_readers(now_s)
+
+    def _named(self, error: JournalError) -> JournalError:
+        """Return the error; one for damage names the file and the remedy."""
+        return damaged(self._file, str(error)) if isinstance(error, DamageError) else error
 
     def _after_commit(self, write: WriteTransaction, replies: list[Reply]) -> None:
         if write.wrote:

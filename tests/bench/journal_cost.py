@@ -137,12 +137,22 @@ def _work(folder: Path) -> float:
 
 
 def _take_and_complete(journal: Journal, counter: int) -> None:
-    seat = {"consumer": "bench", "member": "0", "incarnation": "0"}
-    request = Take(**seat, topics=("work",), held=(), limit=GROUP, lease_s=60.0, wait_s=0.0)
+    request = Take(
+        consumer="bench",
+        topics=("work",),
+        member="0",
+        incarnation="0",
+        held=(),
+        limit=GROUP,
+        lease_s=60.0,
+        wait_s=0.0,
+    )
     records = journal.take(request).result().records
     journal.complete(
         Complete(
-            **seat,
+            consumer="bench",
+            member="0",
+            incarnation="0",
             sequences=tuple(record.sequence for record in records),
             outputs=(Record(topic="result", body=b"y" * 1000),) * len(records),
             receipt=Receipt(producer="0", counter=counter),
