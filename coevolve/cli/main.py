@@ -21,7 +21,7 @@ COMMANDS = {
     "evaluate": "Score a policy on held-out tasks.",
     "replay": "Take a run's learner steps again and compare the weights.",
     "resynthesize": "Make a run's tasks again from the recorded model calls.",
-    "calibrate": "Measure how often each signal rule fires by chance.",
+    "calibrate": "Measure how often signal rules fire by chance, or what gates get wrong.",
     "config": "List, show, explain and check run files.",
     "environment": "List, check or begin environments.",
     "setup": "Install what an environment needs.",
