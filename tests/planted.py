@@ -184,8 +184,7 @@ def true_already(seed: int) -> Iterator[ToolTask]:
         file = some_file(body)
         written = said(f"Write 'zebra' into '{file}'.", f"echo('zebra', '{file}')")
         again = said(f"See that '{file}' says 'zebra'.", f"echo('zebra', '{file}')")
-        stays = said("Stay in this folder '.'.", "cd(folder='.')")
-        yield with_turns(body, (written, again) if number % 2 else (*body.turns, stays))
+        yield with_turns(body, (*body.turns[: number % 2], written, again))
 
 
 def superfluous(seed: int) -> Iterator[ToolTask]:
