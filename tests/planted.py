@@ -179,12 +179,10 @@ def unclean(seed: int) -> Iterator[ToolTask]:
 
 
 def true_already(seed: int) -> Iterator[ToolTask]:
-    for number, task in enumerate(draws(seed)):
+    for task in draws(seed):
         body = read_body(task.body)
-        file = some_file(body)
-        written = said(f"Write 'zebra' into '{file}'.", f"echo('zebra', '{file}')")
-        again = said(f"See that '{file}' says 'zebra'.", f"echo('zebra', '{file}')")
-        yield with_turns(body, (*body.turns[: number % 2], written, again))
+        stays = said("Stay in this folder '.'.", "cd(folder='.')")
+        yield with_turns(body, (*body.turns, stays))
 
 
 def superfluous(seed: int) -> Iterator[ToolTask]:
