@@ -179,13 +179,10 @@ def unclean(seed: int) -> Iterator[ToolTask]:
 
 
 def true_already(seed: int) -> Iterator[ToolTask]:
-    for number, task in enumerate(draws(seed)):
+    for task in draws(seed):
         body = read_body(task.body)
-        file = some_file(body)
-        written = said(f"Write 'zebra' into '{file}'.", f"echo('zebra', '{file}')")
-        again = said(f"See that '{file}' says 'zebra'.", f"echo('zebra', '{file}')")
         stays = said("Stay in this folder '.'.", "cd(folder='.')")
-        yield with_turns(body, (written, again) if number % 2 else (*body.turns, stays))
+        yield with_turns(body, (*body.turns, stays))
 
 
 def superfluous(seed: int) -> Iterator[ToolTask]:

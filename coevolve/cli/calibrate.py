@@ -57,7 +57,7 @@ def command(
     histories: int,
     as_json: bool,
 ) -> int:
-    """Measure how often each signal rule fires by chance, or what the gates get wrong.
+    """Measure how often signal rules fire by chance, or what gates get wrong.
 
     Group size, window and thresholds are those of the run file FILE; without one, the defaults.
     Exit code 1: some posterior rule raises false alarms in more than 5 % of the evaluations.

@@ -23,7 +23,7 @@ COMMANDS = {
     "replay": "Take a run's learner steps again and compare the weights.",
     "resynthesize": "Make a run's tasks again from the recorded model calls.",
     "journal": "Find and repair damage of a run's journal.",
-    "calibrate": "Measure how often each signal rule fires by chance.",
+    "calibrate": "Measure how often signal rules fire by chance, or what gates get wrong.",
     "config": "List, show, explain and check run files.",
     "environment": "List, check or begin environments.",
     "setup": "Install what an environment needs.",

@@ -239,7 +239,7 @@ async def test_none_of_many_planted_bad_candidates_is_admitted(
     expected: dict[str, str] = {}
     for gate, bodies in SPOILT.items():
         # A candidate without turns cannot be recorded.
-        for body in islice(filter(lambda body: body.turns, bodies()), 18):
+        for body in islice(filter(lambda body: body.turns, bodies()), 14):
             expected[(bad := candidate(body)).candidate_id] = gate
             await desk.say(bad)
     for gate, tasks in (("duplicate", pool), ("contaminated", desk.held_out)):
@@ -255,7 +255,7 @@ async def test_none_of_many_planted_bad_candidates_is_admitted(
         assert isinstance(verdict.outcome, Refused)
         right[verdict.outcome.gate] += verdict.outcome.gate == expected[verdict.candidate_id]
         if verdict.outcome.gate == "contaminated":
-            assert verdict.outcome.found.endswith("to a held-out task")
+            assert verdict.outcome.found.endswith("a held-out task")
     assert right.keys() == {*expected.values()}
     assert min(right.values()) >= 10
     assert not await desk.all(ProbeRequest)

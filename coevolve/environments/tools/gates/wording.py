@@ -35,7 +35,8 @@ _OWN = re.compile(
 )
 _CONDITION = re.compile(
     r"\b(?:than|under|over|below|above|at (?:least|most)|up to|within|around|about|exceeds?|between"
-    r"|approximately) \$?\d[\d,.]*|\b\d+ (?:decimal|significant)\b",
+    r"|approximately) \$?\d[\d,.]*|\b\d+ (?:decimal|significant)\b"
+    r"|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}[a-z]*(?:,? \d{4})?",
     re.IGNORECASE,
 )
 _FILE = re.compile(r"[\w-]+(\.\w+)+")
@@ -118,8 +119,8 @@ def unused(turns: Sequence[ToolTurn], read: Read) -> Iterator[Unused]:
     """Yield the quotations and numbers that are no argument of any call so far.
 
     Numbers outside quotations count only if the turn's calls have numbers as arguments. Who
-    somebody is (*user ID "7"*), the name of a tool that the turn calls, bounds (*over 20*) and
-    precisions do not count.
+    somebody is (*user ID "7"*), the name of a tool that the turn calls, bounds (*over 20*),
+    precisions and dates in words do not count.
     """
     texts: set[str] = set()
     for number, (turn, calls) in enumerate(zip(turns, read, strict=True)):
