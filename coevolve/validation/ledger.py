@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.validation.gates import TaskIndex
+from protocols.control import DeadLetter, LetterAnswered
 from protocols.evolution import (
     Admitted,
     CandidateVerdict,
@@ -114,7 +115,7 @@ class Ledger:
                 self.pool.add(candidate_id, message.body)
             case CandidateVerdict():
                 self._conclude(message)
-            case EnvironmentRecord():
+            case EnvironmentRecord() | DeadLetter() | LetterAnswered():
                 pass
             case other:
                 raise TypeError(f"the ledger does not take {type(other).__name__}")
