@@ -66,10 +66,13 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def audit(reader: Reader) -> Audit:
-    """Read every record of a run, and return what was found."""
+    """Read every record that a run has now, and return what was found."""
     books = Books()
+    newest = [await reader.last(topic) for topic in TOPICS]
+    through = max((record.sequence for record in newest if record), default=0)
     async for record in in_order(reader, TOPICS):
-        books.enter(record.sequence, decode(record))
+        if record.sequence <= through:
+            books.enter(record.sequence, decode(record))
     return books.close()
 
 

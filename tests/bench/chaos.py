@@ -110,8 +110,7 @@ def weathered(place: Path, options: argparse.Namespace) -> Figures:
         subject.settle_in(START_S)
         storm.rage()
         minutes = (time.monotonic() - began) / 60
-        code = subject.finish(steps=3)
-        ended = [] if code == 0 else [f"the run ended with code {code}: {subject.said()}"]
+        ended = subject.finish(steps=3)
         faults = [*storm.faults, *ended, *subject.left(), *_files_left(temporary)]
         audit = examine(RunDirectory(subject.directory), again=True)
     return Figures(

@@ -13,7 +13,7 @@ from tests.chaos.population import LOSSES, PARTS, Living, by_kind
 from tests.chaos.subject import Subject
 
 LOOK_S = 0.05
-PATIENCE_S = 240.0
+PATIENCE_S = 400.0
 """Seconds without recovery after which a blow counts as fatal."""
 
 MOST_OPEN = 6
@@ -121,6 +121,10 @@ class Storm:
         after = self.subject.start if _is_loss(blow) else blow.step
         if blow.step_s is None and blow.back_s is not None and self.subject.step > after:
             blow.step_s = now - blow.at
+            self.say(
+                f"recovered from {blow.how} {blow.kind}: back after {blow.back_s:.2f} s, "
+                f"step after {blow.step_s:.2f} s"
+            )
         if now - blow.at > PATIENCE_S and (blow.back_s is None or blow.step_s is None):
             self.faults.append(f"no recovery within {PATIENCE_S:.0f} s of {blow.how} {blow.kind}")
             self.say(f"NO RECOVERY after {blow}; {self.subject.said()}")

@@ -18,7 +18,7 @@ from tests.chaos.population import PARTS, Living, Population, by_kind
 from tests.commands import ROOT
 from tests.launched import QUICKSTART, SMALL
 
-END_S = 120.0
+END_S = 400.0
 SAID_LINES = 3
 
 
@@ -103,22 +103,28 @@ class Subject:
         self._keeper.wait()
         self.begin(resume=True)
 
-    def finish(self, steps: int) -> int:
-        """Stop the run, let it take ``steps`` more, and return the exit code of its end."""
-        self._stop()
-        self.begin(resume=True, steps=self.steps_taken() + steps)
+    def finish(self, steps: int) -> list[str]:
+        """Stop the run, and let it take ``steps`` more; return what is wrong with that."""
         assert self._keeper is not None
-        return self._keeper.wait(2 * END_S)
+        self._keeper.send_signal(signal.SIGINT)
+        wrong = self._wrong_end("stop")
+        self.begin(resume=True, steps=self.steps_taken() + steps)
+        return wrong + self._wrong_end("finish")
+
+    def _wrong_end(self, what: str) -> list[str]:
+        """Wait for the keeper's end; return a sentence if it was not clean. Then all have ended."""
+        assert self._keeper is not None
+        try:
+            code = self._keeper.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.kill_all()
+            return [f"the run did not {what} within {END_S:.0f} s: {self.said()}"]
+        return [f"the run did not {what}, code {code}: {self.said()}"] if code else []
 
     def steps_taken(self) -> int:
         """Return how many steps the journal holds."""
         with JournalReader(self.directory / STORE_FOLDER).snapshot() as state:
             return len(state.scan("step_report", limit=10**6))
-
-    def _stop(self) -> None:
-        assert self._keeper is not None
-        self._keeper.send_signal(signal.SIGINT)
-        self._keeper.wait(END_S)
 
     def left(self) -> list[str]:
         """Return a line for each process that is left a few seconds after the end."""
