@@ -40,7 +40,7 @@ TEXTS = (
 """Messages that are no call of a tool."""
 
 WORLDS: tuple[Any, ...] = (
-    *(None, True, -1, 1e308, "", "\x00", "a" * 100_000, [], {}, [[]] * 5_000, {"": {}}),
+    *(None, True, -1, 1e308, "", "\x00", "a" * 100_000, [], {}, [None] * 5_000, {"": {}}),
     *({"__class__": {"__init__": 1}}, {"root": None}, {"root": {"a": {"type": "x"}}}),
 )
 """Worlds of each tool set, in place of the task's own."""
