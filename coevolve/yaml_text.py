@@ -10,10 +10,11 @@ depth, and the size with all aliases written out are limited.
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import msgspec
 import yaml
+from yaml.composer import ComposerError
 
 from coevolve.foreign import boundary, plain, shown
 
@@ -57,7 +58,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Return the next value. Raises ComposerError if it has a tag or is nested too deep."""
-        event = self.peek_event()
+        event = cast("Any", self).peek_event()
         tag = getattr(event, "tag", None)
         if tag is not None:
             raise _refused(f"found the tag {shown(tag)}", event.start_mark)
@@ -87,9 +88,9 @@ class _Loader(yaml.SafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep=deep)
 
-    def construct_scalar(self, node: yaml.ScalarNode) -> str:
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> str:
         """Return a value's characters. Raises ComposerError if some of them are invisible."""
-        text = cast("str", super().construct_scalar(node))
+        text = super().construct_scalar(node)
         if odd := _INVISIBLE.search(text):
             raise _refused(f"found the invisible character {shown(odd[0])}", node.start_mark)
         if node.tag in (INT, FLOAT) and len(text) > MOST_DIGITS:
@@ -142,7 +143,7 @@ def _inner(node: yaml.Node) -> list[yaml.Node]:
 
 
 def _refused(problem: str, mark: yaml.Mark | None) -> yaml.MarkedYAMLError:
-    return yaml.composer.ComposerError(None, None, problem, mark)
+    return ComposerError(None, None, problem, mark)
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -200,13 +201,14 @@ def parse_yaml(text: str) -> Any:
 class _Dumper(yaml.SafeDumper):
     """Quotes a text that either YAML 1.1 or the loader would take for a number or the like."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
-        first: [
-            *yaml.SafeDumper.yaml_implicit_resolvers.get(first, []),
-            *_Loader.yaml_implicit_resolvers.get(first, []),
-        ]
-        for first in {*yaml.SafeDumper.yaml_implicit_resolvers, *_Loader.yaml_implicit_resolvers}
-    }
+
+_Dumper.yaml_implicit_resolvers = {
+    first: [
+        *yaml.SafeDumper.yaml_implicit_resolvers.get(first, []),
+        *_Loader.yaml_implicit_resolvers.get(first, []),
+    ]
+    for first in {*yaml.SafeDumper.yaml_implicit_resolvers, *_Loader.yaml_implicit_resolvers}
+}
 
 
 def write_yaml(value: Any) -> str:

@@ -117,10 +117,11 @@ def read_config(folder: Path) -> Any:
     """Return the model's config, without dropout. Raises ConfigError."""
     check_config(folder)
     try:
-        found = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        config: Any = cast("Any", AutoConfig).from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
     except Exception as error:
         raise _config_error(folder, described(error)) from error
-    config = cast("Any", found)
     if type(config) not in cast("Any", AutoModelForCausalLM)._model_mapping:
         raise _config_error(folder, f"found {plain(f'{config.model_type}')}")
     return _neutral(config)

@@ -44,10 +44,10 @@ def ends_of_text(folder: Path) -> tuple[int, ...]:
 
 def as_ids(found: object) -> tuple[int, ...]:
     """Return a setting's token ids as a tuple. Raises ValidationError if it has others."""
-    ids = msgspec.convert(found, TokenIds)
+    ids: int | list[int] | None = msgspec.convert(found, TokenIds)
     if ids is None:
         return ()
-    return tuple(ids) if isinstance(ids, list) else (ids,)
+    return (ids,) if isinstance(ids, int) else tuple(ids)
 
 
 def read_settings(path: Path) -> Mapping[str, Any]:

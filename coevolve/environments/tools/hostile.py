@@ -59,7 +59,7 @@ SPECIAL = ("__init__", "__class__", "__dict__", "__getattribute__", "__del__", "
 """Names that an object may have and that are no tools."""
 
 WORLDS: tuple[Any, ...] = (
-    *(None, True, -1, 1e308, "", "\x00", "a" * 100_000, [], {}, [[]] * 5_000, {"": {}}),
+    *(None, True, -1, 1e308, "", "\x00", "a" * 100_000, [], {}, [None] * 5_000, {"": {}}),
     *({"__class__": {"__init__": 1}}, {"root": None}, {"root": {"a": {"type": "x"}}}),
 )
 """Worlds of each tool set, in place of the task's own."""
