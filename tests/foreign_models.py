@@ -105,7 +105,12 @@ def indices() -> Reader:
     real = json.dumps({"metadata": {}, "weight_map": {"a": "model.safetensors"}}).encode()
     return Reader(
         real=(real,),
-        bad=(*BAD_JSON, b'{"weight_map": {"a": 1}}', b'{"weight_map": {"a": "../x\\u0000"}}'),
+        bad=(
+            *BAD_JSON,
+            b'{"weight_map": {"a": 1}}',
+            b'{"weight_map": {"a": "' + b"a" * 300 + b'"}}',
+            b'{"weight_map": {"a": "../x\\u0000"}}',
+        ),
         read=_replaced(folder, INDEX, lambda place: check_model(_policy(place), ())),
         refusals=REFUSALS,
         structure="json",

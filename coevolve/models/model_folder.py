@@ -166,7 +166,7 @@ def _absent_shards(folder: Path) -> list[str]:
     if not index.is_file():
         return []
     try:
-        names = msgspec.convert(read_settings(index), _Index).weight_map.values()
-    except (ConfigError, msgspec.ValidationError):
+        names = {*msgspec.convert(read_settings(index), _Index).weight_map.values()}
+        return sorted(plain(name) for name in names if not (folder / name).is_file())
+    except (ConfigError, msgspec.ValidationError, OSError):  # a name may be too long for a file
         return [INDEX]
-    return sorted(plain(name) for name in {*names} if not (folder / name).is_file())
