@@ -108,7 +108,8 @@ def _recorded(
     file = place / "trace"
     for number in range(lives if level != "files" else 1):
         life = Life(folder=str(root / PLACE), level=level, unanswered=witness.unanswered())
-        command = [sys.executable, "-m", "tests.powercuts.workload", msgspec.json.encode(life)]
+        told = msgspec.json.encode(life).decode()
+        command = [sys.executable, "-m", "tests.powercuts.workload", told]
         with traced(library, command, root=root, file=file) as process:
             assert process.stdout is not None
             assert process.stdin is not None

@@ -1,6 +1,6 @@
 """The files of a run beside its journal: versions, settings, and copies of the journal."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from protocols.config import RunConfig
 from tests.journals import append, appended, record
 
 
-def write(folder: Path, mark: Callable[[str], None], chosen: Iterator[int]) -> Iterator[None]:
+def write(folder: Path, mark: Callable[[str], None], chosen: Iterator[int]) -> Generator[None]:
     """Make a run in ``folder`` and write its files again and again; mark what is written."""
     config = msgspec.convert({"name": "cut"}, RunConfig)
     directory = create(folder, config)
