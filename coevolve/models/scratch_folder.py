@@ -16,7 +16,8 @@ from typing import Self
 
 PREFIX = "coevolve-scratch-"
 YOUNG_S = 60.0
-"""A folder younger than this may not be locked yet."""
+"""A folder younger than this may not be locked yet. One from the future is from before the clock
+was set back."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -53,7 +54,7 @@ def sweep(prefix: str, base: Path) -> None:
     """Remove the folders in ``base`` that killed processes left behind."""
     for path in base.glob(f"{prefix}*"):
         with contextlib.suppress(OSError):
-            if time.time() - path.lstat().st_mtime > YOUNG_S:
+            if not 0.0 <= time.time() - path.lstat().st_mtime <= YOUNG_S:
                 _remove_if_free(path)
 
 

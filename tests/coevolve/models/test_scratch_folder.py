@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,11 @@ def test_a_young_folder_may_be_in_use_and_stays():
     left = left_by_a_killed_process()
     with scratch_folder():
         assert left.exists()
+
+
+def test_a_folder_from_before_the_clock_was_set_back_is_removed():
+    left = left_by_a_killed_process()
+    ahead = time.time() + 86400.0
+    os.utime(left, (ahead, ahead))
+    with scratch_folder():
+        assert not left.exists()
