@@ -372,8 +372,12 @@ def find(run: str | None, root: Path) -> RunDirectory:
 
 
 def newest(root: Path) -> RunDirectory:
-    """Return the run under ``root`` that was started or resumed last. Raises RunError."""
-    found = _newest_first(root)
+    """Return the run under ``root`` that was started or resumed last.
+
+    A run without a journal counts only if there is no other. Raises RunError.
+    """
+    runs = _newest_first(root)
+    found = [path for path in runs if has_journal(RunDirectory(path))] or runs
     if not found:
         raise RunError(f"{root}: holds no run; {_NO_RUNS}")
     return RunDirectory(found[0].resolve())

@@ -130,6 +130,15 @@ def test_a_copied_folder_does_not_continue_the_run_that_it_was_copied_from(
         resume.main(["copy", "--runs", str(tmp_path)], standalone_mode=False)
 
 
+def test_the_newest_run_is_the_newest_with_a_journal(tmp_path: Path, quickstart: RunConfig):
+    begun = run_directory.create(tmp_path / "begun", quickstart)
+    failed = run_directory.create(tmp_path / "failed", quickstart)
+    os.utime(begun.path / "run.json", (1, 1))
+    assert run_directory.newest(tmp_path) == failed
+    begin(begun)
+    assert run_directory.newest(tmp_path) == begun
+
+
 def test_resuming_nothing_is_refused(tmp_path: Path, quickstart: RunConfig):
     with pytest.raises(RunError, match="there is no run to resume; leave --resume "):
         run_directory.reopen(tmp_path / "a", quickstart)
