@@ -71,7 +71,7 @@ def command(
         words = (*words, "--keep") if keep else words
         start(config, directory.path.parent, words, resume=True)
     else:
-        stay_with(config, directory.path.parent, resume=True)
+        return stay_with(config, directory.path.parent, resume=True)
     return 0
 
 
