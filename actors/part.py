@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 import ray
 from ray._private import state as ray_state
-from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
 
 from actors.home import Home
 from actors.remote_store import RemoteStore
@@ -17,7 +17,7 @@ from coevolve.parts.context import PartContext
 from coevolve.parts.starting import unexpected_logged
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.errors import CoevolveError, PartDiedError
+from protocols.errors import CoevolveError, PartDiedError, PartStartError
 from protocols.interfaces import Part
 
 ANSWER_S = 5.0
@@ -101,7 +101,7 @@ class RemotePart:
                 raise cause from error
             raise PartDiedError(f"{self._name} raised {type(cause).__name__}: {cause}") from error
         except RayError as error:
-            raise PartDiedError(f"{self._name}: {_first_sentence(error)}") from error
+            raise _died(error)(f"{self._name}: {_first_sentence(error)}") from error
 
     async def renew(self) -> None:
         """Kill the process; Ray starts another."""
@@ -161,6 +161,11 @@ def _innermost(error: RayTaskError) -> BaseException:
     while isinstance(cause, BaseExceptionGroup):
         cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
     return cause
+
+
+def _died(error: RayError) -> type[PartDiedError]:
+    started = not (isinstance(error, RayActorError) and error.actor_init_failed)
+    return PartDiedError if started else PartStartError
 
 
 def _first_sentence(error: BaseException) -> str:

@@ -75,6 +75,22 @@ def run(
     Raises:
         CoevolveError: The run cannot start or continue; the message gives cause and remedy.
     """
+    _check_arguments(config, overrides, on_step)
+    root = lasting(Path(runs))
+    if not isinstance(config, RunConfig):
+        config = launcher.settings(config, overrides, root, resume=resume)
+    launcher.check(config)
+    directory = launcher.open_directory(config, root, resume=resume)
+    return _InThread(config, directory, on_step, show=show).result()
+
+
+def _check_arguments(config: object, overrides: object, on_step: object) -> None:
+    """Refuse arguments of `run` of a wrong type. Raises ConfigError."""
+    if not isinstance(config, RunConfig | str | Path):
+        raise ConfigError(
+            "config: needs a RunConfig, or the path or name of a run file, found "
+            f"{type(config).__name__}; settings are given as overrides=[...]"
+        )
     if isinstance(config, RunConfig) and overrides:
         raise ConfigError("overrides: are for run files; change the RunConfig itself")
     if isinstance(overrides, str | Mapping):
@@ -83,12 +99,10 @@ def run(
             f'overrides: needs a list of texts such as ["learner.steps=20"], found {kind}, '
             f"{overrides!r}; write each setting as KEY=VALUE, with dots in the key"
         )
-    root = lasting(Path(runs))
-    if not isinstance(config, RunConfig):
-        config = launcher.settings(config, overrides, root, resume=resume)
-    launcher.check(config)
-    directory = launcher.open_directory(config, root, resume=resume)
-    return _InThread(config, directory, on_step, show=show).result()
+    if on_step is not None and not callable(on_step):
+        raise ConfigError(
+            f"on_step: needs a function such as print, found {type(on_step).__name__}"
+        )
 
 
 class _InThread:

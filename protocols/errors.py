@@ -47,6 +47,10 @@ class PartDiedError(CoevolveError):
     """The process of a part ended or cannot be reached; Ray restarts it."""
 
 
+class PartStartError(PartDiedError):
+    """A part's process raised an error in its start; Ray does not start it again."""
+
+
 class JournalError(CoevolveError):
     """The journal cannot be opened, read or written."""
 

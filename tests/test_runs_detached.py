@@ -110,7 +110,7 @@ def test_a_run_goes_on_without_a_terminal_and_from_its_copy_and_stops_when_one_c
         processes = family(shown.process.pid)
         check_ray_outlives_a_hangup(run, processes)
         shown.close()
-        assert shown.process.wait(90) == 0
+        assert shown.process.wait(90) == 130
         assert not gone(processes)
     check_clean_stop(run)
 

@@ -34,7 +34,8 @@ def command(page: str | None, *, raw: bool) -> None:
         return
     known = pages() | files()
     if page not in known:
-        raise click.UsageError(f"there is no page {page!r}{nearest_hint(page, list(known))}")
+        hint = nearest_hint(page, list(known), "pages and files")
+        raise click.UsageError(f"there is no page {page!r}{hint}")
     text = known[page].read_text("utf-8")
     if raw or page in files() or not sys.stdout.isatty():
         sys.stdout.write(text)

@@ -74,7 +74,7 @@ def command(
 
         start(config, runs, (*words, "--resume", *(("--keep",) if keep else ())), resume=resume)
     else:
-        stay_with(config, runs, resume=resume)
+        return stay_with(config, runs, resume=resume)
     return 0
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from coevolve.launcher import jobs
 from coevolve.launcher import launch as launcher
-from coevolve.launcher.interrupts import LOST, end_within, stop_when_interrupted
+from coevolve.launcher.interrupts import INTERRUPTED, LOST, end_within, stop_when_interrupted
 from coevolve.parts import logs
 from coevolve.runs.display import open_display
 from coevolve.terminal import Terminal
@@ -26,8 +26,10 @@ def print_dry_run(config: RunConfig, measured: Path | None = None) -> None:
     sys.stdout.write(launcher.dry_run(config, measured))
 
 
-def stay_with(config: RunConfig, runs: Path, *, resume: bool) -> None:
+def stay_with(config: RunConfig, runs: Path, *, resume: bool) -> int:
     """Start or resume a run under ``runs``, stay with it, and print how it went.
+
+    Return the exit code: `INTERRUPTED` if a signal stopped the run before its end.
 
     Raises CoevolveError if it cannot start or continue.
     """
@@ -35,16 +37,18 @@ def stay_with(config: RunConfig, runs: Path, *, resume: bool) -> None:
     logs.to_output()
     launcher.check(config)
     directory = launcher.open_directory(config, runs, resume=resume)
-    asyncio.run(_stay_with(config, directory, console))
+    return asyncio.run(_stay_with(config, directory, console))
 
 
-async def _stay_with(config: RunConfig, directory: launcher.RunDirectory, console: Console) -> None:
+async def _stay_with(config: RunConfig, directory: launcher.RunDirectory, console: Console) -> int:
+    interrupted = asyncio.Event()
     display = open_display(config, console)
     if warning := jobs.kill_warning(config.cluster.stop_s):
         display.say(warning)
 
     def on_start(stop: asyncio.Event) -> None:
-        stop_when_interrupted(asyncio.get_running_loop(), stop, config.cluster.stop_s)
+        loop = asyncio.get_running_loop()
+        stop_when_interrupted(loop, stop, interrupted, config.cluster.stop_s)
 
     def on_loss(sentence: str) -> None:
         end_within(LOST_S, sentence, code=LOST)
@@ -53,3 +57,4 @@ async def _stay_with(config: RunConfig, directory: launcher.RunDirectory, consol
     await launcher.summarize(ended, config, console)
     if ended.failure is not None:
         raise ended.failure
+    return INTERRUPTED if interrupted.is_set() and not ended.run.finished else 0

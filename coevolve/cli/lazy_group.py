@@ -66,10 +66,10 @@ class LazyGroup(click.Group):
         return environment_commands() if self._with_environments else {}
 
 
-def nearest_hint(word: str, known: list[str]) -> str:
-    """Return a hint with the name that the user probably meant."""
+def nearest_hint(word: str, known: list[str], kind: str = "commands") -> str:
+    """Return a hint with the name that the user probably meant, or with all names of a kind."""
     found = difflib.get_close_matches(word, known, 1)
-    return f"; did you mean {found[0]!r}?" if found else f"; commands: {', '.join(known)}"
+    return f"; did you mean {found[0]!r}?" if found else f"; {kind}: {', '.join(known)}"
 
 
 def split_options(words: Sequence[str], names: tuple[str, ...]) -> tuple[list[str], list[str]]:

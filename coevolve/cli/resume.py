@@ -53,6 +53,7 @@ def command(
     if copies is not None:
         _restore(copies, runs / run if Path(run).name == run else Path(run))
     directory = run_directory.find(run, runs)
+    run_directory.check_name(directory, directory.written_config().name)
     words = ("resume", run, *overrides, "--runs", str(runs))
     if keep and not detach:
         from coevolve.cli.keeping import keep as kept
@@ -62,13 +63,14 @@ def command(
     from coevolve.launcher.launch import settings
 
     config = settings(directory.config_file(), overrides, directory.path.parent, resume=True)
+    run_directory.check_name(directory, config.name)
     if detach:
         from coevolve.cli.detached import detach as start
 
         words = (*words, "--keep") if keep else words
         start(config, directory.path.parent, words, resume=True)
     else:
-        stay_with(config, directory.path.parent, resume=True)
+        return stay_with(config, directory.path.parent, resume=True)
     return 0
 
 

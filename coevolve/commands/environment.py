@@ -69,6 +69,8 @@ async def _findings(config: RunConfig, most: int, *, hostile: bool) -> tuple[Fin
 
 def init(folder: Path) -> None:
     """Write the example into a folder that does not exist yet. Raises RunError."""
+    if folder.exists():
+        raise RunError(f"{folder}: exists already; name a folder that does not exist yet")
     try:
         shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__*"))
     except OSError as error:

@@ -17,6 +17,7 @@ record both versions.
 Synchronous and single-threaded: `coevolve.engine.generator` runs it in a thread.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
@@ -50,6 +51,7 @@ class Engine(Generic[Ticket]):
         """Serve ``model`` to ``slots`` conversations of up to ``positions`` tokens each."""
         self._model = model
         self._cache = SlotCache(model.config, slots, positions, model.dtype)
+        self._cache_name = _cache_name(model)
         self._table = np.zeros(slots, _row(positions))
         self._owners: list[str | None] = [None] * slots
         self._tickets: list[Ticket | None] = [None] * slots
@@ -197,9 +199,9 @@ class Engine(Generic[Ticket]):
             input_ids=torch.from_numpy(tokens_N_T[slots_R_1, at_R_Q]),
             attention_mask=bias_R_1_Q_T.masked_fill_(hidden_R_1_Q_T, float("-inf")),
             position_ids=positions_R_Q,
-            past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=1,
+            **{self._cache_name: self._cache},
         )
         return output.logits[:, -1]
 
@@ -282,6 +284,11 @@ class Engine(Generic[Ticket]):
             owner = self._owners[slot]
             if owner is not None:
                 self._slot_of[owner] = slot
+
+
+def _cache_name(model: PreTrainedModel) -> str:
+    """Return the name of the model's argument for a cache; transformers 5.24 renamed it."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
 def _row(positions: int) -> np.dtype[np.void]:

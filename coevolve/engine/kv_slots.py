@@ -54,8 +54,13 @@ class SlotCache(Cache):
         self._rows, self._slots_R_1 = rows, slots_R_1
         self._positions_R_Q, self._longest = positions_R_Q, longest
 
-    def update(  # type: ignore[override] the base passes further arguments that full attention ignores
-        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: object
+    def update(  # type: ignore[override] what else the base takes is for other than full attention
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        layer_idx: int,
+        *_: object,
+        **__: object,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Store the new keys and values (R, H, Q, D); return those of all positions so far."""
         keys_N_T_H_D = self._keys_L_N_T_H_D[layer_idx]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from coevolve.launcher.fitting import LOWER, ROUNDING, Demand, demands, missing_labels, unfit
 from coevolve.launcher.nodes import Node, cluster_nodes, local_node
-from coevolve.runs.reach import listens
+from coevolve.runs.reach import listens, speaks_grpc
 from protocols.config import RunConfig
 from protocols.errors import DependencyError
 
@@ -46,12 +46,24 @@ def lacking(demanded: Sequence[Demand], nodes: Sequence[Node], address: str) -> 
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address where nothing listens."""
-    if re.fullmatch(r".+:\d+", address) and not listens(address):
+    """Refuse an address where no Ray cluster can be. Raises DependencyError."""
+    if address in ("", "auto"):
+        return
+    if not re.fullmatch(r".+:\d+", address):
+        raise DependencyError(
+            f"cluster.address: needs HOST:PORT of the head of a Ray cluster, found {address!r}; "
+            "the command `ray start --head` prints it"
+        )
+    if not listens(address):
         raise DependencyError(
             f"cluster.address: needs a running Ray cluster, and nothing listens at {address!r}; "
             "start one with `ray start --head`, or set cluster.address=local for one of the run's "
             "own"
+        )
+    if os.environ.get("RAY_USE_TLS", "0") == "0" and not speaks_grpc(address):
+        raise DependencyError(
+            f"cluster.address: needs the head of a Ray cluster, and what listens at {address!r} is "
+            "none; give the address that `ray start --head` printed"
         )
 
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+import psutil
 from msgspec.structs import replace
 
 from coevolve.config import conflicts
@@ -16,6 +17,11 @@ from protocols.interfaces import SupervisedPart
 
 ANYWHERE = ""
 """The only place if Ray chooses the nodes."""
+
+GB = 1e9
+
+PER_CPU = 2
+"""Maximum number of engines that compute on CPUs, for each CPU."""
 
 
 class ClusterEngines:
@@ -32,6 +38,7 @@ class ClusterEngines:
         self._start = start
         self._nodes = nodes
         self._rooms: Mapping[str, int] = {}
+        self._started: dict[str, SupervisedPart] = {}
 
     async def rooms(self) -> Mapping[str, int]:
         """Return the nodes that get engines, by Ray's id, and how many each.
@@ -53,8 +60,48 @@ class ClusterEngines:
         except RunError as error:
             return str(error)
         faults = conflicts(config) or lacking(demands(config), nodes, config.cluster.address)
+        faults = faults or _beyond_cpus(config, nodes) or await self._beyond_memory(actors)
         return "; ".join(fault.removeprefix("$.") for fault in faults)
 
     def start(self, name: str, place: str) -> SupervisedPart:
         """Start an engine; it may take minutes to work."""
-        return self._start(name, place)
+        self._started[name] = self._start(name, place)
+        return self._started[name]
+
+    async def _beyond_memory(self, actors: int) -> list[str]:
+        """Return a sentence if this machine lacks memory for engines as large as the largest.
+
+        Engines on a cluster that the run joined may be on other machines, and are not measured.
+        """
+        if self._config.cluster.address:
+            return []
+        statuses = await asyncio.gather(*(part.status() for part in self._started.values()))
+        sizes = [size for each in statuses if each.pid and (size := _memory_of(each.pid))]
+        added, free = actors - len(sizes), psutil.virtual_memory().available
+        if not sizes or added * max(sizes) <= free:
+            return []
+        return [
+            f"rollout.actors: {added} more engines need {added * max(sizes) / GB:.1f} GB of "
+            f"memory, {max(sizes) / GB:.2f} GB each as the largest present one, and this machine "
+            f"has {free / GB:.1f} GB available; ask for at most {len(sizes) + free // max(sizes)}"
+        ]
+
+
+def _beyond_cpus(config: RunConfig, nodes: Sequence[Node]) -> list[str]:
+    """Return a sentence if too many engines would compute on the nodes' CPUs."""
+    (demand,) = (each for each in demands(config) if each.part == "rollout")
+    cpus = sum(node.resources.get("CPU", 0.0) for node in nodes if demand.allows(node))
+    most = int(PER_CPU * max(1.0, cpus))
+    if demand.each["GPU"] or demand.processes <= most:
+        return []
+    return [
+        f"rollout.actors: {demand.processes} engines that compute on CPUs are more than {PER_CPU} "
+        f"for each of the {cpus:g} CPUs that the nodes have; ask for at most {most}"
+    ]
+
+
+def _memory_of(pid: int) -> int:
+    """Return the bytes that a process shares with no other; 0 if it has ended."""
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).memory_full_info().uss
+    return 0

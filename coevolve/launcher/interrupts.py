@@ -50,9 +50,12 @@ def raise_when_interrupted() -> None:
 
 
 def stop_when_interrupted(
-    loop: "asyncio.AbstractEventLoop", stop: "asyncio.Event", stop_s: float
+    loop: "asyncio.AbstractEventLoop",
+    stop: "asyncio.Event",
+    interrupted: "asyncio.Event",
+    stop_s: float,
 ) -> None:
-    """Let the first signal set ``stop``, so that the run ends cleanly, and the second one end it.
+    """Let the first signal set both events, so that the run ends cleanly, and the second end it.
 
     If the run has not ended ``stop_s`` seconds after the first, end this process. A closed terminal
     is the first signal but never the second, because its shell may repeat SIGHUP. If this process
@@ -63,6 +66,7 @@ def stop_when_interrupted(
         if stop.is_set():
             end("interrupted; when it is resumed, the run repeats the current step")
         stop.set()
+        interrupted.set()
         end_within(
             stop_s,
             f"the run did not end within cluster.stop_s = {stop_s:g} s; when it is resumed, it "

@@ -1,6 +1,7 @@
 """Start-up of a part's process: it gets its own log and a deferred garbage collector.
 
-The log receives the traceback of every unexpected error, during start-up and later.
+The log receives the traceback of every unexpected error, during start-up and later, and of one
+that an error of this project explains, during start-up.
 """
 
 import gc
@@ -33,6 +34,10 @@ def starting(
             yield
         gc.collect()
         gc.freeze()
+    except CoevolveError as error:
+        if error.__cause__ is not None:
+            log.exception("start_failed")
+        raise
     finally:
         gc.enable()
 

@@ -351,6 +351,20 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
     return directory
 
 
+def check_name(directory: RunDirectory, name: str) -> None:
+    """Refuse to continue a run under another name than its folder's. Raises RunError.
+
+    A run is continued in the folder of its name, and its copies are kept under its name; so the
+    copy of a folder would continue as the original.
+    """
+    if directory.path.name != name:
+        raise RunError(
+            f"{directory.path}: the folder of run {name!r} has to be called {name!r}, found "
+            f"{directory.path.name!r}; rename it, or move it into another folder, to continue it "
+            f"there with `coevolve resume {name} --runs FOLDER`"
+        )
+
+
 def _may_change(key: str) -> bool:
     return any(key == each or key.startswith(f"{each}.") for each in MAY_CHANGE)
 
@@ -379,8 +393,12 @@ def find(run: str | None, root: Path) -> RunDirectory:
 
 
 def newest(root: Path) -> RunDirectory:
-    """Return the run under ``root`` that was started or resumed last. Raises RunError."""
-    found = _newest_first(root)
+    """Return the run under ``root`` that was started or resumed last.
+
+    A run without a journal counts only if there is no other. Raises RunError.
+    """
+    runs = _newest_first(root)
+    found = [path for path in runs if has_journal(RunDirectory(path))] or runs
     if not found:
         raise RunError(f"{root}: holds no run; {_NO_RUNS}")
     return RunDirectory(found[0].resolve())

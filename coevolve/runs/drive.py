@@ -242,7 +242,7 @@ class Run:
                     message = decode(record)
                     self.progress.fold(message)
                     metrics.write(message, self.progress)
-                    if record.sequence >= opened:
+                    if record.sequence >= opened and not isinstance(message, Stalled):
                         self._display.show(message, self.progress)
                     await self._measure()
                     self._heed(message, stop)
@@ -318,6 +318,7 @@ class Run:
         await self._append(PartsRest(causes=dict(causes)))
 
     async def _alarm(self, stalled: Stalled) -> None:
+        """Show the alarm before it is recorded, because the journal may be what does not answer."""
         self._display.show(stalled, self.progress)
         await self._append(stalled)
 

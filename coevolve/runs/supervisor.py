@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import structlog
 
 from protocols.control import PartFailed
-from protocols.errors import CoevolveError, LostError, RunError
+from protocols.errors import CoevolveError, LostError, PartStartError, RunError
 from protocols.interfaces import SupervisedPart
 
 FAILURES = 8
@@ -96,7 +96,7 @@ class Supervisor:
         """Return when every part has stopped.
 
         Raises:
-            RunError: A part raised a permanent error.
+            RunError: A part raised a permanent error, or cannot start.
             LostError: A part failed `FAILURES` times within `WITHIN_S` seconds without finishing
                 a record in between, or did not restart.
         """
@@ -199,6 +199,8 @@ class Supervisor:
         """Return why a part is not simply started again; empty if it is."""
         if error.is_permanent or part.name in self._resting:
             return f"{part.name}: {error}"
+        if isinstance(error, PartStartError):
+            return f"{error}; the traceback is in logs/{part.name}.jsonl"
         if len(failures) == FAILURES and failures[-1] - failures[0] < WITHIN_S:
             return (
                 f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s; last error: "
@@ -246,7 +248,8 @@ class Supervisor:
         """Note that a part cannot work. Raises RunError if the run needs it, or all of its kind."""
         needed = error.is_permanent and part.name not in self._added
         if needed or not await self._can_be_spared(part):
-            raise (RunError if error.is_permanent else LostError)(reason) from error
+            again = not (error.is_permanent or isinstance(error, PartStartError))
+            raise (LostError if again else RunError)(reason) from error
         log.warning("part_given_up", part=part.name, reason=reason)
         self.failed[part.name] = reason
 

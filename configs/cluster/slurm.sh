@@ -68,9 +68,9 @@ else
     coevolve launch "$run_file" "${settings[@]}" --runs "$runs" &
 fi
 launcher=$!
-again=
-trap 'again=yes; kill -TERM "$launcher"' USR1
-trap 'kill -TERM "$launcher"' TERM INT
+again= told=
+trap 'again=yes told=yes; kill -TERM "$launcher"' USR1
+trap 'told=yes; kill -TERM "$launcher"' TERM INT
 code=0
 wait "$launcher" || code=$?
 while kill -0 "$launcher" 2>/dev/null; do # A signal ended the wait.
@@ -80,4 +80,5 @@ done
 trap - EXIT
 leave
 [ -z "$again" ] || scontrol requeue "$SLURM_JOB_ID"
+[ "$code" != 130 ] || [ -z "$told" ] || code=0 # It stopped cleanly, as it was told to.
 exit "$code"

@@ -7,6 +7,7 @@ import pytest
 import ray
 
 from actors.part import RemotePart
+from protocols.errors import PartStartError
 
 pytestmark = pytest.mark.ray
 
@@ -27,6 +28,22 @@ class Silent:
     def status(self) -> None:
         """Fail."""
         raise OSError("broken")
+
+
+class Unfit:
+    """An actor that cannot start."""
+
+    def __init__(self) -> None:
+        raise OSError("no such model")
+
+    def run(self) -> None:
+        """Never run."""
+
+
+async def test_a_part_that_raises_in_its_start_is_not_waited_for():
+    unfit = RemotePart("learner", cast("Any", ray.remote(max_restarts=-1)(Unfit)).remote())
+    with pytest.raises(PartStartError, match=r"^learner: OSError: no such model$"):
+        await unfit.run()
 
 
 async def test_a_part_that_has_not_begun_is_starting_and_has_no_process():

@@ -118,6 +118,12 @@ def test_faults_are_raised_to_the_caller(tmp_path: Path):
     given: Any = {"learner.steps": 2}
     with pytest.raises(ConfigError, match=r"needs a list of texts .*, found a dict, \{'learner"):
         coevolve.run("quickstart", overrides=given, runs=tmp_path)
+    nothing: Any = None
+    with pytest.raises(ConfigError, match=r"config: needs a RunConfig, .* found NoneType"):
+        coevolve.run(nothing, runs=tmp_path)
+    text: Any = "print"
+    with pytest.raises(ConfigError, match="on_step: needs a function such as print, found str"):
+        coevolve.run("quickstart", on_step=text, runs=tmp_path)
     with pytest.raises(ConfigError, match="change the RunConfig itself"):
         coevolve.run(RunConfig(name="x"), overrides=SETTINGS, runs=tmp_path)
     with pytest.raises(RunError, match="there is no run to resume"):

@@ -78,18 +78,23 @@ class ToolEnvironment(BaseEnvironment):
     def _check_policy(self) -> None:
         config = self._config
         folder = whole_model(config.policy.model)
-        if config.policy.tiny_random or folder is None:
-            return
-        chats = has_chat_template(folder)
-        self.check_chat(chats=chats)
-        makes_own = config.synthesizes and isinstance(config.synthesizer.model, PolicyModel)
-        if chats and makes_own:
+        if config.policy.tiny_random:
+            self._check_own_synthesizer()
+        elif folder is not None:
+            chats = has_chat_template(folder)
+            self.check_chat(chats=chats)
+            if chats:
+                self._check_own_synthesizer()
+                self.renderer()
+
+    def _check_own_synthesizer(self) -> None:
+        """Refuse a chat model, tiny or not, that should make tasks. Raises ConfigError."""
+        config = self._config
+        if config.synthesizes and isinstance(config.synthesizer.model, PolicyModel):
             raise ConfigError(
                 "synthesizer.model: kind policy works only with the tiny policy, but policy.model "
                 f"is {config.policy.model!r}; use kind endpoint, or arm: static"
             )
-        if chats:
-            self.renderer()
 
     def check_chat(self, *, chats: bool) -> None:
         """Refuse a policy without a chat template. Raises ConfigError."""

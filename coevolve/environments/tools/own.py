@@ -20,7 +20,7 @@ from coevolve.environments.tools.simple import (
 )
 from coevolve.environments.tools.source import FixedSource
 from coevolve.environments.tools.task import tool_task
-from coevolve.environments.tools.task_files import read_tasks
+from coevolve.environments.tools.task_files import FORMATS, read_tasks
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.wire import ToolService
 from coevolve.environments.tools.worker import ToolWorker
@@ -119,9 +119,17 @@ class OwnTools(ToolEnvironment):
         return ToolWorker(self._config.simulator, self.tool_sets(), folders=folders)
 
     def _path(self) -> Path:
+        """Return the path of the tasks. Raises ConfigError if there are none."""
         given = Path(self._settings.tasks)
         beside = folder_of(self._class) / given
-        return beside if not given.exists() and beside.exists() else given
+        for path in (given, beside):
+            if path.exists():
+                return path
+        folders = dict.fromkeys(f"{path.absolute().parent}" for path in (given, beside))
+        raise ConfigError(
+            f"environment.tasks: {given} has to be {FORMATS}, but is in none of "
+            f"{', '.join(folders)}; give its path"
+        )
 
     def _check_reference(self, task: Task) -> None:
         """Refuse a task that every attempt would pass. Raises ConfigError."""

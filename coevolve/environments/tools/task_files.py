@@ -41,6 +41,9 @@ FORMATS = "a file of JSON lines, a parquet file or a folder of datasets"
 
 TASK = "{id, world, turns: [{instruction, reference: [call, ...]}], split: train or held_out}"
 
+MOST_FAULTS = 5
+"""Maximum number of bad lines that an error lists."""
+
 SPLITS: Mapping[str, Split] = {"test": "held_out"}
 """Name of a split in `datasets` -> its name in a task, if they differ."""
 
@@ -101,12 +104,20 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the lines. Raises ConfigError, which names the first bad lines."""
     lines = bytes_of(path, MOST_BYTES).removeprefix(codecs.BOM_UTF8).split(b"\n")
+    faults: list[str] = []
     for number, line in enumerate(lines, start=1):
-        if line.strip():
-            array = "; write each task of a JSON array on its own line" if line[:1] == b"[" else ""
-            with told(f"{path}:{number}: needs one JSON object per line, in UTF-8", array):
-                yield msgspec.json.decode(line, type=dict[str, Any])
+        array = "; write each task of a JSON array on its own line" if line[:1] == b"[" else ""
+        try:
+            if line.strip():
+                with told(f"{path}:{number}: needs one JSON object per line, in UTF-8", array):
+                    yield msgspec.json.decode(line, type=dict[str, Any])
+        except ConfigError as error:
+            faults.append(f"{error}")
+    if faults:
+        more = [f"{len(faults) - MOST_FAULTS} more lines"] if len(faults) > MOST_FAULTS else []
+        raise ConfigError("\n".join([*faults[:MOST_FAULTS], *more]))
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
@@ -139,6 +150,10 @@ def _needed(module: str, package: str) -> Any:
 
 
 def _line(row: dict[str, Any], place: str) -> TaskLine:
+    for name in TaskLine.__struct_fields__:
+        slips = [each for each in row if each != name and sorted(each.lower()) == sorted(name)]
+        if slips and name not in row:
+            raise ConfigError(f"{place}: has a field {slips[0]!r}; did you mean {name!r}?")
     line = msgspec.convert(row, TaskLine)
     if not line.turns:
         raise ConfigError(f"{place}: needs at least one turn, found none")

@@ -1,4 +1,6 @@
+import threading
 from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,17 @@ def test_a_cluster_is_asked_for_its_gpus_labels_and_cpus(address: str, tmp_path:
 def test_a_cluster_that_ray_cannot_reach_is_one_sentence():
     with pytest.raises(DependencyError, match="Ray cannot reach the cluster at 'nowhere'"):
         cluster_nodes("nowhere")
+
+
+def test_an_address_of_something_else_than_ray_is_refused():
+    (said,) = missing_devices(config("quickstart", "cluster.address=foo"))
+    assert "needs HOST:PORT of the head of a Ray cluster, found 'foo'" in said
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_port}"
+        (said,) = missing_devices(config("quickstart", f"cluster.address={address}"))
+        server.shutdown()
+    assert f"what listens at '{address}' is none; give the address that `ray start" in said
 
 
 def test_more_cpus_than_the_machine_has_are_refused_without_a_cluster():

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from protocols.config import RunConfig, VllmEngine
 from protocols.control import RolloutScaled
 from tests.commands import ROOT
 from tests.evolving import write
-from tests.fakes import SteadyPart
+from tests.fakes import ScriptPart, SteadyPart
 
 QUICKSTART = ROOT / "configs/quickstart.yaml"
 
@@ -73,3 +74,34 @@ def test_a_resumed_run_keeps_its_scale_unless_an_override_changes_it(
     assert actors("rollout.actors=2") == 2
     assert actors(resume=False) == quickstart.rollout.actors
     assert actors("name=another") == quickstart.rollout.actors
+
+
+async def test_engines_for_which_there_are_no_cpus_are_refused(quickstart: RunConfig):
+    head = Node(node_id="head", resources={"CPU": 2.0}, labels={}, is_launchers=True)
+    host = engines(quickstart, [head])
+    assert not await host.refusal(4)
+    assert await host.refusal(5) == (
+        "rollout.actors: 5 engines that compute on CPUs are more than 2 for each of the 2 CPUs "
+        "that the nodes have; ask for at most 4"
+    )
+
+
+async def test_engines_for_which_there_is_no_memory_are_refused(quickstart: RunConfig):
+    resources = {"CPU": 1e9}
+    large = ScriptPart("rollout-0", [])
+    large.pid = os.getpid()
+    head = Node(node_id="head", resources=resources, labels={}, is_launchers=True)
+    host = ClusterEngines(with_many(quickstart), lambda name, place: large, lambda: [head])
+    assert not await host.refusal(100_000)  # nothing is measured before an engine runs
+    host.start("rollout-0", ANYWHERE)
+    assert not await host.refusal(2)
+    said = await host.refusal(100_000)
+    assert said.startswith("rollout.actors: 99999 more engines need ")
+    assert "each as the largest present one, and this machine has" in said
+
+
+def with_many(quickstart: RunConfig) -> RunConfig:
+    """Return a run that has rollouts for very many engines."""
+    rollout = replace(quickstart.rollout, in_flight_groups=1_000_000)
+    learner = replace(quickstart.learner, max_staleness=1_000_000)
+    return replace(quickstart, rollout=rollout, learner=learner)

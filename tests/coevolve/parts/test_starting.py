@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.parts.starting import starting, unexpected_logged
-from protocols.errors import CoevolveError, ConfigError
+from protocols.errors import CoevolveError, ConfigError, GeneratorError
 
 
 def logged(folder: Path) -> list[dict[str, str]]:
@@ -22,6 +22,12 @@ def test_a_bug_leaves_its_traceback_in_the_log_of_the_part(tmp_path: Path) -> No
     assert "KeyError: 'later'" in later["exception"]
     assert __file__ in later["exception"]
     assert gc.isenabled()
+
+
+def test_a_bug_that_an_error_of_this_project_explains_leaves_its_traceback(tmp_path: Path) -> None:
+    with pytest.raises(GeneratorError), starting(tmp_path, "part"):
+        raise GeneratorError("the model fails") from TypeError("unexpected keyword")
+    assert "TypeError: unexpected keyword" in logged(tmp_path)[0]["exception"]
 
 
 def test_an_error_of_this_project_leaves_no_traceback(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 import os
+import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from coevolve.cli.resume import command as resume
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.runs import directory as run_directory
@@ -116,6 +118,25 @@ def test_resuming_as_another_experiment_is_refused_by_name_and_value(
     with pytest.raises(RunError, match="seed: was 0, is 7"):
         run_directory.reopen(tmp_path / "a", other)
     assert run_directory.RunDirectory(tmp_path / "a").config().seed == 0
+
+
+def test_a_copied_folder_does_not_continue_the_run_that_it_was_copied_from(
+    tmp_path: Path, quickstart: RunConfig
+):
+    begin(run_directory.create(tmp_path / quickstart.name, quickstart))
+    shutil.copytree(tmp_path / quickstart.name, tmp_path / "copy")
+    refusal = rf"run '{quickstart.name}' has to be called '{quickstart.name}', found 'copy'; rename"
+    with pytest.raises(RunError, match=refusal):
+        resume.main(["copy", "--runs", str(tmp_path)], standalone_mode=False)
+
+
+def test_the_newest_run_is_the_newest_with_a_journal(tmp_path: Path, quickstart: RunConfig):
+    begun = run_directory.create(tmp_path / "begun", quickstart)
+    failed = run_directory.create(tmp_path / "failed", quickstart)
+    os.utime(begun.path / "run.json", (1, 1))
+    assert run_directory.newest(tmp_path) == failed
+    begin(begun)
+    assert run_directory.newest(tmp_path) == begun
 
 
 def test_resuming_nothing_is_refused(tmp_path: Path, quickstart: RunConfig):

@@ -11,6 +11,7 @@ from protocols.errors import (
     DeliveryError,
     LearnerError,
     PartDiedError,
+    PartStartError,
     RunError,
 )
 from tests.fakes import ScriptPart, SteadyPart, all_work
@@ -59,6 +60,14 @@ async def test_kills_of_a_part_that_works_in_between_do_not_end_the_run():
 async def test_an_error_that_a_restart_cannot_mend_ends_the_run_at_once(kind: type[CoevolveError]):
     part = ScriptPart("learner", [kind("the loss of step 7 is not finite")])
     with pytest.raises(RunError, match="learner: the loss of step 7 is not finite"):
+        await supervised(part)
+    assert part.runs == 1
+
+
+async def test_a_part_that_cannot_start_ends_the_run_at_once():
+    part = ScriptPart("learner", [PartStartError("learner: no such model")])
+    said = "^learner: no such model; the traceback is in logs/learner.jsonl$"
+    with pytest.raises(RunError, match=said):
         await supervised(part)
     assert part.runs == 1
 

@@ -363,6 +363,8 @@ def test_methods_that_raise_are_reported_with_a_task(
         (b'{"id": "x", "world": ' + b"[" * 5000 + b"]" * 5000 + b"}", "RecursionError"),
         (json.dumps(lines(split="test")[0]).encode(), "split: train or held_out.*'test'"),
         (json.dumps(lines()[0]).encode(), "needs tasks of both splits, but all 1 are train"),
+        (json.dumps({"id": "a", "wrold": {}}).encode(), "'wrold'; did you mean 'world'"),
+        (b"{,}\n{}\n{;}", r"(?s)tasks.jsonl:1: .*\n.*tasks.jsonl:3: "),
     ],
 )
 def test_an_invalid_file_is_refused_in_one_sentence(
@@ -372,6 +374,12 @@ def test_an_invalid_file_is_refused_in_one_sentence(
     (folder / "tasks.jsonl").write_bytes(content)
     with pytest.raises(ConfigError, match=words):
         environment.source()
+
+
+def test_a_missing_file_is_refused_with_the_folders_that_were_searched(folder: Path) -> None:
+    use = made(folder, STORE).name
+    with pytest.raises(ConfigError, match=rf"is in none of .*{folder}; give its path"):
+        environment_named(use, tasks="nofile.jsonl").scored_tasks()
 
 
 def test_a_byte_order_mark_is_accepted(folder: Path) -> None:
