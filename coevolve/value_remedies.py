@@ -22,6 +22,10 @@ NUMBER_CHARS = 40
 THOUSANDS = {"k": 10**3, "K": 10**3, "m": 10**6, "M": 10**6}
 
 
+SYNONYMS = {"gpu": "cuda"}
+"""What users write -> the name of it in a choice."""
+
+
 def found(value: Any) -> str:
     """Return a value for a message, shortened if it is long."""
     if value is None:
@@ -52,7 +56,8 @@ def remedy(kind: Any, value: Any, path: str) -> str:
 def meant(value: Any, known: Sequence[Any]) -> str:
     """Return the most similar one of ``known``, as a question; empty if none is similar."""
     texts = [each for each in known if isinstance(each, str)]
-    near = nearest(value, texts)
+    synonym = SYNONYMS.get(f"{value}".lower(), "")
+    near = synonym if synonym in texts else nearest(value, texts)
     return f"; did you mean {near!r}?" if near else ""
 
 

@@ -70,7 +70,8 @@ class Subject:
         """Return the actors. Raises RunError if the run is not running."""
         if self.live is None:
             raise RunError(
-                f"{self.name}: not running; continue it with: coevolve resume {self.name}"
+                f"{self.name}: not running; continue it with: coevolve resume {self.name}, and "
+                "with learner.steps=MORE if it has taken all steps"
             )
         return self.live
 

@@ -210,6 +210,7 @@ def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
         ("learner. =3", "needs the form key.path=value"),
         ("seed.x=1", "'seed' is a value, not a section"),
         ("name=[", "the value is not YAML"),
+        ("policy.device=gpu", "did you mean 'cuda'?"),
     ],
 )
 def test_an_impossible_override_is_refused_with_a_remedy(override: str, words: str):
