@@ -253,6 +253,9 @@ class _NoIndex:
     def nearest(self, body: msgspec.Raw) -> Match | None:
         """Return that no task is similar."""
 
+    def overlapping(self, body: msgspec.Raw) -> Match | None:
+        """Return that no task overlaps."""
+
 
 def restart(part: str, folder: Path) -> Restart:
     """Fold what a part folds when it starts, in this process."""

@@ -26,6 +26,9 @@ class Keys:
     def nearest(self, body: msgspec.Raw) -> Match | None:
         raise AssertionError(body)
 
+    def overlapping(self, body: msgspec.Raw) -> Match | None:
+        raise AssertionError(body)
+
 
 async def test_the_index_keeps_seeds_and_the_newest_synthesized_tasks(tmp_path: Path):
     journal = Journal.open(tmp_path)

@@ -26,7 +26,7 @@ from coevolve.models.chat_template import ChatTemplate
 from protocols import columns
 from protocols.config import RolloutConfig, RunConfig
 from protocols.errors import ConfigError, EndpointError
-from protocols.evolution import ModelCall
+from protocols.evolution import CallFailed, ModelCall
 from protocols.generation import Generation, GenerationRequest
 from protocols.synthesizers import EndpointModel
 from tests.chat_server import serving
@@ -69,6 +69,9 @@ class _Log:
 
     async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
         pass
+
+    async def failed(self, call: CallFailed) -> None:
+        raise AssertionError(call)
 
     async def note(self, call: ModelCall) -> None:
         self.memory.calls[self.rollout] = call

@@ -7,7 +7,7 @@ from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT, DONE
 from coevolve.environments.tools.filesystem.walk import Slice
 from coevolve.environments.tools.synthesis.brief import ToolContext
-from protocols.evolution import ModelCall
+from protocols.evolution import CallFailed, ModelCall
 from protocols.generation import Generation, GenerationRequest
 from protocols.synthesis import Anything, Brief
 from protocols.tasks import body_of
@@ -59,6 +59,9 @@ class Log:
 
     async def note(self, call: ModelCall) -> None:
         self.noted = call
+
+    async def failed(self, call: CallFailed) -> None:
+        raise AssertionError(call)
 
 
 @pytest.mark.parametrize(

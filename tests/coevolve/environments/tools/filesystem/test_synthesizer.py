@@ -22,7 +22,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.parts.files import LocalFiles
 from protocols.config import RunConfig
-from protocols.evolution import ModelCall, OnPattern
+from protocols.evolution import CallFailed, ModelCall, OnPattern
 from protocols.interfaces import CallLog, Generator, Synthesizer
 from protocols.journal import Append, Message, Receipt
 from protocols.learning import PolicyVersion, WeightsVerified
@@ -47,6 +47,9 @@ class Log:
     async def note(self, call: ModelCall) -> None:
         assert call.ordinal not in self.calls
         self.calls[call.ordinal] = call
+
+    async def failed(self, call: CallFailed) -> None:
+        raise AssertionError(call)
 
 
 def brief(number: int, about: OnPattern | Anything) -> Brief:
