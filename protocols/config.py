@@ -296,8 +296,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     interface: str = ""
     """Network interface, such as ``eth0``, at which other machines reach a local cluster, for
-    example with ``coevolve attach --address``. Ray then listens on all interfaces, and its token
-    alone protects it. Empty: it listens on loopback only."""
+    example with ``coevolve attach`` and its ``--address``. Ray then listens on all interfaces, and
+    its token alone protects it. Empty: it listens on loopback only."""
 
     variables: tuple[str, ...] = ()
     """Environment variables that the processes of a local cluster get although their names say that

@@ -100,3 +100,12 @@ def log_lines_go_where_they_went() -> Iterator[None]:
     """Undo a command's log settings, because its output is closed when its test is over."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def new_files_have_the_modes_of_before() -> Iterator[None]:
+    """Undo the umask of a command, which makes all that its process writes private."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)

@@ -21,7 +21,7 @@ from coevolve.environments.tools.calls import NotACallError, RefusedCallError, p
 from coevolve.environments.tools.chat.calls import CallForm, MalformedCallsError, read_calls
 from coevolve.environments.tools.synthesis import answers
 from coevolve.environments.tools.task_files import read_tasks
-from coevolve.runs.directory import RunDirectory, RunIdentity
+from coevolve.runs.directory import RunDirectory, RunIdentity, digest_line
 from coevolve.yaml_text import write_yaml
 from protocols.errors import ConfigError, RunError
 
@@ -366,7 +366,10 @@ def run_folders() -> Reader:
 
     def read(content: bytes) -> object:
         is_identity = content.startswith(b"{")
-        (folder / ("run.json" if is_identity else "config.yaml")).write_bytes(content)
+        if is_identity:
+            (folder / "run.json").write_bytes(content)
+        else:
+            (folder / "config.yaml").write_bytes(digest_line(content) + b"\n" + content)
         return directory.identity() if is_identity else directory.written_config()
 
     return Reader(

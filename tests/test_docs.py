@@ -253,6 +253,8 @@ def declared(words: Sequence[str]) -> tuple[list[click.Command], Sequence[str]]:
 
 def refuse_wrong_values(params: dict[str, Any]) -> None:
     """Fail if a run file cannot be loaded with the overrides, or does not exist."""
+    if params.get("gates"):
+        return  # what stands in the place of a run file are settings of an environment
     run_file = params.get("run_file") or params.get("config")
     overrides = [
         each for each in params.get("overrides") or () if not is_placeholder(each.partition("=")[2])

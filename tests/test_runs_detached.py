@@ -204,4 +204,4 @@ def test_the_error_of_a_detached_start_is_the_commands_and_does_not_block_the_ne
 def test_a_dry_run_has_nothing_to_detach(tmp_path: Path):
     answer = answered("launch", QUICKSTART, "--detach", "--dry-run", "--runs", str(tmp_path))
     assert answer.returncode == 2
-    assert "--dry-run starts no run; leave --detach out" in answer.stderr
+    assert "--dry-run starts no run; leave --detach and --keep out" in answer.stderr

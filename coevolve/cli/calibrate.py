@@ -11,9 +11,10 @@ from coevolve.cli.options import json_option, overrides_argument, run_file_argum
 @click.option(
     "--gates",
     is_flag=False,
-    flag_value="filesystem",
+    flag_value="",
     metavar="[ENVIRONMENT]",
-    help="Measure the gates of an environment instead; its settings follow as NAME=VALUE.",
+    help="Measure the gates of an environment (the quickstart's by default) instead; its settings "
+    "follow as NAME=VALUE.",
 )
 @click.option(
     "--sample",
@@ -65,6 +66,7 @@ def command(
     With --gates, an environment's own tasks are candidates, and then tasks that are spoilt on
     purpose: the first should be admitted, the others refused. Exit code 0.
     """
+    from coevolve.config import load_config
     from coevolve.parts import logs
 
     if gates is not None:
@@ -73,10 +75,10 @@ def command(
         logs.to_errors()
         settings = (run_file, *overrides) if run_file else overrides
         choices = Choices(sample=sample, planted=planted, calls_per_turn=calls_per_turn, seed=seed)
-        measure_gates(gates, settings, choices, as_json=as_json)
+        use = gates or load_config("quickstart").uses
+        measure_gates(use, settings, choices, as_json=as_json)
         return 0
     from coevolve.commands.calibrate import measure
-    from coevolve.config import load_config
     from protocols.config import RunConfig
 
     config = load_config(run_file, overrides) if run_file else RunConfig(name="defaults")

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from rich.console import Console
-
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.launcher.interrupts import LOST
 from coevolve.parts import logs
 from coevolve.runs.display import LineDisplay
 from coevolve.runs.keeper import Keeper
+from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import JournalError
 
@@ -48,7 +47,7 @@ def _start(words: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _said(config: RunConfig) -> Callable[[str], None]:
-    console = Console()
+    console = Terminal()
     if not console.is_terminal:
         return LineDisplay(config).say
     return lambda text: console.print(f"{config.name}: {text}", soft_wrap=True)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
 from coevolve.commands.environment import configured
 from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.gate_rates import GateRates, KindRate
 from coevolve.environments.registry import environment_of
+from coevolve.terminal import Terminal
 
 EXAMPLES = 3
 """Examples of each gate's refusals, and of each kind's admissions, that are printed."""
@@ -46,7 +46,7 @@ def measure_gates(use: str, settings: Sequence[str], choices: Choices, *, as_jso
 
 
 def _show(use: str, rates: GateRates) -> None:
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     console.print(_table(f"{use}: its own tasks", "label", rates.given))
     seen = [each for each in rates.planted if each.visible]
     unseen = [each for each in rates.planted if not each.visible]

@@ -323,7 +323,7 @@ class Committer:
     def _answer_hold(self, answer: "Future[Any]") -> None:
         try:
             answer.set_result(hold(self._env, self._folder))
-        except lmdb.Error as error:
+        except (lmdb.Error, OSError) as error:
             answer.set_exception(error)
 
     def _statistics(self) -> JournalStatistics:

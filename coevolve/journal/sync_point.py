@@ -109,7 +109,10 @@ class SyncPoint:
                 held = self._held().result()
             except JournalError:  # the journal has stopped, and says so itself
                 return
-            except lmdb.Error:  # all rows for readers are taken
+            except (
+                lmdb.Error,
+                OSError,
+            ):  # no row for readers or no file is free
                 self._committed.set()
                 continue
             self._try_to_move(held)

@@ -164,7 +164,7 @@ class RunDirectory:
         what = f"{path}: cannot be read"
         with boundary(RunError, what, REMEDY):
             first, _, rest = bytes_of(path, MOST_BYTES).partition(b"\n")
-        if first != _digest_line(rest):
+        if first != digest_line(rest):
             raise RunError(
                 f"{what}: its first line needs the SHA-256 of the other lines, so some were "
                 f"changed{REMEDY}"
@@ -174,7 +174,7 @@ class RunDirectory:
     def write_config(self, config: RunConfig) -> None:
         """Write the resolved config, including all defaults."""
         lines = write_yaml(config).encode()
-        replace_file(self.path / "config.yaml", _digest_line(lines) + b"\n" + lines)
+        replace_file(self.path / "config.yaml", digest_line(lines) + b"\n" + lines)
 
     def record_launch(self, config: RunConfig, identity: RunIdentity) -> None:
         """Write the config and the identity of the launching process.
@@ -189,7 +189,7 @@ class RunDirectory:
             raise RunError(f"{self.path}: cannot be written: {error}") from error
 
 
-def _digest_line(lines: bytes) -> bytes:
+def digest_line(lines: bytes) -> bytes:
     """Return the first line of `config.yaml`, which tells whether the others were changed."""
     return f"# SHA-256 of the lines below: {hashlib.sha256(lines).hexdigest()}".encode()
 

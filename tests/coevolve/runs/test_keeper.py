@@ -1,7 +1,9 @@
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from coevolve.runs.keeper import TRIES, Keeper, pause_s
 
@@ -54,9 +56,15 @@ def test_resumptions_without_a_step_are_bounded(monkeypatch):
     assert pause_s(1) == 0.0 < pause_s(2) < pause_s(3)
 
 
-def test_an_interrupt_reaches_the_run_and_nothing_is_resumed():
-    script = Script([("trap 'exit 0' INT; while :; do sleep 0.05; done", 0)])
-    soon = threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,))
-    soon.start()
+def test_an_interrupt_reaches_the_run_and_nothing_is_resumed(tmp_path: Path):
+    ready = tmp_path / "ready"
+    script = Script([(f"trap 'exit 0' INT; touch {ready}; while :; do sleep 0.05; done", 0)])
+
+    def interrupt() -> None:
+        while not ready.exists():
+            time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     assert script.keep() == 0
     assert script.starts == 1

@@ -42,7 +42,7 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.validation.gates import Findings, Sound
 from coevolve.validation.judge import NoJudge
 from coevolve.validation.validator import Validator
-from protocols.config import RunConfig
+from protocols.config import RunConfig, WatchdogConfig
 from protocols.errors import ConfigError
 from protocols.evolution import (
     Admitted,
@@ -62,7 +62,8 @@ from protocols.tasks import Task, body_of
 from tests.coevolve.environments.hdl.policy.test_frontier import design, rollout
 from tests.hdl_points import LEAF, POINTS, TOP, all_but, covering
 
-CONFIG = RunConfig(name="x", environment={"use": "hdl"})
+# Its parts are killed again and again, whatever they work on.
+CONFIG = RunConfig(name="x", environment={"use": "hdl"}, watchdog=WatchdogConfig(attempts=1000))
 REGIONS = regions(POINTS, design("top").unit)
 STATES, ARCS, *_, LAST = REGIONS
 SECRET = 0xC0DE
