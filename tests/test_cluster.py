@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.launcher.interrupts import LOST
 from tests.clusters import JOB, NEXT_STEP_S, RUNS, START_S, Cluster
 from tests.nodes import HOME, forbidden, nodes
 
@@ -60,7 +61,7 @@ def check_that_the_launcher_ends_with_the_cluster(cluster: Cluster) -> None:
     cluster.kill_all()
     lost = time.monotonic()
     assert cluster.launcher is not None
-    assert cluster.launcher.wait(60) == 1
+    assert cluster.launcher.wait(60) == LOST
     sys.stdout.write(f"all nodes lost: {time.monotonic() - lost:.1f} s to the launcher's end\n")
     assert "continue with: coevolve resume quickstart" in cluster.said()
     cluster.launcher = None
