@@ -1,5 +1,6 @@
 """A run on three Ray nodes that share no files, and the ways to start and to disturb it."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -106,7 +107,15 @@ class Cluster:
         submitted = ("--submission-id", JOB, "--no-wait", "--working-dir", str(folder))
         command = ("coevolve", "launch", "run.yaml", "--resume")
         variables = ("--runtime-env-json", json.dumps(JOB_VARIABLES))
+        self.until("Ray's job server", self._serves_jobs, 60.0)
         self.job(worker, "submit", *submitted, *variables, "--", *command)
+
+    def _serves_jobs(self) -> bool:
+        """Return whether the head takes jobs; it begins to after Ray says that it has started."""
+        with contextlib.suppress(AssertionError):
+            self.job(self.head, "list")
+            return True
+        return False
 
     def job(self, node: Node, command: str, *words: str) -> str:
         """Carry out a command of ``ray job`` on a node and return what it prints."""
