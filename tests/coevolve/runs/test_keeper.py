@@ -1,13 +1,30 @@
-import signal
 import subprocess
-import threading
-import time
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from coevolve.runs.keeper import TRIES, Keeper, pause_s
+from tests.commands import ROOT
 
 LOST = 75
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from tests.coevolve.runs.test_keeper import Script
+
+ready = Path(sys.argv[1])
+
+def interrupt():
+    while not ready.exists():
+        time.sleep(0.01)
+    time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGINT)
+
+script = Script([(f"trap 'exit 0' INT; touch {ready}; while :; do sleep 0.05; done", 0)])
+threading.Thread(target=interrupt).start()
+print(script.keep(), script.starts)
+"""
 
 
 class Script:
@@ -17,10 +34,8 @@ class Script:
         self._endings = list(endings)
         self.starts = self.steps = 0
         self.said: list[str] = []
-        self.begun = threading.Event()
 
     def start(self) -> "subprocess.Popen[bytes]":
-        self.begun.set()
         code, steps = self._endings.pop(0)
         self.starts += 1
         self.steps += steps
@@ -57,14 +72,12 @@ def test_resumptions_without_a_step_are_bounded(monkeypatch):
 
 
 def test_an_interrupt_reaches_the_run_and_nothing_is_resumed(tmp_path: Path):
-    ready = tmp_path / "ready"
-    script = Script([(f"trap 'exit 0' INT; touch {ready}; while :; do sleep 0.05; done", 0)])
-
-    def interrupt() -> None:
-        while not ready.exists():
-            time.sleep(0.01)
-        signal.raise_signal(signal.SIGINT)
-
-    threading.Thread(target=interrupt).start()
-    assert script.keep() == 0
-    assert script.starts == 1
+    # In a process of its own, which may be interrupted at any time.
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "ready")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["0", "1"], done.stderr
