@@ -102,6 +102,14 @@ class Mailbox:
             self._held.update(record.sequence for record in records)
             return [Delivery(record.sequence, decode(record)) for record in records]
 
+    async def take_seat(self) -> None:
+        """Displace an older mailbox of the same member; call it before state is read.
+
+        What the older one finished is in the journal then, and it can finish no more. Raises
+        LeaseLostError if a newer incarnation has the seat.
+        """
+        await self.renew()
+
     async def renew(self) -> None:
         """Renew the leases for another ``lease_s``; regular takes make this unnecessary."""
         if not self._taking.locked():  # a take in progress also renews
@@ -233,7 +241,7 @@ async def hand_back(store: Store, *, consumer: str, member: str) -> None:
     A process of this member that still runs can finish none of them.
     """
     successor = Mailbox(store, consumer=consumer, topics=(), member=member, lease_s=IDLE_WAIT_S)
-    await successor.renew()
+    await successor.take_seat()
 
 
 def _refuse(writes: Sequence[_Write], error: Exception) -> None:

@@ -143,6 +143,7 @@ class Learner:
             reader=self._reader,
             append=mailbox.append,
         )
+        await mailbox.take_seat()
         async with turns.recovering():
             recovered = await recover(self._config, self._files, self._history, self._starter)
         trainer, checkpoint = recovered.trainer, recovered.checkpoint

@@ -113,6 +113,7 @@ class SignalExtractor:
             consumer="signals",
             member="signals",
         )
+        await mailbox.take_seat()
         judged = _Judged(mailbox, units, self._reporter, self._rebuild_observer)
         await judged.rebuild()
         open_groups = OpenGroups()

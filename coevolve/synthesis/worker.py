@@ -172,6 +172,7 @@ class _Session:
 
     async def work(self) -> None:
         """Rebuild the state from the journal, then work forever."""
+        await self._mailbox.take_seat()
         self._served = self._serve(await self._model())
         self._served.rests = await self._rested()
         self._paused = await is_paused(self._store)

@@ -130,6 +130,7 @@ class Validator:
     async def run(self) -> None:
         """Validate candidates until stopped."""
         self._reset()
+        await self._mailbox.take_seat()
         await self._ledger.follow()
         await unless_stopped(self._stopping, self._work())
         await self._units.release()

@@ -29,7 +29,7 @@ from coevolve.journal.synced_file import SYNCED_FILE
 from tests.journal_witness import Witness
 from tests.powercuts.checking import WHOLE, Question
 from tests.powercuts.images import Disk
-from tests.powercuts.trace import Kind, Trace, compiled, traced
+from tests.powercuts.trace import Kind, Recording, Trace, compiled, traced
 from tests.powercuts.workload import Life
 
 Level = Literal["process", "power", "files"]
@@ -106,6 +106,8 @@ def _recorded(
     library = compiled(place)
     witness = Witness()
     file = place / "trace"
+    recording = Recording(root, file)
+    trace = Trace([])
     for number in range(lives if level != "files" else 1):
         life = Life(folder=str(root / PLACE), level=level, unanswered=witness.unanswered())
         told = msgspec.json.encode(life).decode()
@@ -119,9 +121,9 @@ def _recorded(
                 process.send_signal(signal.SIGKILL)
             process.stdin.close()
         witness = Witness()
-        trace = Trace(root, file)
+        trace = recording.trace()
         witness.hear([line for _, line in _heard(trace)])
-    return Trace(root, file)
+    return trace
 
 
 MAPPED = ("lock.mdb", MARK_FILE)

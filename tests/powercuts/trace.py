@@ -50,8 +50,8 @@ class Event(NamedTuple):
 class Trace:
     """All events of one or more processes, in their order."""
 
-    def __init__(self, root: Path, file: Path) -> None:
-        self.events = [_relative(event, root) for event in _read(file.read_bytes())]
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
 
     @cached_property
     def ends(self) -> dict[int, int]:
@@ -77,6 +77,49 @@ class Trace:
     def end(self, event: Event) -> int:
         """Return the place of the call's end; after all events if the process died in it."""
         return self.ends.get(event.number, len(self.events))
+
+
+class Recording:
+    """The trace of processes that work one after the other, some of which are killed."""
+
+    def __init__(self, root: Path, file: Path) -> None:
+        self._root = root
+        self._file = file
+        self._read_bytes = 0
+        self._events: list[Event] = []
+
+    def trace(self) -> Trace:
+        """Return the events so far; call it after each process, before the files change.
+
+        A killed process may have begun a call that never came to the files: such a call is changed
+        into what it did.
+        """
+        content = self._file.read_bytes()[self._read_bytes :]
+        self._read_bytes += len(content)
+        events = [_relative(event, self._root) for event in _read(content)]
+        ended = {event.number for event in events if event.kind == Kind.END}
+        for event in events:
+            if event.kind in (Kind.END, Kind.MARK) or event.number in ended:
+                self._events.append(event)
+            elif (done := self._done(event)) is not None:
+                self._events.append(done)
+        return Trace(list(self._events))
+
+    def _done(self, event: Event) -> Event | None:
+        """Return what a call without an end did, by its file; None if it did nothing."""
+        file = self._root / event.name
+        match event.kind:
+            case Kind.WRITE if file.is_file():
+                content = file.read_bytes()
+                return event._replace(data=content[event.offset : event.offset + len(event.data)])
+            case Kind.TRUNCATE if file.is_file():
+                return event._replace(offset=file.stat().st_size)
+            case Kind.CREATE if not file.exists():
+                return None
+            case Kind.RENAME | Kind.REMOVE if file.exists():
+                return None
+            case _:
+                return event
 
 
 def compiled(folder: Path) -> Path:

@@ -17,7 +17,7 @@ from coevolve.signals.extractor import SignalExtractor
 from protocols.config import RolloutConfig, RunConfig, WatchdogConfig
 from protocols.evolution import GroupSummary, Signal
 from protocols.evolution_config import SignalsConfig
-from protocols.journal import Append, Receipt
+from protocols.journal import Append, Complete, Receipt, StoredRecord, Take
 from protocols.rollouts import FailedRollout, Rollout
 from tests.coevolve.signals.histories import action, failed, rollout
 
@@ -84,10 +84,10 @@ class Desk:
         for sequence, each in zip(sequences, messages, strict=True):
             self._identity[sequence] = f"{each.group_id}/{each.index}"
 
-    def extractor(self) -> SignalExtractor:
+    def extractor(self, store: LocalStore | None = None) -> SignalExtractor:
         return SignalExtractor(
             CONFIG,
-            store=self.store,
+            store=store or self.store,
             reader=self.store,
             open_observer=lambda: ToolObserver(CONFIG, TOOLS),
         )
@@ -161,6 +161,51 @@ async def test_extractors_that_are_killed_say_the_same_as_one_that_is_not(
         await desk.visits(complete(messages))
     assert await desk.said() == expected
     assert (await desk.store.statistics()).backlog.get("signals", 0) == 0
+    desk.journal.close()
+
+
+class Slow(LocalStore):
+    """Finishes records only once it is let go."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal)
+        self.asked, self.let_go, self.done = (asyncio.Event() for _ in range(3))
+
+    async def complete(self, request: Complete) -> tuple[int, ...]:
+        self.asked.set()
+        await self.let_go.wait()
+        try:
+            return await super().complete(request)
+        finally:
+            self.done.set()
+
+
+class After(LocalStore):
+    """Hands out the first records after the write that a slow store holds back."""
+
+    def __init__(self, journal: Journal, slow: Slow) -> None:
+        super().__init__(journal)
+        self._slow = slow
+
+    async def take(self, request: Take) -> Sequence[StoredRecord]:
+        if request.topics:
+            self._slow.let_go.set()
+            await self._slow.done.wait()
+        return await super().take(request)
+
+
+async def test_a_write_of_an_extractor_that_was_replaced_comes_too_late(tmp_path: Path):
+    messages = members(30, 0)
+    expected = await undisturbed(tmp_path / "whole", messages)
+    desk = Desk(tmp_path / "late")
+    slow = Slow(desk.journal)
+    await desk.add(messages[:60])
+    async with at_work(desk.extractor(slow)):
+        await slow.asked.wait()
+    async with at_work(desk.extractor(After(desk.journal, slow))):
+        await desk.add(messages[60:])
+        await desk.visits(complete(messages))
+    assert await desk.said() == expected
     desk.journal.close()
 
 

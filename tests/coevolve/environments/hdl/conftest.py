@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coevolve.environments.hdl.policy.chat import ChatStepRenderer
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def umask_of_a_run() -> Iterator[None]:
     """Create files as the simulators of a run do, whose sandbox reads some as another user."""
     before = os.umask(UMASK)
