@@ -22,8 +22,8 @@ def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
 
 
 def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
-    raise_when_interrupted()
     try:
+        raise_when_interrupted()
         _find_own_environments()
         answer = command.main(
             list(words), prog_name=name, standalone_mode=False, help_option_names=["-h", "--help"]
