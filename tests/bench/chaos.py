@@ -189,14 +189,8 @@ def _spread(times: list[float]) -> tuple[float, float, float]:
 
 
 def _drawn(figures: Figures) -> Group:
-    headings = ("blow", "on", "count", *(f"{a} {b}" for a in ("back", "step") for b in _WHAT))
     rows = [
-        (
-            each.how,
-            each.kind,
-            str(each.blows),
-            *(f"{seconds:.1f}" for seconds in (*each.back_s, *each.step_s)),
-        )
+        (f"{each.how} {each.kind}", str(each.blows), _times(each.back_s), _times(each.step_s))
         for each in figures.recoveries
     ]
     journal = figures.audit.journal
@@ -208,8 +202,14 @@ def _drawn(figures: Figures) -> Group:
         *(f"FAULT: {each}" for each in figures.faults),
         f"{len(figures.faults)} faults",
     ]
-    table = output.table("seconds: median, 95 %, maximum", headings, rows, words=2)
+    table = output.table(
+        "seconds until it works again and until the next step: median, 95 %, maximum",
+        ("blow", "count", "works", "step"),
+        rows,
+        words=1,
+    )
     return Group(table, *(Text(line) for line in lines))
 
 
-_WHAT = ("", "95 %", "max")
+def _times(spread: tuple[float, float, float]) -> str:
+    return "  ".join(f"{seconds:.1f}" for seconds in spread)

@@ -13,6 +13,7 @@ import psutil
 
 from coevolve.journal.codec import TOPICS
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
+from coevolve.launcher.interrupts import INTERRUPTED
 from protocols.errors import JournalError
 from tests.chaos.population import PARTS, Living, Population, by_kind
 from tests.commands import ROOT
@@ -107,19 +108,22 @@ class Subject:
         """Stop the run, and let it take ``steps`` more; return what is wrong with that."""
         assert self._keeper is not None
         self._keeper.send_signal(signal.SIGINT)
-        wrong = self._wrong_end("stop")
+        wrong = self._wrong_end("stop", INTERRUPTED)
         self.begin(resume=True, steps=self.steps_taken() + steps)
-        return wrong + self._wrong_end("finish")
+        return wrong + self._wrong_end("finish", 0)
 
-    def _wrong_end(self, what: str) -> list[str]:
-        """Wait for the keeper's end; return a sentence if it was not clean. Then all have ended."""
+    def _wrong_end(self, what: str, expected: int) -> list[str]:
+        """Wait for the keeper's end; return a sentence if its exit code is not ``expected``.
+
+        Then all processes have ended.
+        """
         assert self._keeper is not None
         try:
             code = self._keeper.wait(END_S)
         except subprocess.TimeoutExpired:
             self.kill_all()
             return [f"the run did not {what} within {END_S:.0f} s: {self.said()}"]
-        return [f"the run did not {what}, code {code}: {self.said()}"] if code else []
+        return [f"the run did not {what}, code {code}: {self.said()}"] if code != expected else []
 
     def steps_taken(self) -> int:
         """Return how many steps the journal holds."""
