@@ -88,12 +88,12 @@ class Snapshots(Generic[StateT]):
         span: int = SPAN,
     ) -> None:
         """``new`` returns a state that is a fold of ``topics``, without any record."""
-        self._reader = reader
+        self.reader = reader
         self._part = part
         self.topics = tuple(topics)
         """Topics of the fold."""
 
-        self._new = new
+        self.new = new
         self._span = span
         self._number = 0
         self._through = 0
@@ -103,9 +103,9 @@ class Snapshots(Generic[StateT]):
 
         Without one it is a new state and 0.
         """
-        state = self._new()
+        state = self.new()
         pieces = _pieces(state)
-        records = await self._reader.find(SNAPSHOTS_BY_PART, self._part) if pieces else ()
+        records = await self.reader.find(SNAPSHOTS_BY_PART, self._part) if pieces else ()
         snapshots = [decode_as(record, StateSnapshot) for record in records]
         self._number = max((each.number for each in snapshots), default=0)
         self._through = 0
@@ -128,7 +128,7 @@ class Snapshots(Generic[StateT]):
         pieces = _pieces(state)
         if not pieces:
             return ()
-        self._through = await fold(self._reader, self.topics, state.fold, after)
+        self._through = await fold(self.reader, self.topics, state.fold, after)
         self._number += 1
         return (
             StateSnapshot(

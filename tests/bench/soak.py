@@ -6,7 +6,8 @@ and finish requests and rollouts, and retention drops rollouts. Nothing is sampl
 
 *Store*: memory and open files of the journal's process, and the time of opening it again. *Disk*:
 the journal's file. The other columns are fresh processes that fold what a part, or ``attach
-status``, folds when it starts: seconds of CPU, and the memory that the state takes.
+status``, folds when it starts: seconds of CPU, and the memory that the state takes. Parts with
+snapshots write them when they are due, and are measured twice: *whole* reads all records.
 """
 
 import argparse
@@ -23,31 +24,34 @@ import msgspec
 import psutil
 from rich.table import Table
 
+from coevolve.curriculum.schedule import TOPICS as SCHEDULE_TOPICS
+from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
 from coevolve.curriculum.task_pool import Pool
 from coevolve.journal.codec import (
     ROLLOUTS_BY_GROUP,
     ROLLOUTS_BY_TASK,
     ROLLOUTS_BY_VERSION,
-    decode,
     encode,
 )
 from coevolve.journal.fold import fold
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import JournalReader
+from coevolve.journal.snapshots import SPAN, Snapshots
 from coevolve.runs.lineage import whole_fold
 from coevolve.signals.detector import Detector
 from coevolve.validation.gates import Match
 from coevolve.validation.ledger import Ledger
 from protocols.config import RunConfig
-from protocols.evolution import GroupSummary, ProbeRequest, Signal
+from protocols.evolution import ProbeRequest
 from protocols.evolution_config import SignalsConfig
 from protocols.interfaces import Reader
 from protocols.journal import Append, Complete, Message, Receipt, Record, Take
 from tests.bench import output
 from tests.evolving import BODY, admission, requested, seed, settled, signal, stepped, visit
+from tests.pieces import State
 
 DAYS = 7
 GROUP = 8
@@ -111,6 +115,7 @@ class _Run:
         self._counter = 0
         self._groups = count(GROUPS_PER_STEP)
         self._made = 0
+        self._through = 0
         self._journal = self._open()
         self._write([encode(seed(f"seed-{number}")) for number in range(SEEDS)])
 
@@ -120,8 +125,11 @@ class _Run:
 
     def write_until(self, records: int) -> None:
         """Let groups live until the journal has this many records."""
-        while self._journal.newest(()) < records:
+        while (newest := self._journal.newest(())) < records:
             self._live(next(self._groups))
+            if newest - self._through >= SPAN:
+                self._through = newest
+                asyncio.run(self._write_snapshots(newest))
 
     def measured(self, day: int) -> Day:
         """Open the journal again, and measure."""
@@ -138,6 +146,13 @@ class _Run:
             disk_mb=(self._folder / DATA_FILE).stat().st_size / 1e6,
             restarts={part: _restarted(part, self._folder) for part in PARTS},
         )
+
+    async def _write_snapshots(self, through: int) -> None:
+        reader = LocalStore(self._journal)
+        for part in SNAPSHOTTED:
+            snapshots = part(reader)
+            await snapshots.restore()
+            self._write([encode(each) for each in await snapshots.due(through)])
 
     def _live(self, group: int) -> None:
         """Write a group's whole life, and now and then a step and a task."""
@@ -217,26 +232,42 @@ async def _validator(reader: Reader) -> object:
     return ledger
 
 
-async def _signals(reader: Reader) -> object:
-    detector = Detector(SignalsConfig(), TOOLS)
-    for topic in ("group_summary", "signal"):
-        async for record in whole_topic(reader, topic):
-            message = decode(record)
-            assert isinstance(message, GroupSummary | Signal)
-            detector.recall(message)
-    return detector
+def _signals(reader: Reader) -> Snapshots[State]:
+    def new() -> State:
+        return State((Detector(SignalsConfig(), TOOLS),))
+
+    return Snapshots(reader, "signals", ("group_summary", "signal"), new)
 
 
-async def _curriculum(reader: Reader) -> object:
-    pool = Pool(msgspec.convert({"name": "soak"}, RunConfig))
-    await fold(reader, POOL_TOPICS, pool.fold)
-    return pool
+def _curriculum(reader: Reader) -> Snapshots[State]:
+    config = msgspec.convert({"name": "soak"}, RunConfig)
+    topics = {*POOL_TOPICS, *SCHEDULE_TOPICS}
+    return Snapshots(
+        reader, "curriculum", sorted(topics), lambda: State((Schedule(config), Pool(config)))
+    )
+
+
+SNAPSHOTTED = (_signals, _curriculum)
+
+
+async def _restored(snapshots: Snapshots[State]) -> object:
+    state, through = await snapshots.restore()
+    await fold(snapshots.reader, snapshots.topics, state.fold, through)
+    return state
+
+
+async def _folded(snapshots: Snapshots[State]) -> object:
+    state = snapshots.new()
+    await fold(snapshots.reader, snapshots.topics, state.fold)
+    return state
 
 
 PARTS: dict[str, Callable[[Reader], Awaitable[object]]] = {
     "validator": _validator,
-    "signals": _signals,
-    "curriculum": _curriculum,
+    "signals": lambda reader: _restored(_signals(reader)),
+    "signals, whole": lambda reader: _folded(_signals(reader)),
+    "curriculum": lambda reader: _restored(_curriculum(reader)),
+    "curriculum, whole": lambda reader: _folded(_curriculum(reader)),
     "attach": whole_fold,
 }
 
@@ -287,7 +318,7 @@ def _own_mb() -> float:
 def _table(days: Sequence[Day]) -> Table:
     headings = ["day", "records", "store MB", "files", "reopened s", "disk MB"]
     for part in PARTS:
-        headings += [f"{part} s", f"{part} MB"]
+        headings += [f"{part} s", "MB"]
     cells: list[Sequence[str]] = []
     for day in days:
         figures = [day.records, day.store_mb, day.store_files, day.reopened_s, day.disk_mb]

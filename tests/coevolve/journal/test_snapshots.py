@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -33,6 +33,7 @@ from protocols.evolution_config import SignalsConfig
 from protocols.journal import Append, Message, Receipt
 from tests import evolving
 from tests.coevolve.signals.histories import visit
+from tests.pieces import State
 
 EAGER = SignalsConfig(
     kinds=("forgetting", "boundary", "rare", "uncertainty"),
@@ -43,16 +44,6 @@ EAGER = SignalsConfig(
     window=3,
 )
 TOOLS = ("cd", "du", "mv")
-
-
-class State(NamedTuple):
-    """A state of pieces that may be anything."""
-
-    pieces: Sequence[Any]
-
-    def fold(self, message: Message) -> None:
-        for piece in self.pieces:
-            (piece.recall if isinstance(piece, Detector) else piece.fold)(message)
 
 
 class Live:
