@@ -117,6 +117,11 @@ class Snapshots(Generic[StateT]):
                 break
         return state, self._through
 
+    async def folded(self) -> tuple[StateT, int]:
+        """Return the state of all records, and the sequence through which it goes."""
+        state, after = await self.restore()
+        return state, await fold(self.reader, self.topics, state.fold, after)
+
     async def due(self, through: int) -> tuple[StateSnapshot, ...]:
         """Return a snapshot to write if one is due, now that the part is at sequence ``through``.
 
@@ -124,11 +129,10 @@ class Snapshots(Generic[StateT]):
         """
         if through - self._through < self._span:
             return ()
-        state, after = await self.restore()
+        state, self._through = await self.folded()
         pieces = _pieces(state)
         if not pieces:
             return ()
-        self._through = await fold(self.reader, self.topics, state.fold, after)
         self._number += 1
         return (
             StateSnapshot(

@@ -22,7 +22,6 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode
-from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.snapshots import Snapshots
 from coevolve.parts.status import StatusReporter
@@ -185,8 +184,7 @@ class SignalExtractor:
         """Return an observer with the state from the journal."""
         assert self._snapshots is not None
         self._reporter.waits_for("earlier summaries to be read")
-        recalled, through = await self._snapshots.restore()
-        await fold(self._reader, self._snapshots.topics, recalled.fold, through)
+        recalled, _ = await self._snapshots.folded()
         return recalled.observer
 
 

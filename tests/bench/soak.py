@@ -16,9 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -40,9 +41,10 @@ from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import JournalReader
 from coevolve.journal.snapshots import SPAN, Snapshots
+from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
 from coevolve.runs.lineage import whole_fold
 from coevolve.signals.detector import Detector
-from coevolve.validation.gates import Match
+from coevolve.validation.gates import NoIndex
 from coevolve.validation.ledger import Ledger
 from protocols.config import RunConfig
 from protocols.evolution import ProbeRequest
@@ -149,8 +151,8 @@ class _Run:
 
     async def _write_snapshots(self, through: int) -> None:
         reader = LocalStore(self._journal)
-        for part in SNAPSHOTTED:
-            snapshots = part(reader)
+        for of_part in SNAPSHOTTED.values():
+            snapshots = of_part(reader)
             await snapshots.restore()
             self._write([encode(each) for each in await snapshots.due(through)])
 
@@ -226,10 +228,8 @@ class _Run:
         return Journal.open(self._folder, retain_bytes=self._retain_bytes)
 
 
-async def _validator(reader: Reader) -> object:
-    ledger = Ledger(reader, _NoIndex())
-    await ledger.follow()
-    return ledger
+def _validator(reader: Reader) -> Snapshots[Ledger]:
+    return Ledger(reader, NoIndex()).snapshots
 
 
 def _signals(reader: Reader) -> Snapshots[State]:
@@ -247,60 +247,37 @@ def _curriculum(reader: Reader) -> Snapshots[State]:
     )
 
 
-SNAPSHOTTED = (_signals, _curriculum)
+SNAPSHOTTED: dict[str, Callable[[Reader], Snapshots[Any]]] = {
+    "validator": _validator,
+    "signals": _signals,
+    "curriculum": _curriculum,
+    "learner": checkpoint_snapshots,
+}
+WHOLE = ", whole"
+PARTS = (*(part + form for part in SNAPSHOTTED for form in ("", WHOLE)), "attach")
 
 
-async def _restored(snapshots: Snapshots[State]) -> object:
-    state, through = await snapshots.restore()
-    await fold(snapshots.reader, snapshots.topics, state.fold, through)
-    return state
-
-
-async def _folded(snapshots: Snapshots[State]) -> object:
+async def _folded(part: str, reader: Reader) -> object:
+    """Return the state that a part, or ``attach``, folds when it starts."""
+    if part == "attach":
+        return await whole_fold(reader)
+    snapshots = SNAPSHOTTED[part.removesuffix(WHOLE)](reader)
+    if not part.endswith(WHOLE):
+        return await snapshots.folded()
     state = snapshots.new()
     await fold(snapshots.reader, snapshots.topics, state.fold)
     return state
-
-
-PARTS: dict[str, Callable[[Reader], Awaitable[object]]] = {
-    "validator": _validator,
-    "signals": lambda reader: _restored(_signals(reader)),
-    "signals, whole": lambda reader: _folded(_signals(reader)),
-    "curriculum": lambda reader: _restored(_curriculum(reader)),
-    "curriculum, whole": lambda reader: _folded(_curriculum(reader)),
-    "attach": whole_fold,
-}
-
-
-class _NoIndex:
-    """A validator's index without content; an environment's holds each task's words."""
-
-    def add(self, key: str, body: msgspec.Raw) -> None:
-        """Do nothing."""
-
-    def discard(self, key: str) -> None:
-        """Do nothing."""
-
-    def nearest(self, body: msgspec.Raw) -> Match | None:
-        """Return that no task is similar."""
-
-    def overlapping(self, body: msgspec.Raw) -> Match | None:
-        """Return that no task overlaps."""
 
 
 def restart(part: str, folder: Path) -> Restart:
     """Fold what a part folds when it starts, in this process."""
     reader = JournalReader(folder)
     before_mb, started_s = _own_mb(), time.process_time()
-    state = asyncio.run(_state(part, reader))
+    state = asyncio.run(_folded(part, reader))
     cpu_s = time.process_time() - started_s
     grown_mb = _own_mb() - before_mb
     del state
     return Restart(cpu_s=cpu_s, state_mb=grown_mb)
-
-
-async def _state(part: str, reader: Reader) -> object:
-    return await PARTS[part](reader)
 
 
 def _restarted(part: str, folder: Path) -> Restart:

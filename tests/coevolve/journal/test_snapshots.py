@@ -25,12 +25,17 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import JournalReader
 from coevolve.journal.snapshots import Piece, Snapshots
 from coevolve.journal.verification import faults
+from coevolve.learning import guard, recorded_checkpoints
+from coevolve.learning.guard import Guard
+from coevolve.learning.recorded_checkpoints import RecordedCheckpoints
 from coevolve.signals.detector import Detector
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted, StateSnapshot
 from protocols.evolution import GroupSummary, Parked, Signal
 from protocols.evolution_config import SignalsConfig
 from protocols.journal import Append, Message, Receipt
+from protocols.learner_config import LearnerConfig
+from protocols.learning import CanaryScores, Checkpoint, Returned, TaskScore
 from tests import evolving
 from tests.coevolve.signals.histories import visit
 from tests.pieces import State
@@ -205,22 +210,61 @@ def random_visit(group: int, chance: random.Random) -> GroupSummary:
     )
 
 
-PARTS: dict[str, Callable[[], Curriculum | Signals]] = {
+class Learner:
+    """What the learner remembers of its checkpoints and of the guard, and a random run of it."""
+
+    topics = tuple({*guard.TOPICS, *recorded_checkpoints.TOPICS})
+
+    def pieces(self) -> tuple[Any, ...]:
+        return Guard(LearnerConfig()), RecordedCheckpoints()
+
+    async def live(self, live: Live, chance: random.Random) -> None:
+        for step in range(1, chance.randint(2, 40)):
+            await live.write(*_step(step, chance))
+            await live.follow()
+            if chance.random() < 0.3:
+                await live.write_snapshot()
+
+    def answers(self, pieces: Sequence[Any]) -> object:
+        watching, checkpoints = pieces
+        replaced = checkpoints.replaced(99, kept=True, keep=2, needed=watching.needed)
+        return watching.loss(), watching.best, watching.needed, replaced
+
+
+def _step(step: int, chance: random.Random) -> Iterator[Message]:
+    """Yield what the learner and the evaluator may write about a step."""
+    returned = None
+    if step > 3 and chance.random() < 0.1:
+        returned = Returned(to_version=step - 3, rate_factor=0.5)
+    report = msgspec.structs.replace(evolving.stepped(step), returned=returned)
+    yield msgspec.structs.replace(report, devices=chance.choice([1, 1, 1, 2]))
+    replaces = tuple({chance.randint(1, step) for _ in range(2)} - {step})
+    kept = chance.random() < 0.5
+    yield Checkpoint(step=step, path="p", digest="d", size_bytes=1, kept=kept, replaces=replaces)
+    scores = [
+        TaskScore(task_id=task, turns_passed=chance.randint(0, 1), turns_total=1)
+        for task in "abcdef"
+    ]
+    yield CanaryScores(version=step, scores=tuple(scores), errors=0)
+
+
+PARTS: dict[str, Callable[[], Curriculum | Signals | Learner]] = {
     "curriculum": lambda: Curriculum(0),
     "curriculum in cycles": lambda: Curriculum(2),
     "signals": lambda: Signals("posterior"),
     "signals, the paper's": lambda: Signals("paper"),
+    "learner": Learner,
 }
 
 
 @pytest.mark.parametrize("part", PARTS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_snapshot_and_the_records_after_it_give_the_state_of_all_records(part: str, seed: int):
     asyncio.run(_random_run(PARTS[part](), random.Random(seed)))
 
 
-async def _random_run(part: Curriculum | Signals, chance: random.Random) -> None:
+async def _random_run(part: Curriculum | Signals | Learner, chance: random.Random) -> None:
     with TemporaryDirectory() as folder:
         journal = Journal.open(Path(folder))
         working = Live(journal, "p", part.pieces, part.topics)
