@@ -86,6 +86,10 @@ class Ranked(Generic[Key, Value]):
             self._values[key] = value
             self._sorted.add(value)
 
+    def get(self, key: Key) -> Value | None:
+        """Return a key's value; None if it is not there."""
+        return self._values.get(key)
+
     def remove(self, key: Key) -> None:
         """Remove a key, if it is there."""
         if key in self._values:

@@ -208,6 +208,23 @@ class LetterAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="letter_answ
     """Its results, or the last error."""
 
 
+class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True, tag="state_snapshot"):
+    """The state of a part, folded from the journal; the journal keeps the newest two of a part."""
+
+    part: str
+    number: int
+    """Counted from 1, over all starts of the run."""
+
+    through: int
+    """The sequence of the last record in it."""
+
+    form: str
+    """Digest of the types, topics and settings that its reader needs to have as well."""
+
+    states: tuple[bytes, ...]
+    """The pieces of the state, each a msgpack struct."""
+
+
 class PartStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of one live actor, on request; never recorded in the journal."""
 

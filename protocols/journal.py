@@ -25,6 +25,7 @@ from protocols.control import (
     ScaleRefused,
     ScaleRequested,
     Stalled,
+    StateSnapshot,
     StopRequested,
     UnitsBegan,
 )
@@ -84,6 +85,7 @@ Message = (
     | LetterAnswered
     | RunCopied
     | CopyFailed
+    | StateSnapshot
     | Task
     | RolloutRequest
     | Rollout

@@ -13,6 +13,8 @@ as settled while a part that does this work rests, or the synthesizer's model. A
 the cycle of the version that it demands, so the journal determines which cycle is open.
 """
 
+import msgspec
+
 from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
 from protocols.control import DeadLetter, PartsRest, RunContinued, RunPaused, RunStarted
@@ -66,8 +68,26 @@ def is_scored(version: int, config: RunConfig) -> bool:
     return is_evaluated(version, config) or is_guarded(version, config)
 
 
+class ScheduleState(msgspec.Struct):
+    """What `Schedule` counts, with the same names."""
+
+    issued: int
+    consumed: int
+    steps: int
+    is_started: bool
+    is_paused: bool
+    cycle: int
+    unvisited: set[int]
+    unsettled: set[str]
+    unjudged: set[str]
+    parts_rest: bool
+    model_rests: bool
+
+
 class Schedule:
-    """Counts requested, consumed and open work."""
+    """Counts requested, consumed and open work; a `coevolve.journal.snapshots.Piece`."""
+
+    kind = ScheduleState
 
     def __init__(self, config: RunConfig) -> None:
         self._per_step = config.learner.groups_per_step
@@ -93,6 +113,37 @@ class Schedule:
 
         self.is_started = False
         self.is_paused = False
+
+    @property
+    def settings(self) -> object:
+        """The settings on which the counts depend."""
+        return self._evolve_every
+
+    def dump(self) -> ScheduleState:
+        """Return the counts."""
+        return ScheduleState(
+            issued=self.issued,
+            consumed=self.consumed,
+            steps=self.steps,
+            is_started=self.is_started,
+            is_paused=self.is_paused,
+            cycle=self._cycle,
+            unvisited=self._unvisited,
+            unsettled=self._unsettled,
+            unjudged=self._unjudged,
+            parts_rest=self._parts_rest,
+            model_rests=self._model_rests,
+        )
+
+    def load(self, state: ScheduleState) -> None:
+        """Take up counts."""
+        self.issued, self.consumed, self.steps = state.issued, state.consumed, state.steps
+        self.is_started, self.is_paused = state.is_started, state.is_paused
+        self._cycle = state.cycle
+        self._unvisited = state.unvisited
+        self._unsettled = state.unsettled
+        self._unjudged = state.unjudged
+        self._parts_rest, self._model_rests = state.parts_rest, state.model_rests
 
     @property
     def is_cycle_over(self) -> bool:

@@ -86,6 +86,17 @@ class WeightedDraws:
     def __len__(self) -> int:
         return len(self._places)
 
+    def places(self) -> tuple[dict[str, int], int]:
+        """Return the place of each task, in order, and the next place."""
+        return self._places, len(self._ids)
+
+    def take_places(self, places: dict[str, int], following: int) -> None:
+        """Add tasks at their places to a new set; note each of them before anything else."""
+        self._places = places
+        self._ids = [""] * following
+        for task_id, place in places.items():
+            self._ids[place] = task_id
+
     def ids(self) -> tuple[str, ...]:
         """Return all tasks in order."""
         return tuple(self._places)

@@ -43,6 +43,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from coevolve.curriculum.schedule import cycle_of
@@ -119,8 +120,28 @@ class PoolTask:
         return (learnability + imitation) * novelty
 
 
+class PoolState(msgspec.Struct):
+    """What `Pool` remembers."""
+
+    tasks: list[PoolTask]
+    """In the order of joining."""
+
+    places: dict[str, int]
+    """The places of the live synthesized tasks in the draws."""
+
+    next_place: int
+    waiting: list[str]
+    in_flight: dict[int, str]
+    groups: int
+    synthesized_groups: int
+    cycle: int
+    opening: int
+
+
 class Pool:
-    """Folds the results on tasks, and draws the next task."""
+    """Folds the results on tasks, and draws the next task; a `coevolve.journal.snapshots.Piece`."""
+
+    kind = PoolState
 
     def __init__(self, config: RunConfig) -> None:
         self._rules = config.pool
@@ -140,6 +161,38 @@ class Pool:
         self._synthesized_groups = 0
         self._cycle = 0
         self._opening = -1
+
+    @property
+    def settings(self) -> object:
+        """The settings on which the pool depends."""
+        return self._rules, self._imitates, self._evolve_every
+
+    def dump(self) -> PoolState:
+        """Return everything that the pool remembers."""
+        places, next_place = self._teaching.places()
+        return PoolState(
+            tasks=list(self._tasks.values()),
+            places=places,
+            next_place=next_place,
+            waiting=[task.task_id for task in self._waiting],
+            in_flight=self._in_flight,
+            groups=self._groups,
+            synthesized_groups=self._synthesized_groups,
+            cycle=self._cycle,
+            opening=self._opening,
+        )
+
+    def load(self, state: PoolState) -> None:
+        """Take up what another pool remembered."""
+        self._tasks = {task.task_id: task for task in state.tasks}
+        self._teaching.take_places(state.places, state.next_place)
+        self._waiting = [self._tasks[task_id] for task_id in state.waiting]
+        self._in_flight = state.in_flight
+        self._flying = Counter(state.in_flight.values())
+        self._groups, self._synthesized_groups = state.groups, state.synthesized_groups
+        self._cycle, self._opening = state.cycle, state.opening
+        for task in state.tasks:
+            self._note(task)
 
     @property
     def groups(self) -> int:

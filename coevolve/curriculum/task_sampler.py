@@ -1,16 +1,18 @@
 """Samplers, which choose the task of each group.
 
 A sampler is folded from the journal like the rest of the curriculum's state, so the same journal
-gives the same next task in every process.
+gives the same next task in every process. One that is also a `coevolve.journal.snapshots.Piece`
+lets the curriculum start from a snapshot; with any other one it starts from all records.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
-from coevolve.curriculum.task_pool import TOPICS, Pool
+from coevolve.curriculum.task_pool import TOPICS, Pool, PoolState
 from protocols.config import RunConfig
 from protocols.interfaces import TaskSource
 from protocols.journal import Message
@@ -57,8 +59,15 @@ class TaskSampler(Protocol):
         ...
 
 
+class Nothing(msgspec.Struct):
+    """The state of a sampler that remembers nothing."""
+
+
 class SourceSampler:
     """Uses a source's own draws."""
+
+    kind = Nothing
+    settings = None
 
     def __init__(self, source: TaskSource) -> None:
         self._source = source
@@ -71,6 +80,13 @@ class SourceSampler:
     def fold(self, message: Message) -> None:
         """Ignore every record."""
 
+    def dump(self) -> Nothing:
+        """Return that there is nothing to remember."""
+        return Nothing()
+
+    def load(self, state: Nothing) -> None:
+        """Do nothing."""
+
     def join(self) -> None:
         """Do nothing: no tasks are made."""
 
@@ -82,6 +98,8 @@ class SourceSampler:
 
 class PoolSampler:
     """Draws from a pool of a source's seed tasks and synthesized tasks, by weight."""
+
+    kind = PoolState
 
     def __init__(self, config: RunConfig, source: TaskSource) -> None:
         self._seed = config.seed
@@ -96,6 +114,19 @@ class PoolSampler:
     def fold(self, message: Message) -> None:
         """Add the record to the pool."""
         self._pool.fold(message)
+
+    @property
+    def settings(self) -> object:
+        """The settings on which the pool depends."""
+        return self._pool.settings
+
+    def dump(self) -> PoolState:
+        """Return what the pool remembers."""
+        return self._pool.dump()
+
+    def load(self, state: PoolState) -> None:
+        """Take up what another pool remembered."""
+        self._pool.load(state)
 
     def join(self) -> None:
         """Add the waiting tasks to the pool."""

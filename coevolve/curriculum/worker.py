@@ -8,7 +8,9 @@ Guarantees:
   the arm ``uniform``, a seed task in ``static``, and a draw from `Pool` in the other arms. The
   seeds of group n depend only on the run's seed and n.
 - All state is a fold of the journal up to a sequence. The same code computes it after a start and
-  after each delivery, so a curriculum that was killed continues with the same next group.
+  after each delivery, so a curriculum that was killed continues with the same next group. It takes
+  its seat before it reads the journal. After that, no predecessor can request a group that it does
+  not see.
 
 Only records that can lead to further groups wake the curriculum. It reads the many summaries,
 signals and verdicts when it chooses a group. They wake it only while a cycle is being settled.
@@ -17,6 +19,7 @@ signals and verdicts when it chooses a group. They wake it only while a cycle is
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -28,6 +31,7 @@ from coevolve.curriculum.task_sampler import Draw, TaskSampler
 from coevolve.journal.codec import TASKS_BY_ID, topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
+from coevolve.journal.snapshots import Snapshots
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
@@ -45,6 +49,21 @@ CALLS_FOR_GROUPS = topics_of(
 )
 
 log = structlog.get_logger()
+
+
+class _State(NamedTuple):
+    """A state of the curriculum; see `coevolve.journal.snapshots.Folded`."""
+
+    schedule: Schedule
+    sampler: TaskSampler
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        return self
+
+    def fold(self, message: Message) -> None:
+        self.schedule.fold(message)
+        self.sampler.fold(message)
 
 
 class Curriculum:
@@ -77,16 +96,42 @@ class Curriculum:
 
         Each call starts from the journal, so it can be repeated after an error.
         """
+        await unless_stopped(self._stopping, self._work())
+
+    async def _work(self) -> None:
+        mailbox = Mailbox(
+            self._store,
+            consumer="curriculum",
+            topics=CALLS_FOR_GROUPS,
+            member="curriculum",
+            lease_s=self._config.store.lease_s,
+        )
+        await mailbox.take_seat()
+        snapshots = Snapshots(self._reader, "curriculum", self._topics(), self._open_state)
+        state, through = await snapshots.restore()
+        self._schedule = state.schedule
         session = _Session(
             self._config,
             store=self._store,
             reader=self._reader,
-            sampler=self._open_sampler(),
+            mailbox=mailbox,
+            snapshots=snapshots,
+            state=state,
+            through=through,
             held_out=self._held_out,
             standing=self._reporter,
         )
-        self._schedule = session.schedule
-        await unless_stopped(self._stopping, session.react())
+        await session.react()
+
+    def _open_state(self) -> _State:
+        return _State(Schedule(self._config), self._open_sampler())
+
+    def _topics(self) -> tuple[str, ...]:
+        """Return the topics of the fold."""
+        topics = {*schedule.TOPICS, *self._open_sampler().topics}
+        if self._config.evolve_every:
+            topics.update(schedule.CYCLE_TOPICS)
+        return tuple(sorted(topics))
 
     async def stop(self) -> None:
         """Request no further rollouts and make ``run`` return."""
@@ -98,7 +143,7 @@ class Curriculum:
 
 
 class _Session:
-    """The curriculum's state during one call of ``run``."""
+    """The curriculum at work during one call of ``run``."""
 
     def __init__(
         self,
@@ -106,38 +151,30 @@ class _Session:
         *,
         store: Store,
         reader: Reader,
-        sampler: TaskSampler,
+        mailbox: Mailbox,
+        snapshots: Snapshots[_State],
+        state: _State,
+        through: int,
         held_out: HeldOut,
         standing: StatusReporter,
     ) -> None:
-        self.schedule = Schedule(config)
-        self._sampler = sampler
+        """Begin with ``state``, which is folded through a sequence."""
+        self.schedule = state.schedule
+        self._state = state
+        self._sampler = state.sampler
         self._held_out = held_out
         self._known: set[str] = set()
         self._config = config
         self._store = store
         self._reader = reader
         self._reporter = standing
-        self._mailbox = Mailbox(
-            store,
-            consumer="curriculum",
-            topics=CALLS_FOR_GROUPS,
-            member="curriculum",
-            lease_s=config.store.lease_s,
-        )
-        topics = {*schedule.TOPICS, *sampler.topics}
-        if config.evolve_every:
-            topics.update(schedule.CYCLE_TOPICS)
-        self._topics = tuple(sorted(topics))
-        self._read_through = 0
+        self._mailbox = mailbox
+        self._snapshots = snapshots
+        self._read_through = through
         self._over_since: float | None = None
 
     async def react(self) -> None:
-        """Request groups whenever further ones are allowed.
-
-        The curriculum takes its seat before it reads the journal. After that, no predecessor can
-        request a group that it does not see.
-        """
+        """Request groups whenever further ones are allowed."""
         deliveries = await self._mailbox.take(TAKE_LIMIT, 0.0)
         while True:
             await self._answer(deliveries)
@@ -147,12 +184,13 @@ class _Session:
     async def _answer(self, deliveries: Sequence[Delivery]) -> None:
         """Finish ``deliveries``, together with the group requests that are now allowed."""
         self._read_through = await fold(
-            self._reader, self._topics, self._note, after=self._read_through
+            self._reader, self._snapshots.topics, self._note, after=self._read_through
         )
-        outputs: list[Message] = []
+        outputs: list[Message] = [*await self._snapshots.due(self._read_through)]
         if any(isinstance(delivery.message, RunStarted) for delivery in deliveries):
-            outputs.extend(self._sampler.opening())
-            for task in outputs:
+            opening = self._sampler.opening()
+            outputs.extend(opening)
+            for task in opening:
                 self._note(task)
         go_on = self._may_go_on()
         if go_on:
@@ -170,8 +208,7 @@ class _Session:
     def _note(self, message: Message) -> None:
         if isinstance(message, Task):
             self._known.add(message.task_id)
-        self.schedule.fold(message)
-        self._sampler.fold(message)
+        self._state.fold(message)
 
     def _may_go_on(self) -> bool:
         """Return whether the next cycle may begin; has no effect without cycles."""
@@ -202,7 +239,7 @@ class _Session:
         if self._over_since is None or not self.schedule.is_cycle_over:
             return await self._mailbox.take(TAKE_LIMIT)
         wait_s = min(IDLE_WAIT_S, max(0.0, self._left_s()))
-        await self._store.wait(self._topics, self._read_through, wait_s)
+        await self._store.wait(self._snapshots.topics, self._read_through, wait_s)
         return await self._mailbox.take(TAKE_LIMIT, 0.0)
 
     def _report_waiting(self) -> None:

@@ -19,7 +19,7 @@ from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
 from coevolve.models.architecture import ModelConfig
 from coevolve.parts.context import PartContext
-from coevolve.signals.detector import Detector
+from coevolve.signals.detector import Detector, DetectorState
 from coevolve.signals.extractor import Observer
 from coevolve.signals.groups import CompleteGroup, summary_of
 from coevolve.validation.gates import Gates, TaskIndex
@@ -133,9 +133,13 @@ class BaseEnvironment:
 
 
 class TaskObserver:
-    """A `coevolve.signals.extractor.Observer` of the rewards of tasks."""
+    """A `coevolve.signals.extractor.Observer` of the rewards of tasks.
+
+    It is a `coevolve.journal.snapshots.Piece` as well, so no subclass may remember more.
+    """
 
     topics = ("group_summary", "signal")
+    kind = DetectorState
 
     def __init__(self, config: RunConfig, tools: Sequence[str] = ()) -> None:
         """Start empty; a pattern in ``tools`` counts as rare until a rollout contains it."""
@@ -144,6 +148,19 @@ class TaskObserver:
     def patterns(self, rollouts: Sequence[Rollout]) -> tuple[PatternCount, ...]:
         """Return no patterns: this observer does not look into rollouts."""
         return ()
+
+    @property
+    def settings(self) -> object:
+        """The settings on which the detector's state depends."""
+        return self._detector.settings
+
+    def dump(self) -> DetectorState:
+        """Return the detector's state."""
+        return self._detector.dump()
+
+    def load(self, state: DetectorState) -> None:
+        """Take up a detector's state."""
+        self._detector.load(state)
 
     def recall(self, message: Message) -> None:
         """Add a group summary or a signal to the detector's history."""

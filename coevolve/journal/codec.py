@@ -35,6 +35,7 @@ Indexes for `Reader.find`:
 | `CALLS_BY_SIGNAL`      | ModelCall              | `signal_id`                              |
 | `ANSWERS_BY_REQUEST`   | SynthesizerSwapped, SwapRefused | `request_id`                    |
 |                        | ScaleRefused, RolloutScaled on request | `request_id`             |
+| `SNAPSHOTS_BY_PART`    | StateSnapshot          | `part`                                   |
 
 Keys contain numbers as decimal text.
 """
@@ -44,7 +45,7 @@ from typing import TypeVar, cast, get_args
 
 import msgspec
 
-from protocols.control import RolloutScaled, ScaleRefused
+from protocols.control import RolloutScaled, ScaleRefused, StateSnapshot
 from protocols.errors import ContractError, JournalError
 from protocols.evolution import (
     Candidate,
@@ -99,6 +100,7 @@ VERDICTS_BY_CANDIDATE = "verdicts_by_candidate"
 PROBES_BY_CANDIDATE = "probes_by_candidate"
 CALLS_BY_SIGNAL = "calls_by_signal"
 ANSWERS_BY_REQUEST = "answers_by_request"
+SNAPSHOTS_BY_PART = "snapshots_by_part"
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
@@ -215,5 +217,6 @@ _FIELDS: Mapping[type[Message], Mapping[str, str]] = {
     SynthesizerSwapped: _OF_REQUEST,
     SwapRefused: _OF_REQUEST,
     ScaleRefused: _OF_REQUEST,
+    StateSnapshot: {SNAPSHOTS_BY_PART: "part"},
 }
 """Message type -> index -> the field that is the key; `_keys` adds keys that are not fields."""

@@ -10,7 +10,7 @@ Guarantees:
 - Each consumer finishes each record at most once, together with the outputs.
 - Retention (``retain_bytes`` of the ``evictable`` topics) deletes the oldest records first. It
   deletes no record that a consumer of the topic has not finished. If a consumer stops for good, its
-  backlog stays and the file grows.
+  backlog stays and the file grows. Of the snapshots of a part it keeps the newest two.
 - A refused write, a full disk and a full map change nothing; the journal continues when there is
   space again. After any other disk failure it stops, because a page that the kernel once failed to
   write may be lost although the next flush succeeds.

@@ -51,6 +51,10 @@ from coevolve.journal.state import State, Totals
 from protocols.errors import JournalError
 from protocols.journal import Append, Complete, Receipt, Take
 
+SNAPSHOTS = "state_snapshot"
+SNAPSHOTS_KEPT = 2
+"""Newest snapshots of each part that stay; a part that cannot use the last one tries the other."""
+
 EVICTIONS_PER_TRANSACTION = 2000
 """Bounds the duration of a commit after the byte budget was lowered."""
 
@@ -153,6 +157,8 @@ class WriteTransaction:
         touched = set(self.appended)
         if self._records:
             touched |= self._evict(evictable, retain_bytes)
+            if SNAPSHOTS in self.appended:
+                self._supersede()
         for topic in touched:
             totals = self._state.count(topic)
             row = pack_triple(totals.appended, totals.evicted, totals.size_bytes)
@@ -276,6 +282,16 @@ class WriteTransaction:
             excess -= self._delete(*oldest)
             evicted.add(oldest[1])
         return evicted
+
+    def _supersede(self) -> None:
+        """Delete the older snapshots of each part that wrote one."""
+        added = [record.entries for _, record in self._records if record.topic == SNAPSHOTS]
+        for entry in {entry for _, *keys in added for entry in keys}:
+            cursor = self._txn.cursor(self._tables.indexes)
+            if cursor.set_key(entry):
+                found = list(map(sequence_of, cursor.iternext_dup(keys=False, values=True)))
+                for sequence in found[:-SNAPSHOTS_KEPT]:
+                    self._delete(sequence, SNAPSHOTS)
 
     def _oldest(self, through: dict[str, int]) -> Iterator[tuple[int, str]]:
         cursor = self._txn.cursor(self._tables.indexes)

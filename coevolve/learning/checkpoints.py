@@ -29,7 +29,7 @@ from pathlib import Path
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import Appender
 from coevolve.learning.opening import AnyTrainer
-from coevolve.learning.recorded_checkpoints import TOPICS, RecordedCheckpoints
+from coevolve.learning.recorded_checkpoints import RecordedCheckpoints, checkpoint_snapshots
 from coevolve.models.atomic_folder import PARTIAL
 from coevolve.parts.files import names
 from protocols.config import RunConfig
@@ -71,6 +71,7 @@ class CheckpointWriter:
         self._append = append
         self._needed = needed
         self._last = last
+        self._snapshots = checkpoint_snapshots(reader)
         self._recorded = RecordedCheckpoints()
         self._folded = 0
         self._writing: asyncio.Task[None] | None = None
@@ -163,7 +164,7 @@ class CheckpointWriter:
                 needed=self._needed(),
             ),
         )
-        await self._append([checkpoint])
+        await self._append([checkpoint, *await self._snapshots.due(self._folded)])
         self._last = step
         for old in checkpoint.replaces:
             await self._files.remove(checkpoint_path(old))
@@ -178,4 +179,8 @@ class CheckpointWriter:
         return save
 
     async def _fold(self) -> None:
-        self._folded = await fold(self._reader, TOPICS, self._recorded.fold, after=self._folded)
+        if not self._folded:
+            self._recorded, self._folded = await self._snapshots.restore()
+        self._folded = await fold(
+            self._reader, self._snapshots.topics, self._recorded.fold, after=self._folded
+        )

@@ -16,10 +16,14 @@ After a return to version b at step k, the versions between b and k are abandone
 not compare with them, and the learner does not train on their rollouts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import comb
 
+import msgspec
+
 from coevolve.journal.codec import topics_of
+from coevolve.journal.snapshots import Snapshots
+from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learner_config import LearnerConfig
 from protocols.learning import CanaryScores, PolicyRegressed, StepReport
@@ -31,8 +35,25 @@ SAME = 1e-9
 """Scores of one task that differ by less than this count as equal."""
 
 
+class GuardState(msgspec.Struct):
+    """What `Guard` remembers, with the same names."""
+
+    scores: dict[int, dict[str, float]]
+    heard: set[int]
+    judged: int
+    abandoned: set[int]
+    returned_to: set[int]
+    rate_factor: float
+
+
 class Guard:
-    """Folds canary scores and detects regressions; see the module."""
+    """Folds canary scores and detects regressions; see the module.
+
+    It is a `coevolve.journal.snapshots.Piece`.
+    """
+
+    kind = GuardState
+    settings = None
 
     def __init__(self, config: LearnerConfig) -> None:
         self._settings = config.guard
@@ -50,6 +71,28 @@ class Guard:
         self._returned_to: set[int] = set()
         self.rate_factor = 1.0
         """Current factor on all learning rates."""
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        """Return itself: it is a whole state."""
+        return (self,)
+
+    def dump(self) -> GuardState:
+        """Return what it remembers."""
+        return GuardState(
+            scores=self._scores,
+            heard=self._heard,
+            judged=self._judged,
+            abandoned=self._abandoned,
+            returned_to=self._returned_to,
+            rate_factor=self.rate_factor,
+        )
+
+    def load(self, state: GuardState) -> None:
+        """Take up what another one remembered."""
+        self._scores, self._heard, self._judged = state.scores, state.heard, state.judged
+        self._abandoned, self._returned_to = state.abandoned, state.returned_to
+        self.rate_factor = state.rate_factor
 
     @property
     def abandoned(self) -> frozenset[int]:
@@ -122,6 +165,11 @@ class Guard:
         for version in left:
             self._scores.pop(version, None)
         self._returned_to.add(to_version)
+
+
+def guard_snapshots(reader: Reader, config: LearnerConfig) -> Snapshots[Guard]:
+    """Return the snapshots of the guard."""
+    return Snapshots(reader, "learner's guard", TOPICS, lambda: Guard(config))
 
 
 def sign_test(lost: int, gained: int) -> float:

@@ -4,16 +4,14 @@ Guarantee: reading the batch of a recorded step gives exactly the batch that the
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
 
-from coevolve.journal.codec import VERSIONS_BY_NUMBER, decode_as
+from coevolve.journal.codec import STEPS_BY_NUMBER, VERSIONS_BY_NUMBER, decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.learning.batch import Batch, BatchGroup, Rates, Reference
 from coevolve.learning.recorded_checkpoints import recorded_checkpoints
 from protocols.errors import JournalError, LearnerError
 from protocols.interfaces import Reader, Supervision
-from protocols.journal import Message
 from protocols.learning import (
     Checkpoint,
     GroupDiscarded,
@@ -22,8 +20,6 @@ from protocols.learning import (
     TrainedGroup,
 )
 from protocols.rollouts import Rollout
-
-MessageT = TypeVar("MessageT", bound=Message)
 
 
 class History:
@@ -68,7 +64,13 @@ class History:
 
     async def steps(self, *, after: int) -> list[StepReport]:
         """Return the steps after step ``after``, in order."""
-        return [r for r in await self._all("step_report", StepReport) if r.step > after]
+        found = await self._reader.find(STEPS_BY_NUMBER, str(after), limit=1)
+        known = found[0].sequence if found else 0
+        reports = [
+            decode_as(stored, StepReport)
+            async for stored in whole_topic(self._reader, "step_report", after=known)
+        ]
+        return [report for report in reports if report.step > after]
 
     async def groups_consumed(self) -> int:
         """Return how many groups were trained on or discarded since the start of the run."""
@@ -118,6 +120,3 @@ class History:
             worthy=await self.supervision.select(task, record.group, rollouts),
             grammar=grammar,
         )
-
-    async def _all(self, topic: str, kind: type[MessageT]) -> list[MessageT]:
-        return [decode_as(stored, kind) async for stored in whole_topic(self._reader, topic)]

@@ -25,12 +25,12 @@ import structlog
 from coevolve.curriculum.schedule import is_guarded
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
+from coevolve.journal.snapshots import Snapshots
 from coevolve.learning.arithmetic import arithmetic
 from coevolve.learning.batch import Batch, batch_metrics, trained_group
 from coevolve.learning.checkpoints import CheckpointWriter
 from coevolve.learning.groups import Group, Groups
-from coevolve.learning.guard import TOPICS as GUARD_TOPICS
-from coevolve.learning.guard import Guard
+from coevolve.learning.guard import Guard, guard_snapshots
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.recovery import go_back, recover
@@ -148,8 +148,8 @@ class Learner:
             recovered = await recover(self._config, self._files, self._history, self._starter)
         trainer, checkpoint = recovered.trainer, recovered.checkpoint
         deliveries = WeightSyncMonitor(self._config, reader=self._reader, append=mailbox.append)
-        guard = Guard(self._config.learner)
-        guarded_through = await fold(self._reader, GUARD_TOPICS, guard.fold)
+        guard_records = guard_snapshots(self._reader, self._config.learner)
+        guard, guarded_through = await guard_records.folded()
         session = _Session(
             self._config,
             self._files,
@@ -166,6 +166,7 @@ class Learner:
             ),
             guard=guard,
             guarded_through=guarded_through,
+            guard_records=guard_records,
             reader=self._reader,
             deliveries=deliveries,
             turns=turns,
@@ -193,6 +194,7 @@ class _Session:
         groups: Groups,
         guard: Guard,
         guarded_through: int,
+        guard_records: Snapshots[Guard],
         reader: Reader,
         deliveries: WeightSyncMonitor,
         turns: LearnerTurns,
@@ -207,6 +209,7 @@ class _Session:
         self._groups = groups
         self._guard = guard
         self._guarded_through = guarded_through
+        self._guard_records = guard_records
         self._reader = reader
         self._deliveries = deliveries
         self._turns = turns
@@ -273,8 +276,10 @@ class _Session:
     async def _loss(self) -> PolicyRegressed | None:
         """Return a version's regression if it is new."""
         self._guarded_through = await fold(
-            self._reader, GUARD_TOPICS, self._guard.fold, after=self._guarded_through
+            self._reader, self._guard_records.topics, self._guard.fold, after=self._guarded_through
         )
+        if snapshots := await self._guard_records.due(self._guarded_through):
+            await self._mailbox.append(snapshots)
         return self._guard.loss()
 
     async def _go_back(self, loss: PolicyRegressed) -> None:

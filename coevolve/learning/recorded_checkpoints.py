@@ -3,10 +3,12 @@
 `coevolve.learning.checkpoints` says which ones stay, and why.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
 
 from coevolve.journal.codec import topics_of
-from coevolve.journal.fold import fold
+from coevolve.journal.snapshots import Snapshots
 from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import Checkpoint, StepReport
@@ -15,8 +17,19 @@ TOPICS = topics_of(Checkpoint, StepReport)
 """Topics of the fold `RecordedCheckpoints`."""
 
 
+class CheckpointsState(msgspec.Struct):
+    """What `RecordedCheckpoints` remembers, with the same names."""
+
+    existing: dict[int, Checkpoint]
+    devices: int
+    handovers: set[int]
+
+
 class RecordedCheckpoints:
-    """Folds the journal into the checkpoints that exist."""
+    """Folds the journal into the checkpoints that exist; a `coevolve.journal.snapshots.Piece`."""
+
+    kind = CheckpointsState
+    settings = None
 
     def __init__(self) -> None:
         self._existing: dict[int, Checkpoint] = {}
@@ -25,6 +38,20 @@ class RecordedCheckpoints:
 
         self._handovers: set[int] = set()
         """Steps after which another number of processes took over."""
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        """Return itself: it is a whole state."""
+        return (self,)
+
+    def dump(self) -> CheckpointsState:
+        """Return what it remembers."""
+        return CheckpointsState(self._existing, self._devices, self._handovers)
+
+    def load(self, state: CheckpointsState) -> None:
+        """Take up what another one remembered."""
+        self._existing, self._devices = state.existing, state.devices
+        self._handovers = state.handovers
 
     @property
     def existing(self) -> Mapping[int, Checkpoint]:
@@ -59,8 +86,12 @@ class RecordedCheckpoints:
         return tuple(each for each in older if each not in stay)
 
 
+def checkpoint_snapshots(reader: Reader) -> Snapshots[RecordedCheckpoints]:
+    """Return the snapshots of `RecordedCheckpoints`."""
+    return Snapshots(reader, "learner's checkpoints", TOPICS, RecordedCheckpoints)
+
+
 async def recorded_checkpoints(reader: Reader) -> RecordedCheckpoints:
     """Return the checkpoints that exist now."""
-    found = RecordedCheckpoints()
-    await fold(reader, TOPICS, found.fold)
+    found, _ = await checkpoint_snapshots(reader).folded()
     return found

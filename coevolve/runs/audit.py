@@ -14,7 +14,7 @@ import msgspec
 
 from coevolve.journal.codec import TOPICS, decode
 from coevolve.journal.fold import in_order
-from protocols.control import RunFinished, RunResumed, RunStarted
+from protocols.control import RunFinished, RunResumed, RunStarted, StateSnapshot
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
@@ -86,6 +86,9 @@ class Books:
         self._steps: list[int] = []
         self._versions: list[int] = []
         self._last = 0
+        self._snapshots: dict[str, list[int]] = {}
+        """Numbers of the snapshots that are there, by part."""
+
         self._finished = False
 
     def enter(self, sequence: int, message: Message) -> None:
@@ -103,6 +106,8 @@ class Books:
                 self._versions.append(version)
             case RunFinished() | RunResumed():
                 self._finished = isinstance(message, RunFinished)
+            case StateSnapshot(part=part, number=number):
+                self._snapshots.setdefault(part, []).append(number)
             case _:
                 pass
 
@@ -110,7 +115,8 @@ class Books:
         """Return the counts, and what is wrong with them."""
         requests, answers = self._of("rollout request"), self._of("rollout")
         opened = set(requests) - set(answers)
-        deleted = self._last - self._counts.total()
+        superseded = sum(max(each) - len(each) for each in self._snapshots.values())
+        deleted = self._last - self._counts.total() - superseded
         return Audit(
             records=self._counts.total(),
             starts=self._counts[RunStarted.__name__] + self._counts[RunResumed.__name__],

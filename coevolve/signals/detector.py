@@ -6,9 +6,11 @@ A pure fold: the same summaries give the same signals in every process, also aft
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+import msgspec
+
 from coevolve.signals import paper, posterior
-from coevolve.signals.history import History
-from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, Rule, signal_of
+from coevolve.signals.history import History, HistoryState
+from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, Last, Rule, signal_of
 from coevolve.signals.uncertainty import uncertainty
 from protocols.evolution import GroupSummary, Signal, SignalKind
 from protocols.evolution_config import SignalsConfig
@@ -30,8 +32,18 @@ RULES: Mapping[str, Mapping[SignalKind, Rule]] = {
 """Rules by ``signals.rules`` and kind."""
 
 
+class DetectorState(msgspec.Struct):
+    """The state of the rules."""
+
+    history: HistoryState
+    last: list[Last]
+    """The last signals, the newest last."""
+
+
 class Detector:
-    """The rules and their state."""
+    """The rules and their state; a `coevolve.journal.snapshots.Piece`."""
+
+    kind = DetectorState
 
     def __init__(self, config: SignalsConfig, tools: Sequence[str]) -> None:
         """Start without history; ``tools`` are all tools of the policy, called or not."""
@@ -41,6 +53,20 @@ class Detector:
         self._rules: dict[SignalKind, Rule] = {
             kind: rule for kind, rule in RULES[config.rules].items() if kind in config.kinds
         }
+
+    @property
+    def settings(self) -> object:
+        """The settings on which the state depends."""
+        return self._config, self._history.tools
+
+    def dump(self) -> DetectorState:
+        """Return the state."""
+        return DetectorState(self._history.dump(), self._cool_down.dump())
+
+    def load(self, state: DetectorState) -> None:
+        """Take up a state."""
+        self._history.load(state.history)
+        self._cool_down.load(state.last)
 
     def recall(self, message: GroupSummary | Signal) -> None:
         """Add an earlier summary or signal to the state, without a result."""

@@ -5,7 +5,8 @@ Guarantees:
 - A group's summary and signals enter the journal in the transaction that finishes its rollouts, so
   each group is judged exactly once even if processes are killed.
 - The signals depend only on the journal's order. A part that is rebuilt from the earlier summaries
-  and signals gives the same signals. Rollouts are read once, when they arrive.
+  and signals, or from a snapshot and those after it, gives the same signals. Rollouts are read
+  once, when they arrive.
 - Failed rollouts are only counted.
 - A group that raises errors, or kills the process, at each of several attempts has no summary
   (`coevolve.parts.units`); the others are judged.
@@ -16,13 +17,13 @@ The environment defines how a group is summed up and which rules apply, with an 
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import structlog
 
 from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.snapshots import Snapshots
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from coevolve.parts.units import RETRIES, Unit, Units
@@ -43,11 +44,14 @@ log = structlog.get_logger()
 
 
 class Observer(Protocol):
-    """Sums up and judges complete groups; keeps the state of earlier ones."""
+    """Sums up and judges complete groups; keeps the state of earlier ones.
+
+    If it is also a `coevolve.journal.snapshots.Piece`, it is recalled from a snapshot.
+    """
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Topics to recall after a restart, in this order."""
+        """Topics to recall after a restart, in the journal's order."""
         ...
 
     def recall(self, message: Message) -> None:
@@ -79,6 +83,7 @@ class SignalExtractor:
         self._stopping = asyncio.Event()
         self._mailbox: Mailbox | None = None
         self._units: Units | None = None
+        self._snapshots: Snapshots[_Recalled] | None = None
 
     async def run(self) -> None:
         """Judge groups until stopped.
@@ -114,7 +119,13 @@ class SignalExtractor:
             member="signals",
         )
         await mailbox.take_seat()
-        judged = _Judged(mailbox, units, self._reporter, self._rebuild_observer)
+        self._snapshots = snapshots = Snapshots(
+            self._reader,
+            "signals",
+            self._open_observer().topics,
+            lambda: _Recalled(self._open_observer()),
+        )
+        judged = _Judged(mailbox, units, self._reporter, self._rebuild_observer, snapshots)
         await judged.rebuild()
         open_groups = OpenGroups()
         flowing = False
@@ -171,12 +182,23 @@ class SignalExtractor:
 
     async def _rebuild_observer(self) -> Observer:
         """Return an observer with the state from the journal."""
+        assert self._snapshots is not None
         self._reporter.waits_for("earlier summaries to be read")
-        observer = self._open_observer()
-        for topic in observer.topics:
-            async for record in whole_topic(self._reader, topic):
-                observer.recall(decode(record))
-        return observer
+        recalled, _ = await self._snapshots.folded()
+        return recalled.observer
+
+
+class _Recalled(NamedTuple):
+    """An observer's state; see `coevolve.journal.snapshots.Folded`."""
+
+    observer: Observer
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        return self
+
+    def fold(self, message: Message) -> None:
+        self.observer.recall(message)
 
 
 class _Judged:
@@ -188,14 +210,18 @@ class _Judged:
         units: Units,
         standing: StatusReporter,
         open_observer: Callable[[], Awaitable[Observer]],
+        snapshots: Snapshots[_Recalled],
     ) -> None:
         """``open_observer`` returns an observer with the state from the journal."""
         self._mailbox = mailbox
         self._units = units
         self._reporter = standing
         self._open_observer = open_observer
+        self._snapshots = snapshots
         self._sequences: list[int] = []
         self._outputs: list[Message] = []
+        self._through = 0
+        """Sequence of the last record that was written."""
 
     async def rebuild(self) -> None:
         """Write the results so far, and take the observer's state from the journal."""
@@ -215,6 +241,8 @@ class _Judged:
             if suspect:
                 await self._write()
         await self._write()
+        if snapshots := await self._snapshots.due(self._through):
+            await self._mailbox.append(snapshots)
 
     async def _judge(self, group: CompleteGroup) -> Sequence[Message]:
         try:
@@ -229,7 +257,8 @@ class _Judged:
 
     async def _write(self) -> None:
         if self._sequences:
-            await self._mailbox.complete(self._sequences, self._outputs)
+            written = await self._mailbox.complete(self._sequences, self._outputs)
+            self._through = max(written, default=self._through)
             self._units.forget(self._sequences)
             self._reporter.done += len(self._sequences)
             self._sequences, self._outputs = [], []

@@ -9,6 +9,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from coevolve.ordered import Ranked
 from coevolve.signals.probability import SuccessCount, same_rate
 from protocols.evolution import GroupSummary, PatternKind
@@ -53,6 +55,10 @@ class TaskHistory:
         """Add a further visit."""
         self._outcomes.append(outcome)
 
+    def outcomes(self) -> list[Outcome]:
+        """Return all visits within the window, oldest first."""
+        return list(self._outcomes)
+
     @property
     def newest(self) -> Outcome:
         """Return the newest visit."""
@@ -77,6 +83,41 @@ class TaskHistory:
                 if each.version_max >= now.version_min and each.version_min <= now.version_max
             ),
         )
+
+
+class VisitedState(msgspec.Struct, array_like=True):
+    """What is remembered of a task."""
+
+    task_id: str
+    outcomes: list[Outcome]
+    surprise: float
+    p_value: float | None
+
+
+class PatternState(msgspec.Struct, array_like=True):
+    """What is remembered of a pattern."""
+
+    kind: PatternKind
+    pattern: str
+    total: int
+    evidence: tuple[int, ...] | None
+    """None for the empty pattern."""
+
+    weight: float
+    at: int
+    """The visit to which ``weight`` has decayed."""
+
+
+class HistoryState(msgspec.Struct):
+    """The content of `History`."""
+
+    tasks: list[VisitedState]
+    """The task that was visited last is last."""
+
+    patterns: list[PatternState]
+    """In the order in which they occurred first."""
+
+    visits: int
 
 
 class History:
@@ -121,6 +162,42 @@ class History:
         self.surprise.put(visit.task_id, visit.surprise)
         self._add_patterns(visit)
 
+    def dump(self) -> HistoryState:
+        """Return the content."""
+        return HistoryState(
+            tasks=[
+                VisitedState(
+                    task_id,
+                    task.outcomes(),
+                    self.surprise.get(task_id) or 0.0,
+                    self.p_values.get(task_id),
+                )
+                for task_id, task in self.tasks.items()
+            ],
+            patterns=[
+                PatternState(*key, total, self.last_evidence.get(key), *self._shares.weights[key])
+                for key, total in self.totals.items()
+            ],
+            visits=self._shares.now,
+        )
+
+    def load(self, state: HistoryState) -> None:
+        """Take up the content of another history, in place of none."""
+        for visited in state.tasks:
+            task = self.tasks[visited.task_id] = TaskHistory(self._window)
+            for outcome in visited.outcomes:
+                task.add(outcome)
+            self.surprise.put(visited.task_id, visited.surprise)
+            if visited.p_value is not None:
+                self.p_values.put(visited.task_id, visited.p_value)
+        for each in state.patterns:
+            key = (each.kind, each.pattern)
+            self.totals[key] = each.total
+            if each.evidence is not None:
+                self.last_evidence[key] = each.evidence
+            self._shares.weights[key] = (each.weight, each.at)
+        self._shares.now = state.visits
+
     def share(self, kind: PatternKind, pattern: str) -> Share:
         """Return the decayed share of a pattern; 0 if it never occurred."""
         return Share(self._shares.weight((kind, pattern)), self._shares.weight((kind, "")))
@@ -155,18 +232,21 @@ class _Decaying:
 
     def __init__(self, half_life: float) -> None:
         self._half_life = half_life
-        self._now = 0
-        self._weights: dict[PatternKey, tuple[float, int]] = {}
+        self.now = 0
+        """Number of ticks so far."""
+
+        self.weights: dict[PatternKey, tuple[float, int]] = {}
+        """Weight of each key, and the tick to which it has decayed."""
 
     def tick(self) -> None:
-        self._now += 1
+        self.now += 1
 
     def add(self, key: PatternKey, amount: float) -> None:
-        self._weights[key] = (self.weight(key) + amount, self._now)
+        self.weights[key] = (self.weight(key) + amount, self.now)
 
     def weight(self, key: PatternKey) -> float:
-        weight, at = self._weights.get(key, (0.0, self._now))
-        return weight * 0.5 ** ((self._now - at) / self._half_life)
+        weight, at = self.weights.get(key, (0.0, self.now))
+        return weight * 0.5 ** ((self.now - at) / self._half_life)
 
 
 def _pool(tallies: Iterable[SuccessCount]) -> SuccessCount:

@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from coevolve.signals.history import History
 from protocols.evolution import GroupSummary, OnPattern, OnTask, Signal, SignalKind
 from protocols.evolution_config import SignalsConfig
@@ -52,6 +54,14 @@ MOST_SIGNALS = 10_000
 """Signals that a cool-down remembers; those of a few versions matter."""
 
 
+class Last(msgspec.Struct, array_like=True):
+    """The last signal of a kind about something."""
+
+    kind: SignalKind
+    about: OnTask | OnPattern
+    version: int
+
+
 class CoolDown:
     """Keeps a rule from repeating a signal while the policy has hardly changed."""
 
@@ -67,6 +77,14 @@ class CoolDown:
         self._last.move_to_end(key)
         if len(self._last) > MOST_SIGNALS:
             self._last.popitem(last=False)
+
+    def dump(self) -> list[Last]:
+        """Return the last signals, the newest last."""
+        return [Last(kind, about, version) for (kind, about), version in self._last.items()]
+
+    def load(self, last: list[Last]) -> None:
+        """Take up the last signals."""
+        self._last = OrderedDict(((each.kind, each.about), each.version) for each in last)
 
     def silences(self, kind: SignalKind, about: OnTask | OnPattern, version: int) -> bool:
         """Return whether an equal signal was raised less than the cool-down ago."""

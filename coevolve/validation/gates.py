@@ -72,3 +72,19 @@ class TaskIndex(Protocol):
     def overlapping(self, body: msgspec.Raw) -> Match | None:
         """Return a task of which the body has every request, or the other way round; else None."""
         ...
+
+
+class NoIndex:
+    """A `TaskIndex` that stays empty."""
+
+    def add(self, key: str, body: msgspec.Raw) -> None:
+        """Do nothing."""
+
+    def discard(self, key: str) -> None:
+        """Do nothing."""
+
+    def nearest(self, body: msgspec.Raw) -> Match | None:
+        """Return that no task is similar."""
+
+    def overlapping(self, body: msgspec.Raw) -> Match | None:
+        """Return that no task overlaps."""

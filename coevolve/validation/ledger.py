@@ -1,16 +1,20 @@
 """The state of candidates in the journal: probed, parked, admitted; and the existing tasks.
 
 It is folded only from records, including the validator's own, so a new process has the same state
-as the old one. Its index holds the `MOST_TASKS` synthesized tasks that were admitted last, so that
-the memory of a long run is bounded; a copy of an older one is not noticed.
+as the old one. A snapshot of it names the tasks of the index, whose bodies are read from the
+journal. The index holds the `MOST_TASKS` synthesized tasks that were admitted last, so that the
+memory of a long run is bounded; a copy of an older one is not noticed.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from coevolve.journal.codec import topics_of
+import msgspec
+
+from coevolve.journal.codec import TASKS_BY_ID, decode_as, topics_of
 from coevolve.journal.fold import fold
-from coevolve.validation.gates import TaskIndex
+from coevolve.journal.snapshots import SPAN, Snapshots
+from coevolve.validation.gates import NoIndex, TaskIndex
 from protocols.control import DeadLetter, LetterAnswered
 from protocols.evolution import (
     Admitted,
@@ -34,8 +38,24 @@ FIRST = 8
 little, and the first candidates are about things that the policy has never done."""
 
 
+class LedgerState(msgspec.Struct):
+    """What `Ledger` remembers, with the same names; the index holds these tasks and probes."""
+
+    seeds: list[str]
+    made: list[str]
+    judged: set[str]
+    probes: list[ProbeRequest]
+    asked: dict[str, set[str]]
+    since_verdict: dict[str, set[str]]
+    resting: dict[str, int]
+    admitted: set[str]
+    not_yet: set[str]
+
+
 class Ledger:
     """The state on which the validator bases its decisions; call `follow` before each decision.
+
+    It is a `coevolve.journal.snapshots.Piece`.
 
     Adding the newest records twice, in the same order, changes nothing.
     """
@@ -43,14 +63,30 @@ class Ledger:
     pool: TaskIndex
     """Training tasks by task id; candidates being probed or parked by candidate id."""
 
-    def __init__(self, reader: Reader, pool: TaskIndex, most_tasks: int = MOST_TASKS) -> None:
-        """Start empty; ``pool`` must be empty."""
+    kind = LedgerState
+
+    def __init__(
+        self,
+        reader: Reader,
+        pool: TaskIndex,
+        most_tasks: int = MOST_TASKS,
+        span: int = SPAN,
+    ) -> None:
+        """Start empty; ``pool`` must be empty. ``span`` is that of the snapshots."""
         self._most_tasks = most_tasks
+        self.snapshots = Snapshots(
+            reader, "validator", TOPICS, lambda: Ledger(reader, NoIndex(), most_tasks, span), span
+        )
+        self._seeds: dict[str, None] = {}
+        """Other tasks in the pool."""
+
         self._made: OrderedDict[str, None] = OrderedDict()
         """Synthesized tasks in the pool, the oldest first."""
 
         self._reader = reader
-        self._through = 0
+        self.through = 0
+        """Sequence through which the journal's records are in it."""
+
         self._judged: set[str] = set()
         self._probes: dict[str, ProbeRequest] = {}
         self._asked: dict[str, set[str]] = {}
@@ -62,12 +98,61 @@ class Ledger:
 
     async def follow(self) -> None:
         """Add the journal's records since the last call."""
-        self._through = await fold(self._reader, TOPICS, self._take_in, self._through)
+        if not self.through:
+            await self._restore()
+        self.through = await fold(self._reader, TOPICS, self.fold, self.through)
 
     def expect(self, messages: Iterable[Message]) -> None:
         """Add records that are about to be written, in this order; `follow` may add them again."""
         for message in messages:
-            self._take_in(message)
+            self.fold(message)
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        """Return itself: it is a whole state."""
+        return (self,)
+
+    @property
+    def settings(self) -> object:
+        """The settings on which the state depends."""
+        return self._most_tasks
+
+    def dump(self) -> LedgerState:
+        """Return what it remembers."""
+        return LedgerState(
+            seeds=list(self._seeds),
+            made=list(self._made),
+            judged=self._judged,
+            probes=list(self._probes.values()),
+            asked=self._asked,
+            since_verdict=self._since_verdict,
+            resting=self._resting,
+            admitted=self._admitted,
+            not_yet=self._not_yet,
+        )
+
+    def load(self, state: LedgerState) -> None:
+        """Take up what another one remembered; the index stays as it is."""
+        self._seeds = dict.fromkeys(state.seeds)
+        self._made = OrderedDict.fromkeys(state.made)
+        self._judged = state.judged
+        self._probes = {probe.candidate_id: probe for probe in state.probes}
+        self._asked, self._since_verdict = state.asked, state.since_verdict
+        self._resting, self._admitted = state.resting, state.admitted
+        self._not_yet = state.not_yet
+
+    async def _restore(self) -> None:
+        """Take up the newest snapshot, if there is one, and fill the index."""
+        kept, through = await self.snapshots.restore()
+        if not through:
+            return
+        self.through = through
+        self.load(kept.dump())
+        for task_id in (*self._seeds, *self._made):
+            for record in await self._reader.find(TASKS_BY_ID, task_id, limit=1):
+                self.pool.add(task_id, decode_as(record, Task).body)
+        for probe in self._probes.values():
+            self.pool.add(probe.candidate_id, probe.body)
 
     def knows(self, candidate_id: str) -> bool:
         """Return whether the candidate has a verdict or is being probed."""
@@ -99,7 +184,8 @@ class Ledger:
         """Return whether one more too-hard task stays within ``share``."""
         return share > 0 and len(self._not_yet) + 1 <= max(FIRST, share * (len(self._admitted) + 1))
 
-    def _take_in(self, message: Message) -> None:
+    def fold(self, message: Message) -> None:
+        """Add a record."""
         match message:
             case Task():
                 if message.split == "train" and not isinstance(message.origin, Continued):
@@ -107,6 +193,8 @@ class Ledger:
                 if isinstance(message.origin, Synthesized):
                     self.pool.discard(message.origin.candidate_id)
                     self._forget_the_oldest(message.task_id)
+                elif message.split == "train" and not isinstance(message.origin, Continued):
+                    self._seeds[message.task_id] = None
             case ProbeRequest(candidate_id=candidate_id, probe_id=probe_id):
                 self._probes[candidate_id] = message
                 self._asked.setdefault(candidate_id, set()).add(probe_id)
@@ -141,6 +229,7 @@ class Ledger:
                 self._close(verdict.candidate_id)
 
     def _close(self, candidate_id: str) -> None:
-        self._probes.pop(candidate_id, None)
+        if self._probes.pop(candidate_id, None):
+            self.pool.discard(candidate_id)
         self._asked.pop(candidate_id, None)
         self._resting.pop(candidate_id, None)

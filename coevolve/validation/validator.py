@@ -254,12 +254,17 @@ class Validator:
         try:
             if finished:
                 await self._mailbox.complete(finished, outputs)
+                await self._write_snapshot()
         except LeaseLostError as error:
             log.warning("judgements_dropped", records=len(batch), reason=str(error))
             self._ledger = Ledger(self._reader, self._open_index())
             return False
         self._reporter.done += len(finished)
         return True
+
+    async def _write_snapshot(self) -> None:
+        if snapshots := await self._ledger.snapshots.due(self._ledger.through):
+            await self._mailbox.append(snapshots)
 
     async def _examine_with_retries(self, candidate: Candidate) -> Findings:
         """Return the gates' findings; retry as long as simulators fail."""

@@ -6,7 +6,8 @@ and finish requests and rollouts, and retention drops rollouts. Nothing is sampl
 
 *Store*: memory and open files of the journal's process, and the time of opening it again. *Disk*:
 the journal's file. The other columns are fresh processes that fold what a part, or ``attach
-status``, folds when it starts: seconds of CPU, and the memory that the state takes.
+status``, folds when it starts: seconds of CPU, and the memory that the state takes. Parts with
+snapshots write them when they are due, and are measured twice: *whole* reads all records.
 """
 
 import argparse
@@ -15,39 +16,44 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
 from rich.table import Table
 
+from coevolve.curriculum.schedule import TOPICS as SCHEDULE_TOPICS
+from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
 from coevolve.curriculum.task_pool import Pool
 from coevolve.journal.codec import (
     ROLLOUTS_BY_GROUP,
     ROLLOUTS_BY_TASK,
     ROLLOUTS_BY_VERSION,
-    decode,
     encode,
 )
 from coevolve.journal.fold import fold
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import JournalReader
+from coevolve.journal.snapshots import SPAN, Snapshots
+from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
 from coevolve.runs.lineage import whole_fold
 from coevolve.signals.detector import Detector
-from coevolve.validation.gates import Match
+from coevolve.validation.gates import NoIndex
 from coevolve.validation.ledger import Ledger
 from protocols.config import RunConfig
-from protocols.evolution import GroupSummary, ProbeRequest, Signal
+from protocols.evolution import ProbeRequest
 from protocols.evolution_config import SignalsConfig
 from protocols.interfaces import Reader
 from protocols.journal import Append, Complete, Message, Receipt, Record, Take
 from tests.bench import output
 from tests.evolving import BODY, admission, requested, seed, settled, signal, stepped, visit
+from tests.pieces import State
 
 DAYS = 7
 GROUP = 8
@@ -111,6 +117,7 @@ class _Run:
         self._counter = 0
         self._groups = count(GROUPS_PER_STEP)
         self._made = 0
+        self._through = 0
         self._journal = self._open()
         self._write([encode(seed(f"seed-{number}")) for number in range(SEEDS)])
 
@@ -120,8 +127,11 @@ class _Run:
 
     def write_until(self, records: int) -> None:
         """Let groups live until the journal has this many records."""
-        while self._journal.newest(()) < records:
+        while (newest := self._journal.newest(())) < records:
             self._live(next(self._groups))
+            if newest - self._through >= SPAN:
+                self._through = newest
+                asyncio.run(self._write_snapshots(newest))
 
     def measured(self, day: int) -> Day:
         """Open the journal again, and measure."""
@@ -138,6 +148,13 @@ class _Run:
             disk_mb=(self._folder / DATA_FILE).stat().st_size / 1e6,
             restarts={part: _restarted(part, self._folder) for part in PARTS},
         )
+
+    async def _write_snapshots(self, through: int) -> None:
+        reader = LocalStore(self._journal)
+        for of_part in SNAPSHOTTED.values():
+            snapshots = of_part(reader)
+            await snapshots.restore()
+            self._write([encode(each) for each in await snapshots.due(through)])
 
     def _live(self, group: int) -> None:
         """Write a group's whole life, and now and then a step and a task."""
@@ -211,65 +228,56 @@ class _Run:
         return Journal.open(self._folder, retain_bytes=self._retain_bytes)
 
 
-async def _validator(reader: Reader) -> object:
-    ledger = Ledger(reader, _NoIndex())
-    await ledger.follow()
-    return ledger
+def _validator(reader: Reader) -> Snapshots[Ledger]:
+    return Ledger(reader, NoIndex()).snapshots
 
 
-async def _signals(reader: Reader) -> object:
-    detector = Detector(SignalsConfig(), TOOLS)
-    for topic in ("group_summary", "signal"):
-        async for record in whole_topic(reader, topic):
-            message = decode(record)
-            assert isinstance(message, GroupSummary | Signal)
-            detector.recall(message)
-    return detector
+def _signals(reader: Reader) -> Snapshots[State]:
+    def new() -> State:
+        return State((Detector(SignalsConfig(), TOOLS),))
+
+    return Snapshots(reader, "signals", ("group_summary", "signal"), new)
 
 
-async def _curriculum(reader: Reader) -> object:
-    pool = Pool(msgspec.convert({"name": "soak"}, RunConfig))
-    await fold(reader, POOL_TOPICS, pool.fold)
-    return pool
+def _curriculum(reader: Reader) -> Snapshots[State]:
+    config = msgspec.convert({"name": "soak"}, RunConfig)
+    topics = {*POOL_TOPICS, *SCHEDULE_TOPICS}
+    return Snapshots(
+        reader, "curriculum", sorted(topics), lambda: State((Schedule(config), Pool(config)))
+    )
 
 
-PARTS: dict[str, Callable[[Reader], Awaitable[object]]] = {
+SNAPSHOTTED: dict[str, Callable[[Reader], Snapshots[Any]]] = {
     "validator": _validator,
     "signals": _signals,
     "curriculum": _curriculum,
-    "attach": whole_fold,
+    "learner": checkpoint_snapshots,
 }
+WHOLE = ", whole"
+PARTS = (*(part + form for part in SNAPSHOTTED for form in ("", WHOLE)), "attach")
 
 
-class _NoIndex:
-    """A validator's index without content; an environment's holds each task's words."""
-
-    def add(self, key: str, body: msgspec.Raw) -> None:
-        """Do nothing."""
-
-    def discard(self, key: str) -> None:
-        """Do nothing."""
-
-    def nearest(self, body: msgspec.Raw) -> Match | None:
-        """Return that no task is similar."""
-
-    def overlapping(self, body: msgspec.Raw) -> Match | None:
-        """Return that no task overlaps."""
+async def _folded(part: str, reader: Reader) -> object:
+    """Return the state that a part, or ``attach``, folds when it starts."""
+    if part == "attach":
+        return await whole_fold(reader)
+    snapshots = SNAPSHOTTED[part.removesuffix(WHOLE)](reader)
+    if not part.endswith(WHOLE):
+        return await snapshots.folded()
+    state = snapshots.new()
+    await fold(snapshots.reader, snapshots.topics, state.fold)
+    return state
 
 
 def restart(part: str, folder: Path) -> Restart:
     """Fold what a part folds when it starts, in this process."""
     reader = JournalReader(folder)
     before_mb, started_s = _own_mb(), time.process_time()
-    state = asyncio.run(_state(part, reader))
+    state = asyncio.run(_folded(part, reader))
     cpu_s = time.process_time() - started_s
     grown_mb = _own_mb() - before_mb
     del state
     return Restart(cpu_s=cpu_s, state_mb=grown_mb)
-
-
-async def _state(part: str, reader: Reader) -> object:
-    return await PARTS[part](reader)
 
 
 def _restarted(part: str, folder: Path) -> Restart:
@@ -287,7 +295,7 @@ def _own_mb() -> float:
 def _table(days: Sequence[Day]) -> Table:
     headings = ["day", "records", "store MB", "files", "reopened s", "disk MB"]
     for part in PARTS:
-        headings += [f"{part} s", f"{part} MB"]
+        headings += [f"{part} s", "MB"]
     cells: list[Sequence[str]] = []
     for day in days:
         figures = [day.records, day.store_mb, day.store_files, day.reopened_s, day.disk_mb]

@@ -1,12 +1,23 @@
+import asyncio
+import random
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from coevolve.journal.codec import encode
+from coevolve.journal.fold import fold
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.validation.gates import Match
-from coevolve.validation.ledger import Ledger
-from tests.evolving import admission, seed, write
+from coevolve.validation.ledger import TOPICS, Ledger
+from protocols.evolution import Parked, ProbeRequest, Refused
+from protocols.journal import Append, Message, Receipt
+from tests.evolving import BODY, admission, seed, verdict, write
 
 MOST = 3
 
@@ -57,3 +68,63 @@ async def test_records_that_are_added_twice_forget_nothing_more(tmp_path: Path):
     ledger.expect(newest)
     assert index.keys == {"seed-1", "m0", "m1", "m9"}
     journal.close()
+
+
+def probe(candidate_id: str, number: int) -> ProbeRequest:
+    return ProbeRequest(
+        probe_id=f"{candidate_id}/{number}",
+        candidate_id=candidate_id,
+        body=BODY,
+        rollouts=4,
+        seed=number,
+        policy_version_at_least=0,
+    )
+
+
+def random_records(chance: random.Random) -> Iterator[Message]:
+    """Yield what may become of 12 candidates."""
+    for number in range(chance.randint(1, 60)):
+        candidate = f"c{chance.randrange(12)}"
+        match chance.choice(["seed", "probe", "probe", "parked", "refused", "admitted"]):
+            case "seed":
+                yield seed(f"seed-{number}")
+            case "probe":
+                yield probe(candidate, number)
+            case "parked":
+                yield verdict(candidate, "s", Parked(probe_rollouts=4))
+            case "refused":
+                yield verdict(candidate, "s", Refused(gate="duplicate", found="?"))
+            case _:
+                yield from admission(candidate, "s", f"m-{candidate}")
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_ledger_from_a_snapshot_is_that_of_all_records(seed: int):
+    asyncio.run(_random_run(random.Random(seed)))
+
+
+async def _random_run(chance: random.Random) -> None:
+    with TemporaryDirectory() as folder:
+        journal = Journal.open(Path(folder))
+        store, writes = LocalStore(journal), count(1)
+
+        async def append(*messages: Message) -> None:
+            receipt = Receipt(producer="test", counter=next(writes))
+            await store.append(Append(records=tuple(map(encode, messages)), receipt=receipt))
+
+        working = Ledger(store, Keys(), MOST, span=1)
+        for message in random_records(chance):
+            await append(message)
+            if chance.random() < 0.2:
+                working.expect([message])
+                await working.follow()
+                await append(*await working.snapshots.due(working.through))
+        resumed, whole = Keys(), Keys()
+        ledger = Ledger(store, resumed, MOST, span=1)
+        await ledger.follow()
+        reread = Ledger(store, whole, MOST)
+        await fold(store, TOPICS, reread.fold)
+        journal.close()
+    assert ledger.dump() == reread.dump()
+    assert resumed.keys == whole.keys

@@ -1,0 +1,171 @@
+"""Snapshots of the parts' states, so that a part that starts reads only what came after one.
+
+Guarantees:
+
+- The state from a snapshot and the records after it equals the state from all records. A snapshot
+  is made from the one before and the records since, not from the state of the part at work, which
+  may have counted its own records before the journal had them.
+- A snapshot is a record that follows the records in it. A power cut that undoes one of these undoes
+  the snapshot as well.
+- A snapshot of another form is ignored: of another version of this file, of other types, topics or
+  settings. The part then reads its older one, or else all records.
+- The journal keeps the newest two of each part (`coevolve.journal.transaction`).
+
+A state consists of pieces, for example the curriculum's schedule and its sampler. A part whose
+environment brings a piece that is no `Piece` has no snapshots.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+import msgspec
+import structlog
+
+from coevolve.journal.codec import SNAPSHOTS_BY_PART, decode_as
+from coevolve.journal.fold import fold
+from protocols.control import StateSnapshot
+from protocols.interfaces import Reader
+from protocols.journal import Message
+
+FORMAT = 1
+"""Increased with every change of what a piece makes of its records or of its dumped state."""
+
+SPAN = 20_000
+"""Records of any topic after which another snapshot is due."""
+
+log = structlog.get_logger()
+
+
+@runtime_checkable
+class Piece(Protocol):
+    """A fold of the journal that can be written down and taken up again."""
+
+    @property
+    def kind(self) -> type[msgspec.Struct]:
+        """The type of the dumped state."""
+        ...
+
+    @property
+    def settings(self) -> object:
+        """All settings on which the state depends, as JSON can hold them."""
+        ...
+
+    def dump(self) -> msgspec.Struct:
+        """Return the state; the caller encodes it at once and keeps nothing of it."""
+        ...
+
+    def load(self, state: Any) -> None:
+        """Take up a state of `kind`, in place of that of a new piece; it may be kept."""
+        ...
+
+
+class Folded(Protocol):
+    """The state of a part."""
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        """What it consists of."""
+        ...
+
+    def fold(self, message: Message) -> None:
+        """Add the journal's next record."""
+        ...
+
+
+StateT = TypeVar("StateT", bound=Folded)
+
+
+class Snapshots(Generic[StateT]):
+    """The snapshots of one part's state."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        part: str,
+        topics: Sequence[str],
+        new: Callable[[], StateT],
+        span: int = SPAN,
+    ) -> None:
+        """``new`` returns a state that is a fold of ``topics``, without any record."""
+        self.reader = reader
+        self._part = part
+        self.topics = tuple(topics)
+        """Topics of the fold."""
+
+        self.new = new
+        self._span = span
+        self._number = 0
+        self._through = 0
+
+    async def restore(self) -> tuple[StateT, int]:
+        """Return the state of the newest usable snapshot, and the sequence through which it goes.
+
+        Without one it is a new state and 0.
+        """
+        state = self.new()
+        pieces = _pieces(state)
+        records = await self.reader.find(SNAPSHOTS_BY_PART, self._part) if pieces else ()
+        snapshots = [decode_as(record, StateSnapshot) for record in records]
+        self._number = max((each.number for each in snapshots), default=0)
+        self._through = 0
+        for snapshot in reversed(snapshots):
+            if loaded := self._decoded(snapshot, pieces):
+                for piece, dumped in zip(pieces, loaded, strict=True):
+                    piece.load(dumped)
+                self._through = snapshot.through
+                break
+        return state, self._through
+
+    async def folded(self) -> tuple[StateT, int]:
+        """Return the state of all records, and the sequence through which it goes."""
+        state, after = await self.restore()
+        return state, await fold(self.reader, self.topics, state.fold, after)
+
+    async def due(self, through: int) -> tuple[StateSnapshot, ...]:
+        """Return a snapshot to write if one is due, now that the part is at sequence ``through``.
+
+        Call `restore` before.
+        """
+        if through - self._through < self._span:
+            return ()
+        state, self._through = await self.folded()
+        pieces = _pieces(state)
+        if not pieces:
+            return ()
+        self._number += 1
+        return (
+            StateSnapshot(
+                part=self._part,
+                number=self._number,
+                through=self._through,
+                form=self._form(pieces),
+                states=tuple(msgspec.msgpack.encode(piece.dump()) for piece in pieces),
+            ),
+        )
+
+    def _decoded(self, snapshot: StateSnapshot, pieces: Sequence[Piece]) -> list[Any]:
+        """Return the pieces' states; none if the snapshot is of another form."""
+        try:
+            if snapshot.form == self._form(pieces):
+                return [
+                    msgspec.msgpack.decode(state, type=piece.kind)
+                    for piece, state in zip(pieces, snapshot.states, strict=True)
+                ]
+            reason = "it was written by another version or with other settings"
+        except (msgspec.MsgspecError, ValueError) as error:
+            reason = str(error)
+        log.warning("snapshot_ignored", part=self._part, through=snapshot.through, reason=reason)
+        return []
+
+    def _form(self, pieces: Sequence[Piece]) -> str:
+        """Return a digest of everything that a snapshot has to share with its reader."""
+        kinds = [(msgspec.json.schema(piece.kind), piece.settings) for piece in pieces]
+        form = msgspec.json.encode((FORMAT, sorted(self.topics), kinds), order="deterministic")
+        return hashlib.sha256(form).hexdigest()
+
+
+def _pieces(state: Folded) -> list[Piece]:
+    """Return the pieces of a state; none if one of them cannot be dumped."""
+    pieces = [piece for piece in state.pieces if isinstance(piece, Piece)]
+    return pieces if len(pieces) == len(state.pieces) else []
