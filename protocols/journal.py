@@ -13,6 +13,7 @@ from protocols.control import (
     DeadLetter,
     LetterAnswered,
     LetterRetried,
+    NodesTooSmall,
     PartFailed,
     PartsRest,
     RolloutScaled,
@@ -75,6 +76,7 @@ Message = (
     | ScaleRequested
     | RolloutScaled
     | ScaleRefused
+    | NodesTooSmall
     | Stalled
     | PartFailed
     | PartsRest
