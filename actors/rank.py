@@ -73,8 +73,9 @@ class RemoteRank:
             return ray.get(call, timeout=wait_s)
         except GetTimeoutError:
             raise RankError(
-                f"rank {self._rank} did not start within {wait_s} s; no node has what it reserves, "
-                "or it still copies the model"
+                f"rank {self._rank} did not start within {wait_s:.0f} s: no node has room for what "
+                "it reserves (learner.gpus, placement.cpus, placement.learner), or its node still "
+                "copies the model; add a node, or resume with fewer learner.devices"
             ) from None
         except RayError as error:
             if isinstance(error, RayTaskError) and isinstance(error.cause, CoevolveError):

@@ -46,6 +46,7 @@ Records of the journal (`protocols.journal.Message`):
 | `ScaleRequested`     | attach                 | launch                                        |
 | `RolloutScaled`      | launch                 | learner, attach, launch (after a restart)     |
 | `ScaleRefused`       | launch                 | attach                                        |
+| `NodesTooSmall`      | launch                 | attach                                        |
 | `Stalled`            | launch (watchdog)      | attach                                        |
 | `PartFailed`         | launch                 | attach                                        |
 | `PartsRest`        | launch                 | rollout, curriculum, attach                   |

@@ -87,6 +87,16 @@ class RolloutScaled(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_scal
     """The request that this answers; empty for other causes."""
 
 
+class NodesTooSmall(msgspec.Struct, frozen=True, kw_only=True, tag="nodes_too_small"):
+    """Nodes that should get rollout engines, and that have no room for one.
+
+    The newest record of a start has all of them; a start without a record has none.
+    """
+
+    reasons: tuple[str, ...]
+    """A sentence for each node; empty if every node has room."""
+
+
 class ScaleRefused(msgspec.Struct, frozen=True, kw_only=True, tag="scale_refused"):
     """The answer to a request that the run cannot carry out; nothing changes."""
 

@@ -13,6 +13,7 @@ from protocols.control import (
     DeadLetter,
     LetterAnswered,
     LetterRetried,
+    NodesTooSmall,
     PartFailed,
     PartsRest,
     RolloutScaled,
@@ -76,6 +77,7 @@ Message = (
     | ScaleRequested
     | RolloutScaled
     | ScaleRefused
+    | NodesTooSmall
     | Stalled
     | PartFailed
     | PartsRest

@@ -22,7 +22,7 @@ from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.cluster import use_token
 from coevolve.launcher.interrupts import handlers_kept
-from coevolve.launcher.session import reaching
+from coevolve.launcher.session import JOIN_REMEDY, reaching
 from coevolve.runs.directory import RunDirectory, is_launched
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig
@@ -98,7 +98,9 @@ def _joined(address: str) -> Generator[Mapping[str, Sequence[str]]]:
         with reaching(address), handlers_kept():  # those of Ray print a stack trace
             ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise RunError(f"cannot join the Ray cluster at {address!r}: {error}") from error
+        raise RunError(
+            f"cannot join the Ray cluster at {address!r}: {error}; {JOIN_REMEDY}"
+        ) from error
     try:
         named = cast("list[dict[str, str]]", ray.util.list_named_actors(all_namespaces=True))
         actors: dict[str, list[str]] = {}

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from coevolve.attach.output import print_json, say
 from coevolve.attach.subject import Subject
@@ -48,7 +48,7 @@ async def scale(subject: Subject, actors: int, *, wait: bool, as_json: bool) -> 
         tree = {"run": subject.name, "actors": actors, "engines": scaled.engines, "waited": wait}
         print_json(tree | {"joined": joining, "left": leaving})
     elif wait:
-        say(f"{subject.name}: {len(scaled.engines)} rollout engines serve the policy")
+        say(f"{subject.name}: {_counted(len(scaled.engines))} the policy")
 
 
 def _accepted(
@@ -86,10 +86,10 @@ async def _until_served(subject: Subject, joining: Sequence[str], after: int) ->
             [decode_as(each, WeightsVerified).engine async for each in proofs]
         )
         newest = await subject.reader.last(topic_of(RolloutScaled))
-        present = decode_as(newest, RolloutScaled).engines if newest else ()
+        assert newest is not None
         names = ", ".join(sorted(waiting))
-        if gone := waiting.difference(present):
-            raise RunError(f"{subject.name}: let {', '.join(sorted(gone))} go again; see its log")
+        if gone := _gone(waiting, decode_as(newest, RolloutScaled)):
+            raise RunError(f"{subject.name}: {gone}")
         if waiting and time.monotonic() > deadline:
             raise RunError(
                 f"{subject.name}: no proof from {names} within {patience_s:.0f} s "
@@ -97,6 +97,24 @@ async def _until_served(subject: Subject, joining: Sequence[str], after: int) ->
                 "for them at present. They join when they are ready; `status` shows them"
             )
         await asyncio.sleep(LOOK_S if waiting else 0.0)
+
+
+def _counted(engines: int) -> str:
+    return "1 rollout engine serves" if engines == 1 else f"{engines} rollout engines serve"
+
+
+def _gone(waiting: Collection[str], newest: RolloutScaled) -> str:
+    """Return in words which of the engines the run has let go since, and why; empty if none."""
+    gone = ", ".join(sorted(set(waiting).difference(newest.engines)))
+    if not gone:
+        return ""
+    match newest.cause:
+        case "request":
+            return f"let {gone} go again, because a later request asked for {newest.actors} engines"
+        case "nodes":
+            return f"let {gone} go again, because the node left the cluster"
+        case "start" | "failure":
+            return f"let {gone} go again, because the engine cannot work; see logs/ for its error"
 
 
 async def _until_ended(subject: Subject, leaving: Sequence[str]) -> None:

@@ -89,6 +89,7 @@ def _tree(
         "weight_sync_alarm": progress.deliveries.alarm,
         "failures": progress.failures,
         "resting": progress.degraded.parts,
+        "nodes_too_small": progress.degraded.too_small,
         "model_rests": progress.degraded.model,
         "dead_letters": progress.degraded.letters,
         "stalls": progress.stalls,

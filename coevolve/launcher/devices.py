@@ -27,7 +27,7 @@ def missing_devices(config: RunConfig) -> list[str]:
     )
     try:
         _check_address(address)
-        if not needed and not any("=" in each.nodes for each in asked):
+        if not needed and not address:
             return []
         nodes = cluster_nodes(address) if address else [local_node(needed)]
     except DependencyError as error:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from coevolve.config import conflicts
 from coevolve.launcher.devices import lacking
-from coevolve.launcher.fitting import demands
+from coevolve.launcher.fitting import Demand, demands
 from coevolve.launcher.nodes import Node, living_nodes
 from protocols.config import RunConfig
 from protocols.errors import RunError
@@ -37,7 +37,7 @@ class ClusterEngines:
         self._config = config
         self._start = start
         self._nodes = nodes
-        self._rooms: Mapping[str, int] = {}
+        self._seen: Sequence[Node] = ()
         self._started: dict[str, SupervisedPart] = {}
 
     async def rooms(self) -> Mapping[str, int]:
@@ -47,10 +47,15 @@ class ClusterEngines:
         """
         if not self._config.rollout.actors_per_node:
             return {ANYWHERE: self._config.most_rollouts_in_flight}
-        (demand,) = (each for each in demands(self._config) if each.part == "rollout")
         with contextlib.suppress(RunError):
-            self._rooms = demand.rooms(await asyncio.to_thread(self._nodes))
-        return self._rooms
+            self._seen = await asyncio.to_thread(self._nodes)
+        return _rollout(self._config).rooms(self._seen)
+
+    def too_small(self) -> Sequence[str]:
+        """Return a sentence for each node of the last `rooms` without room for an engine."""
+        if not self._config.rollout.actors_per_node:
+            return ()
+        return _rollout(self._config).too_small(self._seen)
 
     async def refusal(self, actors: int) -> str:
         """Return in sentences why the run cannot have this number of engines; empty if it can."""
@@ -87,9 +92,14 @@ class ClusterEngines:
         ]
 
 
+def _rollout(config: RunConfig) -> Demand:
+    (demand,) = (each for each in demands(config) if each.part == "rollout")
+    return demand
+
+
 def _beyond_cpus(config: RunConfig, nodes: Sequence[Node]) -> list[str]:
     """Return a sentence if too many engines would compute on the nodes' CPUs."""
-    (demand,) = (each for each in demands(config) if each.part == "rollout")
+    demand = _rollout(config)
     cpus = sum(node.resources.get("CPU", 0.0) for node in nodes if demand.allows(node))
     most = int(PER_CPU * max(1.0, cpus))
     if demand.each["GPU"] or demand.processes <= most:

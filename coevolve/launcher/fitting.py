@@ -47,6 +47,11 @@ class Demand:
         fits = {node.node_id: self._room(node) for node in nodes if self.allows(node)}
         return {node_id: room for node_id, room in fits.items() if room}
 
+    def too_small(self, nodes: Sequence[Node]) -> list[str]:
+        """Return a sentence for each allowed node without room for one process."""
+        allowed = (node for node in nodes if self.allows(node))
+        return [self._shortage(node) for node in allowed if not self._room(node)]
+
     def on(self, nodes: Sequence[Node]) -> "Demand":
         """Return the demand of the processes that start on these nodes, of one at least."""
         if not self.per_node:
@@ -61,6 +66,19 @@ class Demand:
             if needed
         ]
         return min([self.per_node, *fits])
+
+    def _shortage(self, node: Node) -> str:
+        lacking = [
+            f"{node.resources.get(resource, 0.0):g} of {needed:g} {resource}s"
+            for resource, needed in self.each.items()
+            if node.resources.get(resource, 0.0) + ROUNDING < needed
+        ]
+        remedy = ", or ".join(LOWER[resource] for resource, needed in self.each.items() if needed)
+        return (
+            f"the node {node.address} ({node.node_id[:8]}) gets no process of {self.part}, because "
+            f"it has {' and '.join(lacking)} that each reserves; start Ray there again with more, "
+            f"or {remedy}, or exclude the node by placement.{self.part}"
+        )
 
     def total(self, resource: str) -> float:
         """Return what all processes reserve."""

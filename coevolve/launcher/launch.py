@@ -34,7 +34,7 @@ from coevolve.report.writing import report
 from coevolve.runs import directory as run_directory
 from coevolve.runs import sessions
 from coevolve.runs.copies.copier import discard_staged
-from coevolve.runs.copies.copy_folder import check_owner
+from coevolve.runs.copies.copy_folder import claim
 from coevolve.runs.costs import TOPICS as COSTLY
 from coevolve.runs.costs import Costs
 from coevolve.runs.directory import RunDirectory
@@ -178,7 +178,7 @@ async def launch(
             discard_staged(directory.path)
             if config.store.copies:
                 run_id = directory.identity().run_id
-                await asyncio.to_thread(check_owner, config.store.copies, config.name, run_id)
+                await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
             build.make_model(config, directory.path)
             with cluster(joining, directory) as joined:
                 stop = asyncio.Event()

@@ -23,6 +23,9 @@ class Node:
     is_launchers: bool
     """Whether this process is on it."""
 
+    address: str = ""
+    """As Ray reaches it; empty as ``node_id``."""
+
 
 def cluster_nodes(address: str) -> list[Node]:
     """Join a running cluster, and return its living nodes. Raises DependencyError."""
@@ -30,16 +33,18 @@ def cluster_nodes(address: str) -> list[Node]:
     import ray
 
     from coevolve.launcher.cluster import use_token
+    from coevolve.launcher.session import JOIN_REMEDY, reaching
 
     with handlers_kept():
         try:
             use_token()
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            with reaching(address):
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
             return living_nodes()
         except Exception as error:
             raise DependencyError(
                 f"cluster.address: Ray cannot reach the cluster at {address!r}: "
-                f"{' '.join(str(error).split())}"
+                f"{' '.join(str(error).split())}; {JOIN_REMEDY}"
             ) from error
         finally:
             cast("Callable[[], None]", ray.shutdown)()
@@ -72,6 +77,7 @@ def _node(found: Mapping[str, Any], own: str) -> Node:
         resources=found["Resources"],
         labels=found["Labels"],
         is_launchers=found["NodeID"] == own,
+        address=found["NodeManagerAddress"],
     )
 
 

@@ -41,6 +41,9 @@ SECRET = re.compile(
 RAY_TOKEN = frozenset({"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"})
 """Variables that Ray's own processes read."""
 
+JOIN_REMEDY = "if the cluster asks for a token, ~/.ray/auth_token or RAY_AUTH_TOKEN needs it here"
+"""What may help if a cluster cannot be joined; Ray's own errors do not say it."""
+
 TOKEN_FILE = Path(".ray") / "auth_token"
 """Ray's token, in the user's home: whoever reads it can join each of the user's clusters."""
 

@@ -34,6 +34,7 @@ from coevolve.learning.guard import Guard, guard_snapshots
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.recovery import go_back, recover
+from coevolve.learning.sharded.announced import AnnouncedRanks
 from coevolve.learning.sharded.rpc import RankStarter
 from coevolve.learning.turns import LearnerTurns
 from coevolve.learning.versions import publish_version, remove_old_versions, whole_version
@@ -76,8 +77,8 @@ class Learner:
         self._store = store
         self._reader = reader
         self._history = History(reader, supervision)
-        self._starter = starter
         self._reporter = StatusReporter("learner")
+        self._starter = starter and AnnouncedRanks(starter, self._reporter.waits_for)
         self._stopping = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()

@@ -1,17 +1,18 @@
 """What a run goes on without: optional parts and models that rest, and units that were given up."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
 from coevolve.journal.codec import topics_of
-from protocols.control import DeadLetter, LetterAnswered, PartsRest
+from protocols.control import DeadLetter, LetterAnswered, NodesTooSmall, PartsRest, RunResumed
 from protocols.evolution import ModelAnswers, ModelRests, SynthesizerSwapped
 from protocols.journal import Message
 
 TOPICS = topics_of(
-    PartsRest, DeadLetter, LetterAnswered, ModelRests, ModelAnswers, SynthesizerSwapped
+    *(PartsRest, NodesTooSmall, RunResumed, DeadLetter, LetterAnswered),
+    *(ModelRests, ModelAnswers, SynthesizerSwapped),
 )
 
 log = structlog.get_logger()
@@ -27,6 +28,9 @@ class Degraded:
     model: ModelRests | None = None
     """Why the synthesizer's model rests; None if it answers."""
 
+    too_small: Sequence[str] = ()
+    """A sentence for each node that has no room for a rollout engine."""
+
     letters: int = 0
     """Dead letters that no retry has done."""
 
@@ -35,6 +39,10 @@ class Degraded:
         match message:
             case PartsRest(causes=causes):
                 self.parts = causes
+            case NodesTooSmall(reasons=reasons):
+                self.too_small = reasons
+            case RunResumed():
+                self.too_small = ()
             case ModelRests():
                 self.model = message
             case ModelAnswers() | SynthesizerSwapped():
@@ -54,6 +62,7 @@ class Degraded:
                 f"the synthesizer's model {self.model.synthesizer} rests, and signals wait until "
                 f"it answers: {self.model.reason}"
             )
+        lines.extend(self.too_small)
         if self.letters:
             lines.append(f"dead letters: {self.letters}; see `attach letters`")
         return lines
@@ -64,6 +73,8 @@ def log_change(message: Message) -> None:
     match message:
         case PartsRest(causes=causes) if causes:
             log.warning("parts_rest", causes=causes)
+        case NodesTooSmall(reasons=reasons) if reasons:
+            log.warning("nodes_too_small", reasons=reasons)
         case ModelRests(synthesizer=name, reason=reason):
             log.warning("model_rests", synthesizer=name, reason=reason)
         case ModelAnswers(synthesizer=name):

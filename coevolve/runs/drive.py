@@ -58,6 +58,7 @@ WAKING = (
     "stalled",
     "weight_sync_alarm",
     "rollout_scaled",
+    "nodes_too_small",
     *ASKED,
 )
 """Topics whose new records wake the run at once; it then reads the other topics too."""

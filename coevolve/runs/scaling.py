@@ -27,7 +27,7 @@ from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.rollouts.worker import CONSUMER
 from coevolve.runs.directory import RunDirectory, has_journal
 from coevolve.runs.supervisor import Supervisor
-from protocols.control import Cause, RolloutScaled, ScaleRefused, ScaleRequested
+from protocols.control import Cause, NodesTooSmall, RolloutScaled, ScaleRefused, ScaleRequested
 from protocols.interfaces import Store, SupervisedPart
 
 LOOK_S = 3.0
@@ -39,6 +39,10 @@ class EngineHost(Protocol):
 
     async def rooms(self) -> Mapping[str, int]:
         """Return how many engines each place may have; a place is a node, or all nodes as one."""
+        ...
+
+    def too_small(self) -> Sequence[str]:
+        """Return a sentence for each place of the last `rooms` that has no room for an engine."""
         ...
 
     async def refusal(self, actors: int) -> str:
@@ -146,6 +150,7 @@ class Scaling:
         self._limit = pool.actors
         """Lower than the pool's number after an engine could not work."""
 
+        self._too_small: Sequence[str] = ()
         self._changing = asyncio.Lock()
         self._mailbox = Mailbox(
             store, consumer="scaling", topics=("scale_requested",), member="launch", lease_s=lease_s
@@ -192,6 +197,12 @@ class Scaling:
                 if planned:
                     await self._record("nodes", planned)
                     await self._carry_out(planned)
+            await self._note_too_small()
+
+    async def _note_too_small(self) -> None:
+        if (found := self._pool.host.too_small()) != self._too_small:
+            self._too_small = found
+            await self._mailbox.append((NodesTooSmall(reasons=tuple(found)),))
 
     async def _let_go_failed(self) -> None:
         failed = dict(self._supervisor.failed)

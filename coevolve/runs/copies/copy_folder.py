@@ -37,6 +37,9 @@ KEPT = 2
 COPIES, FILES = "copies", "files"
 """Names of the folders with the manifests and with the files."""
 
+TRIAL = "trial"
+"""Name of a file that shows whether the place can be written; the next copy removes a left one."""
+
 log = structlog.get_logger()
 
 
@@ -95,6 +98,13 @@ class CopyFolder:
         with self._explained("old copies cannot be removed"):
             self._prune([copy, *earlier][:KEPT])
         return sent
+
+    def try_writing(self) -> None:
+        """Write a file and remove it. Raises CopyError if the place cannot be written."""
+        with self._explained("cannot be written"):
+            self._system.makedirs(self._path(FILES), exist_ok=True)
+            self._system.pipe_file(self._path(FILES, TRIAL), TRIAL.encode())
+            self._system.rm_file(self._path(FILES, TRIAL))
 
     def fetch(self, copy: CopyManifest, folder: Path) -> None:
         """Write the copy's files into ``folder``. Raises CopyError if one is missing or damaged."""
@@ -202,12 +212,18 @@ def check_place(url: str, name: str) -> None:
         ) from error
 
 
-def check_owner(url: str, name: str, run_id: str) -> None:
-    """Raise CopyError if the place has copies of another run of this name."""
+def claim(url: str, name: str, run_id: str) -> None:
+    """Check that the place has no copies of another run of this name, and can take a first copy.
+
+    A place that has copies of this run may be full for a while. Raises CopyError.
+    """
     folder = CopyFolder(url, name)
-    others = [each for each in folder.manifests() if each.run_id != run_id]
+    copies = folder.manifests()
+    others = [each for each in copies if each.run_id != run_id]
     if others:
         raise CopyError(
             f"{folder.url}: has copies of another run, {others[0].run_id}, and needs to be empty "
             "or this run's; give another name or another store.copies, or remove that folder"
         )
+    if not copies:
+        folder.try_writing()

@@ -5,7 +5,14 @@ import pytest
 from coevolve.attach.letters import letters
 from coevolve.attach.status import status
 from coevolve.journal.codec import decode_as
-from protocols.control import DeadLetter, LetterAnswered, LetterRetried, PartsRest
+from protocols.control import (
+    DeadLetter,
+    LetterAnswered,
+    LetterRetried,
+    NodesTooSmall,
+    PartsRest,
+    RunResumed,
+)
 from protocols.errors import RunError
 from protocols.evolution import ModelAnswers, ModelRests
 from tests.coevolve.attach.conftest import Stage
@@ -73,6 +80,7 @@ async def test_status_says_what_rests_and_why_until_it_works_again(
         [
             PartsRest(causes={"validator": "validator: no memory"}),
             ModelRests(synthesizer="glm", failures=3, reason="status 500: out of order"),
+            NodesTooSmall(reasons=("the node b is too small",)),
             letter(10, "s1"),
         ]
     )
@@ -81,8 +89,11 @@ async def test_status_says_what_rests_and_why_until_it_works_again(
     assert "validator rests, and is tried again: validator: no memory" in said
     assert "the synthesizer's model glm rests" in said
     assert "status 500: out of order" in said
+    assert "the node b is too small" in said
     assert "dead letters: 1; see `attach letters`" in said
-    await add(stage.store, PartsRest(causes={}), ModelAnswers(synthesizer="glm"))
+    resumed = RunResumed(run_id="r", config="{}")
+    await add(stage.store, PartsRest(causes={}), ModelAnswers(synthesizer="glm"), resumed)
     await status(stage.subject(), as_json=True)
     tree = json.loads(capsys.readouterr().out)
+    assert tree["nodes_too_small"] == []
     assert (tree["resting"], tree["model_rests"], tree["dead_letters"]) == ({}, None, 1)

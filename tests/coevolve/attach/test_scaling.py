@@ -113,6 +113,12 @@ async def test_an_added_engine_that_is_let_go_again_is_an_error(stage: Stage):
         await scaled(stage, 2, accepted("rollout-0", "rollout-1"), failed)
 
 
+async def test_a_later_request_that_takes_an_engine_away_is_named(stage: Stage):
+    later = RolloutScaled(cause="request", actors=1, engines=ALONE, request_id="another")
+    with pytest.raises(RunError, match="rollout-1 go again, because a later request asked for 1"):
+        await scaled(stage, 2, accepted("rollout-0", "rollout-1"), later)
+
+
 async def test_a_run_that_does_not_answer_is_an_error(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ):

@@ -10,7 +10,7 @@ import torch
 
 from coevolve.config import load_config
 from coevolve.launcher.devices import missing_devices
-from coevolve.launcher.nodes import cluster_nodes
+from coevolve.launcher.nodes import Node, cluster_nodes
 from coevolve.models.tiny_random.resolve import running
 from protocols.config import RunConfig
 from protocols.errors import ConfigError, DependencyError
@@ -114,6 +114,17 @@ def test_an_address_of_something_else_than_ray_is_refused():
         (said,) = missing_devices(config("quickstart", f"cluster.address={address}"))
         server.shutdown()
     assert f"what listens at '{address}' is none; give the address that `ray start" in said
+
+
+def test_a_named_cluster_is_joined_although_nothing_is_reserved(monkeypatch: pytest.MonkeyPatch):
+    def joined(address: str) -> list[Node]:
+        raise DependencyError(f"{address}: another token")
+
+    monkeypatch.setattr("coevolve.launcher.devices.cluster_nodes", joined)
+    for check in ("listens", "speaks_grpc"):
+        monkeypatch.setattr(f"coevolve.launcher.devices.{check}", lambda address: True)
+    said = missing_devices(config("quickstart", "cluster.address=10.0.0.1:6379"))
+    assert said == ["10.0.0.1:6379: another token"]
 
 
 def test_more_cpus_than_the_machine_has_are_refused_without_a_cluster():

@@ -41,6 +41,16 @@ async def test_ray_chooses_the_nodes_unless_there_is_a_number_per_node(quickstar
     assert await engines(with_gpus(quickstart, 3), nodes).rooms() == {"head": 2, "a": 3}
 
 
+async def test_a_node_without_room_for_an_engine_is_told(quickstart: RunConfig):
+    host = engines(with_gpus(quickstart, 3), [node("head", 2.0), node("b", 0.0)])
+    await host.rooms()
+    (said,) = host.too_small()
+    assert "gets no process of rollout, because it has 0 of 1 GPUs" in said
+    free = engines(with_gpus(quickstart, 0), [node("b", 0.0)])
+    await free.rooms()
+    assert not free.too_small()
+
+
 async def test_engines_for_which_the_cluster_has_no_gpus_are_refused(quickstart: RunConfig):
     host = engines(with_gpus(quickstart, 0), [node("head", 4.0)])
     assert not await host.refusal(3)

@@ -1,6 +1,6 @@
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from coevolve.runs import directory as run_directory
 from coevolve.runs.scaling import EnginePool, Scaling, change, recorded_scale, sentence
 from coevolve.runs.supervisor import Supervisor
 from protocols.config import RunConfig
-from protocols.control import PartFailed, RolloutScaled, ScaleRefused, ScaleRequested
+from protocols.control import NodesTooSmall, PartFailed, RolloutScaled, ScaleRefused, ScaleRequested
 from protocols.errors import CoevolveError, DependencyError
 from protocols.journal import Message
 from protocols.rollouts import RolloutRequest
@@ -31,12 +31,16 @@ class Host:
     def __init__(self, rooms: Mapping[str, int]) -> None:
         self.free: Mapping[str, int] = rooms
         self.refuses = ""
+        self.small: Sequence[str] = ()
         self.failure: CoevolveError | None = None
         self.started: dict[str, list[SteadyPart]] = {}
         self.places: dict[str, str] = {}
 
     async def rooms(self) -> Mapping[str, int]:
         return self.free
+
+    def too_small(self) -> Sequence[str]:
+        return self.small
 
     async def refusal(self, actors: int) -> str:
         return self.refuses and f"{actors}: {self.refuses}"
@@ -108,6 +112,14 @@ class Stage:
             while len(found := await self.changes()) <= number:
                 seen = await self.store.wait(CHANGES, seen, WAIT_S)
             return found[number]
+
+    async def until_recorded(self, *expected: NodesTooSmall) -> None:
+        """Wait until the journal has exactly these records about nodes that are too small."""
+        async with asyncio.timeout(WAIT_S):
+            seen = 0
+            while len(found := await self.store.scan("nodes_too_small")) < len(expected):
+                seen = await self.store.wait(("nodes_too_small",), seen, WAIT_S)
+        assert tuple(decode(record) for record in found) == expected
 
     async def until(self, *engines: str) -> None:
         """Wait until exactly these engines, and the learner, are supervised."""
@@ -223,6 +235,19 @@ async def test_engines_follow_nodes_that_join_and_leave(store: LocalStore):
         await stage.until()
         stage.host.free = {"a": 1}
         await stage.until("rollout-0")
+
+
+async def test_a_node_that_is_too_small_is_recorded_once_and_again_when_it_is_gone(
+    store: LocalStore,
+):
+    async with Stage(store, Host({"": 9}), 1) as stage:
+        stage.host.small = ("the node b is too small",)
+        await stage.until_recorded(NodesTooSmall(reasons=("the node b is too small",)))
+        await asyncio.sleep(0.1)
+        stage.host.small = ()
+        await stage.until_recorded(
+            NodesTooSmall(reasons=("the node b is too small",)), NodesTooSmall(reasons=())
+        )
 
 
 async def test_an_added_engine_that_cannot_work_is_let_go_and_the_run_continues(

@@ -12,7 +12,7 @@ from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import JournalReader
 from coevolve.models.atomic_folder import files_in
 from coevolve.runs.copies.copier import discard_staged
-from coevolve.runs.copies.copy_folder import CopyFolder, check_owner
+from coevolve.runs.copies.copy_folder import CopyFolder, claim
 from coevolve.runs.copies.restoring import restore
 from coevolve.runs.directory import RunDirectory
 from protocols.control import CopyFailed, RunCopied, RunResumed
@@ -230,14 +230,24 @@ async def test_a_run_is_copied_after_each_checkpoint_that_is_kept(run: GrowingRu
     assert [each.step for each in run.noted if isinstance(each, RunCopied)] == [2, 4]
 
 
+def test_a_place_that_cannot_be_written_is_refused_at_the_start():
+    with pytest.raises(CopyError, match="/proc/coevolve/grown: cannot be written: FileNotFound"):
+        claim("/proc/coevolve", "grown", "anew")
+
+
+def test_a_place_that_can_be_written_is_left_empty(place: Path):
+    claim(str(place), "grown", "anew")
+    assert not [each for each in place.rglob("*") if each.is_file()]
+
+
 async def test_copies_of_another_run_and_a_run_that_is_there_are_left_alone(
     run: GrowingRun, place: Path
 ):
     await run.take_step(1)
     await run.copied()
-    check_owner(str(place), "grown", run.directory.identity().run_id)
+    claim(str(place), "grown", run.directory.identity().run_id)
     with pytest.raises(CopyError, match=r"has copies of another run, [0-9a-f]{12}"):
-        check_owner(str(place), "grown", "anew")
+        claim(str(place), "grown", "anew")
     with pytest.raises(RunError, match="exists already, and a copy is restored into a new folder"):
         restored(place, run.directory.path.parent)
     with pytest.raises(CopyError, match="holds no complete copy of a run"):
