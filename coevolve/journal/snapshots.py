@@ -129,10 +129,11 @@ class Snapshots(Generic[StateT]):
         """
         if through - self._through < self._span:
             return ()
+        if not _pieces(self.new()):
+            self._through = through
+            return ()
         state, self._through = await self.folded()
         pieces = _pieces(state)
-        if not pieces:
-            return ()
         self._number += 1
         return (
             StateSnapshot(

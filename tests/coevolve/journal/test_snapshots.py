@@ -389,8 +389,8 @@ async def test_a_part_with_a_piece_of_another_kind_has_no_snapshots(tmp_path: Pa
     assert not isinstance(plain, Piece)
     resumed = Live(journal, "p", lambda: (Counted(), plain), TOPICS)
     await resumed.start()
-    assert plain.passed == resumed.pieces[0].passed == 3
     assert not await resumed.snapshots.due(10**9)
+    assert plain.passed == resumed.pieces[0].passed == 3
     journal.close()
 
 
