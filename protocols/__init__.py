@@ -56,7 +56,7 @@ Records of the journal (`protocols.journal.Message`):
 | `LetterAnswered`     | the same as `DeadLetter` | attach                                      |
 | `RunCopied`          | launch (copier)        | attach                                        |
 | `CopyFailed`         | launch (copier)        | attach                                        |
-| `StateSnapshot`      | curriculum, signal extractor | the same, after a restart               |
+| `StateSnapshot`      | curriculum, signals, validator, learner | the same, after a restart    |
 | `RunFinished`        | launch                 | attach                                        |
 
 Calls that leave no record: bytes of the environment (any part <-> simulator),

@@ -25,8 +25,9 @@ import structlog
 from coevolve.journal.codec import SNAPSHOTS_BY_PART, decode_as
 from coevolve.journal.fold import fold
 from protocols.control import StateSnapshot
+from protocols.errors import JournalError
 from protocols.interfaces import Reader
-from protocols.journal import Message
+from protocols.journal import Message, StoredRecord
 
 FORMAT = 1
 """Increased with every change of what a piece makes of its records or of its dumped state."""
@@ -106,7 +107,7 @@ class Snapshots(Generic[StateT]):
         state = self.new()
         pieces = _pieces(state)
         records = await self.reader.find(SNAPSHOTS_BY_PART, self._part) if pieces else ()
-        snapshots = [decode_as(record, StateSnapshot) for record in records]
+        snapshots = [each for each in map(self._read, records) if each is not None]
         self._number = max((each.number for each in snapshots), default=0)
         self._through = 0
         for snapshot in reversed(snapshots):
@@ -129,10 +130,11 @@ class Snapshots(Generic[StateT]):
         """
         if through - self._through < self._span:
             return ()
+        if not _pieces(self.new()):
+            self._through = through
+            return ()
         state, self._through = await self.folded()
         pieces = _pieces(state)
-        if not pieces:
-            return ()
         self._number += 1
         return (
             StateSnapshot(
@@ -143,6 +145,13 @@ class Snapshots(Generic[StateT]):
                 states=tuple(msgspec.msgpack.encode(piece.dump()) for piece in pieces),
             ),
         )
+
+    def _read(self, record: StoredRecord) -> StateSnapshot | None:
+        try:
+            return decode_as(record, StateSnapshot)
+        except JournalError as error:
+            log.warning("snapshot_ignored", part=self._part, reason=str(error))
+            return None
 
     def _decoded(self, snapshot: StateSnapshot, pieces: Sequence[Piece]) -> list[Any]:
         """Return the pieces' states; none if the snapshot is of another form."""

@@ -16,12 +16,14 @@ from coevolve.environments.tools.synthesis.brief import Start
 from coevolve.journal.codec import decode, decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.journal.paging import PAGE
+from coevolve.journal.snapshots import SPAN
 from protocols.config import RunConfig
-from protocols.control import RunContinued, RunPaused, RunStarted
+from protocols.control import RunContinued, RunPaused, RunStarted, Stalled, StateSnapshot
 from protocols.errors import ContractError, LeakError, LeaseLostError
 from protocols.evolution import GroupSummary, Parked
 from protocols.interfaces import TaskSource
-from protocols.journal import Append, Message, Receipt
+from protocols.journal import Append, Message, Receipt, StoredRecord
 from protocols.learning import GroupDiscarded, StepReport, TrainedGroup
 from protocols.rollouts import RolloutRequest
 from protocols.tasks import Task
@@ -276,6 +278,42 @@ async def test_a_curriculum_that_is_started_again_asks_for_no_group_twice(
     desk.start()
     assert await desk.groups(6) == Counter(dict.fromkeys(range(6), config.rollout.group_size))
     await desk.close()
+
+
+async def test_a_curriculum_that_is_started_again_reads_no_record_before_its_snapshot(
+    tmp_path: Path, quickstart: RunConfig
+):
+    desk = Desk(tmp_path, of(quickstart, "full"))
+    await desk.say(STARTED)
+    await desk.groups(4)
+    await desk.say(*SPAN * [Stalled(quiet_s=1.0, waiting=())])
+    await desk.say(stepped(1, 2, 0, 1))
+    await desk.groups(6)
+    await desk.kill()
+    [record] = await desk.store.scan("state_snapshot")
+    snapshot = decode_as(record, StateSnapshot)
+    assert snapshot.through > SPAN
+    desk.store = witness = Witness(desk.journal)
+    desk.start()
+    await desk.say(stepped(2, 4, 2, 3))
+    assert set(await desk.groups(8)) == set(range(8))
+    assert witness.oldest["rollout_request"] > snapshot.through
+    assert "run_started" not in witness.oldest
+    await desk.close()
+
+
+class Witness(LocalStore):
+    """A store that remembers the oldest record that was read of each topic."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal)
+        self.oldest: dict[str, int] = {}
+
+    async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
+        records = await super().scan(topic, after, limit)
+        for record in records[:1] if limit <= PAGE else ():
+            self.oldest.setdefault(topic, record.sequence)
+        return records
 
 
 @pytest.mark.parametrize(("arm", "kind"), [("uniform", UniformSource), ("static", StaticSource)])

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from coevolve.runs.audit import Audit, Books
-from protocols.control import RunFinished, RunResumed, RunStarted
+from protocols.control import RunFinished, RunResumed, RunStarted, StateSnapshot
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, PolicyVersion
 from protocols.rollouts import FailedRollout, RolloutRequest
@@ -69,3 +69,11 @@ def test_what_a_resumed_run_has_not_answered_yet_is_open_and_no_fault():
 
 def test_an_answer_that_retention_deleted_is_not_missed():
     assert not audited(REQUEST, DISCARD, FINISHED, gap=1).faults
+
+
+def test_a_snapshot_that_newer_ones_replaced_does_not_count_as_deleted():
+    kept = [
+        StateSnapshot(part="p", number=number, through=1, form="", states=()) for number in (3, 4)
+    ]
+    assert audited(REQUEST, DISCARD, FINISHED, *kept, gap=2).faults
+    assert audited(STARTED, *kept, gap=2).deleted == 0
