@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -108,8 +108,12 @@ class Joined:
 
 
 @contextlib.contextmanager
-def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
+def cluster(
+    config: RunConfig, directory: RunDirectory, keys: Collection[str] = ()
+) -> Generator[Joined]:
     """Join the configured Ray cluster, or start a local one that ends with this process.
+
+    The processes of a local one do not get the variables in ``keys``, nor other secrets.
 
     Raises RunError if this process has another run or already uses Ray, and LostError if Ray does
     not start or cannot be reached.
@@ -118,7 +122,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
     with (
         _exclusive_ray(),
         _environment(local=not address),
-        _existing(config, directory) if address else _own(config, directory) as joined,
+        _existing(config, directory) if address else _own(config, directory, keys) as joined,
     ):
         session.hide_token()
         yield joined
@@ -144,7 +148,7 @@ def _existing(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
 
 
 @contextlib.contextmanager
-def _own(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
+def _own(config: RunConfig, directory: RunDirectory, keys: Collection[str]) -> Generator[Joined]:
     """Start a cluster for the block, on this machine and of this user alone."""
     interface = config.cluster.interface
     place = {"_node_ip_address": session.address_of(interface)} if interface else {}
@@ -153,7 +157,7 @@ def _own(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
         contextlib.nullcontext() if interface else session.on_loopback(),
         contextlib.ExitStack() as started,
     ):
-        with session.withheld(config.cluster.variables) as secrets:
+        with session.withheld(config.cluster.variables, keys) as secrets:
             started.enter_context(guarded(folder))
             connected = _connected(
                 directory,

@@ -180,7 +180,8 @@ async def launch(
                 run_id = directory.identity().run_id
                 await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
             build.make_model(config, directory.path)
-            with cluster(joining, directory) as joined:
+            keys = preflight.keys(config)
+            with cluster(joining, directory, keys) as joined:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
                 starting = compose(
@@ -188,7 +189,7 @@ async def launch(
                     directory,
                     display,
                     STARTED,
-                    preflight.keys(config),
+                    keys,
                     joined.withheld,
                 )
                 run = await _unless_lost(starting, joined, config.name, on_loss)
