@@ -49,6 +49,9 @@ RAY_LOCK = threading.Lock()
 LOOK_S = 2.0
 """Seconds between two looks at the cluster, and between the two failures that count as a loss."""
 
+NOTICE_S = 1.0
+"""Seconds for the end of a process on this machine to be noticed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
@@ -65,6 +68,11 @@ class Joined:
 
     withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Secrets of the launcher's environment that Ray's processes do not have, by variable."""
+
+    @property
+    def notice_s(self) -> float:
+        """Seconds within which `watched` notices a loss."""
+        return NOTICE_S if self.processes else NOTICE_S + 2 * LOOK_S
 
     @contextlib.contextmanager
     def watched(self, on_loss: Callable[[str], None]) -> Generator[None]:
