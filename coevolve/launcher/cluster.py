@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -49,6 +49,9 @@ RAY_LOCK = threading.Lock()
 LOOK_S = 2.0
 """Seconds between two looks at the cluster, and between the two failures that count as a loss."""
 
+NOTICE_S = 1.0
+"""Seconds for the end of a process on this machine to be noticed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
@@ -65,6 +68,11 @@ class Joined:
 
     withheld: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Secrets of the launcher's environment that Ray's processes do not have, by variable."""
+
+    @property
+    def notice_s(self) -> float:
+        """Seconds within which `watched` notices a loss."""
+        return NOTICE_S if self.processes else NOTICE_S + 2 * LOOK_S
 
     @contextlib.contextmanager
     def watched(self, on_loss: Callable[[str], None]) -> Generator[None]:
@@ -108,8 +116,12 @@ class Joined:
 
 
 @contextlib.contextmanager
-def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
+def cluster(
+    config: RunConfig, directory: RunDirectory, keys: Collection[str] = ()
+) -> Generator[Joined]:
     """Join the configured Ray cluster, or start a local one that ends with this process.
+
+    The processes of a local one do not get the variables in ``keys``, nor other secrets.
 
     Raises RunError if this process has another run or already uses Ray, and LostError if Ray does
     not start or cannot be reached.
@@ -118,7 +130,7 @@ def cluster(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
     with (
         _exclusive_ray(),
         _environment(local=not address),
-        _existing(config, directory) if address else _own(config, directory) as joined,
+        _existing(config, directory) if address else _own(config, directory, keys) as joined,
     ):
         session.hide_token()
         yield joined
@@ -144,7 +156,7 @@ def _existing(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
 
 
 @contextlib.contextmanager
-def _own(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
+def _own(config: RunConfig, directory: RunDirectory, keys: Collection[str]) -> Generator[Joined]:
     """Start a cluster for the block, on this machine and of this user alone."""
     interface = config.cluster.interface
     place = {"_node_ip_address": session.address_of(interface)} if interface else {}
@@ -153,7 +165,7 @@ def _own(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
         contextlib.nullcontext() if interface else session.on_loopback(),
         contextlib.ExitStack() as started,
     ):
-        with session.withheld(config.cluster.variables) as secrets:
+        with session.withheld(config.cluster.variables, keys) as secrets:
             started.enter_context(guarded(folder))
             connected = _connected(
                 directory,

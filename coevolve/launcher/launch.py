@@ -59,9 +59,6 @@ LET_GO_S = 5.0
 
 Result = TypeVar("Result")
 
-CAUSE_S = 1.0
-"""Seconds to wait after a failure for the loss of the cluster that may be its cause."""
-
 OnStart = Callable[[asyncio.Event], None]
 """Called in the run's event loop with an event; setting the event stops the run cleanly."""
 
@@ -180,7 +177,8 @@ async def launch(
                 run_id = directory.identity().run_id
                 await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
             build.make_model(config, directory.path)
-            with cluster(joining, directory) as joined:
+            keys = preflight.keys(config)
+            with cluster(joining, directory, keys) as joined:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
                 starting = compose(
@@ -188,7 +186,7 @@ async def launch(
                     directory,
                     display,
                     STARTED,
-                    preflight.keys(config),
+                    keys,
                     joined.withheld,
                 )
                 run = await _unless_lost(starting, joined, config.name, on_loss)
@@ -240,7 +238,8 @@ async def _unless_lost(
         with joined.watched(on_loss):
             await asyncio.wait((working, lost), return_when=asyncio.FIRST_COMPLETED)
             if working.done() and working.exception() is not None:
-                await asyncio.wait((lost,), timeout=CAUSE_S)
+                # The loss of the cluster may be the cause of the failure.
+                await asyncio.wait((lost,), timeout=joined.notice_s)
     finally:
         working.cancel()
         await asyncio.wait((working,), timeout=LET_GO_S)

@@ -80,16 +80,16 @@ def _keep_logs(session: Path, target: Path) -> None:
 
 
 @contextlib.contextmanager
-def withheld(passed_on: Collection[str]) -> Generator[dict[str, str]]:
+def withheld(passed_on: Collection[str], keys: Collection[str]) -> Generator[dict[str, str]]:
     """Take secrets out of this process's environment for the block, and yield them by variable.
 
-    Variables in ``passed_on`` stay.
+    They are the variables in ``keys``, and those whose names say so. ``passed_on`` stay.
     """
     kept = RAY_TOKEN | set(passed_on)
     secrets = {
         name: value
         for name, value in os.environ.items()
-        if SECRET.search(name) and name not in kept
+        if (name in keys or SECRET.search(name)) and name not in kept
     }
     for name in secrets:
         del os.environ[name]

@@ -57,11 +57,18 @@ def test_a_folder_that_cannot_be_made_is_refused_in_words(
 
 
 def test_secrets_are_withheld_by_the_names_of_their_variables(monkeypatch: pytest.MonkeyPatch):
-    secret = ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "db_password", "APIKEY")
+    secret = (
+        "OPENAI_API_KEY",
+        "HF_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "db_password",
+        "APIKEY",
+        "GLMKEY",
+    )
     plain = ("TOKENIZERS_PARALLELISM", "KEYBOARD", "RAY_AUTH_TOKEN_PATH", "MONKEY", "KEPT_TOKEN")
     for name in (*secret, *plain):
         monkeypatch.setenv(name, f"value of {name}")
-    with session.withheld(["KEPT_TOKEN"]) as secrets:
+    with session.withheld(["KEPT_TOKEN"], ["GLMKEY"]) as secrets:
         assert set(secret) <= set(secrets)
         assert not set(secrets) & set(os.environ)
         assert set(plain) <= set(os.environ)
