@@ -26,6 +26,9 @@ MOST_BITS = 256
 """Numbers above 2 to this power are not written out; Python refuses those of 4,300 digits."""
 
 _USER = re.compile(r"(//|(?<=\w):(?!//))[^\s'\"@]+@")
+_WORD = re.compile(r"(?<![^\s'\"])[^\s'\"@*]+@(?=[\w\[])")
+"""What is left of a user in a URL that somebody broke: the word before ``@`` and a host."""
+
 _KEY = re.compile(r"\b(sk-|sk_|gsk_|xai-|hf_|ghp_|AKIA|AIza)[\w-]{8,}")
 """How keys of model servers and of code hosts begin."""
 
@@ -78,7 +81,8 @@ def masked(text: str) -> str:
     text = _KEY.sub(r"\1***", text)
     if "://" not in text and "@" not in text:
         return text
-    whole = _QUERY.sub(r"\1***", _USER.sub(r"\1***@", text[:SEARCHED_CHARS]))
+    named = _WORD.sub("***@", _USER.sub(r"\1***@", text[:SEARCHED_CHARS]))
+    whole = _QUERY.sub(r"\1***", named)
     return _CUT_USER.sub(r"\1***", whole) if len(text) >= SEARCHED_CHARS else whole
 
 

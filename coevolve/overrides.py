@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +10,12 @@ from coevolve.foreign import plain, shown
 from coevolve.yaml_structs import MOST_FAULTS
 from coevolve.yaml_text import NotYamlError, parse_yaml
 from protocols.errors import ConfigError
+
+MOST_LINE_CHARS = 2_000
+"""Maximum length of one fault."""
+
+MOST_REPORT_CHARS = 6_000
+"""Maximum length of all faults of a message; more are only counted."""
 
 UNKNOWN = re.compile(r"unknown field '(?P<name>[^']*)'")
 
@@ -62,12 +69,24 @@ def fault_report(path: Path, faults: Sequence[str], overrides: Sequence[str]) ->
     keys = [".".join(_names(override.partition("=")[0])) for override in overrides]
     lines = [_blamed(fault, keys) or fault for fault in faults]
     of_file = [line for line in lines if line in faults]
+    said = _bounded(lines)
     if not of_file and len(lines) == 1:
-        return lines[0]
+        return said[0]
     more = " or more" if len(lines) >= MOST_FAULTS else ""
     noun = "1 problem" if len(lines) == 1 else f"{len(lines)} problems{more}"
     where = f"{path}{' with overrides' if overrides else ''}: " if of_file else ""
-    return f"{where}{noun}:\n" + "\n".join(f"  {line}" for line in lines)
+    return f"{where}{noun}:\n" + "\n".join(f"  {line}" for line in said)
+
+
+def _bounded(lines: Sequence[str]) -> list[str]:
+    """Return the first lines, each cut if it is long, and how many are left out."""
+    cut = [
+        each if len(each) <= MOST_LINE_CHARS else f"{each[:MOST_LINE_CHARS]}..." for each in lines
+    ]
+    ends = accumulate(map(len, cut))
+    said = [each for each, end in zip(cut, ends, strict=True) if end <= MOST_REPORT_CHARS]
+    left = len(cut) - len(said)
+    return [*said, f"and {left} more"] if left else said
 
 
 def _blamed(fault: str, keys: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ eviction deletes them.
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +31,7 @@ import msgspec
 
 from coevolve.journal.checksums import (
     CHECK_BYTES,
+    MASK,
     DamageError,
     digest,
 )
@@ -40,7 +41,7 @@ from protocols.journal import Record, StoredRecord
 if TYPE_CHECKING:
     from lmdb import _Database as Table  # pyright: ignore[reportPrivateUsage]
 
-FORMAT = 4
+FORMAT = 5
 """Increased with every change to this file or to messages that old code would misread."""
 
 DATA_FILE = "data.mdb"
@@ -57,7 +58,6 @@ _MAX_KEY_BYTES = 256
 _HEAD = struct.Struct("<QqBI")
 _TIME = struct.Struct("<q")
 _LENGTHS = struct.Struct("<BI")
-_TOPIC_AT = _TIME.size + _LENGTHS.size
 PREFIX_BYTES = CHECK_BYTES + _TIME.size
 """Bytes of a record's value before its names: checksum and time."""
 
@@ -165,39 +165,44 @@ class PackedRecord(msgspec.Struct, frozen=True, gc=False):
     """Bytes between the time and the body: lengths, topic, index keys."""
 
     body: bytes
-    body_check: int
-    """Checksum of the body."""
+    check: int
+    """Checksum of names and body."""
 
 
 def pack_record(record: Record) -> PackedRecord:
     """Return ``record`` encoded for the file. Raises JournalError if a name is invalid."""
     body = record.body
     if not record.keys:
-        entries, names = _pack_topic(record.topic)
-        return PackedRecord(record.topic, entries, names, body, digest(body))
+        entries, names, seed = _pack_topic(record.topic)
+        return PackedRecord(record.topic, entries, names, body, digest(body, seed))
     topic = encode_name(record.topic)
     keys = list(dict.fromkeys(index_key(index, key) for index, key in record.keys))
     packed = _encode(keys)
     names = _LENGTHS.pack(len(topic), len(packed)) + topic + packed
-    return PackedRecord(record.topic, (b"t" + topic, *keys), names, body, digest(body))
+    entries = (b"t" + topic, *keys)
+    return PackedRecord(record.topic, entries, names, body, digest(body, digest(names)))
 
 
 @lru_cache(maxsize=256)
-def _pack_topic(topic: str) -> tuple[tuple[bytes, ...], bytes]:
+def _pack_topic(topic: str) -> tuple[tuple[bytes, ...], bytes, int]:
+    """Return the entry, the names, and the names' checksum of records without keys."""
     encoded = encode_name(topic)
-    return (b"t" + encoded,), _LENGTHS.pack(len(encoded), 0) + encoded
+    names = _LENGTHS.pack(len(encoded), 0) + encoded
+    return (b"t" + encoded,), names, digest(names)
 
 
-def pack_time(time_ns: int) -> bytes:
-    """Return a record's encoded time."""
-    return _TIME.pack(time_ns)
+def pack_rows(
+    first: int, time_ns: int, records: Iterable[tuple[bytes, PackedRecord]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each record's key and value (checksum, time, names, body), from sequence ``first``.
 
-
-def pack_value(sequence: int, time: bytes, record: PackedRecord) -> bytes:
-    """Return a record's value: its checksum, its time, its names, its body."""
-    head = time + record.names
-    check = digest(head, record.body_check ^ sequence)
-    return b"".join((check.to_bytes(CHECK_BYTES, "little"), head, record.body))
+    One at a time, so that a value is copied into its page and freed before the next one.
+    """
+    time, bits = _TIME.pack(time_ns), time_ns & MASK
+    for sequence, (key, record) in enumerate(records, first):
+        check = record.check ^ sequence ^ bits
+        encoded = check.to_bytes(CHECK_BYTES, "little")
+        yield key, b"".join((encoded, time, record.names, record.body))
 
 
 @lru_cache(maxsize=4096)
@@ -219,9 +224,9 @@ def unpack_record(
 
     Raises DamageError if the checksum does not match, or if the record does not list ``entry``.
     """
-    head, time_ns, topic_end, body = _open(sequence, value)
-    topic = head[_TOPIC_AT:topic_end]
-    if entry is not None and entry[1:] != topic and entry not in _entries(head, topic_end):
+    names, time_ns, topic_end, body = _open(sequence, value)
+    topic = names[_LENGTHS.size : topic_end]
+    if entry is not None and entry[1:] != topic and entry not in _entries(names, topic_end):
         raise DamageError(
             f"the index entry {entry!r} needs to lead to its records and leads to record "
             f"{sequence}, which does not list it"
@@ -236,8 +241,8 @@ def unpack_body(sequence: int, value: memoryview) -> bytes | memoryview:
 
 def unpack_entries(sequence: int, value: bytes | memoryview) -> list[bytes]:
     """Return a record's index entries, its topic's first. Raises DamageError."""
-    head, _, topic_end, _ = _open(sequence, value)
-    return _entries(head, topic_end)
+    names, _, topic_end, _ = _open(sequence, value)
+    return _entries(names, topic_end)
 
 
 def unpack_topic(sequence: int, value: bytes | memoryview) -> str:
@@ -246,22 +251,23 @@ def unpack_topic(sequence: int, value: bytes | memoryview) -> str:
 
 
 def _open(sequence: int, value: bytes | memoryview) -> tuple[bytes, int, int, bytes | memoryview]:
-    """Return time and names, the time, the topic's end within them, and a view of the body."""
+    """Return the names, the time, the topic's end within the names, and a view of the body."""
     try:
         found, time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
     except struct.error:
         raise DamageError(f"record {sequence} needs a head and has {len(value)} bytes") from None
-    body_at = _HEAD.size + topic_bytes + keys_bytes
-    head, body = bytes(value[CHECK_BYTES:body_at]), value[body_at:]
-    needed = digest(head, digest(body) ^ sequence)
+    topic_end = _LENGTHS.size + topic_bytes
+    body_at = PREFIX_BYTES + topic_end + keys_bytes
+    names, body = bytes(value[PREFIX_BYTES:body_at]), value[body_at:]
+    needed = digest(body, digest(names)) ^ sequence ^ (time_ns & MASK)
     if found != needed:
         raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")
-    return head, time_ns, _TOPIC_AT + topic_bytes, body
+    return names, time_ns, topic_end, body
 
 
-def _entries(head: bytes, topic_end: int) -> list[bytes]:
-    keys = head[topic_end:]
-    return [b"t" + head[_TOPIC_AT:topic_end], *(_KEYS.decode(keys) if keys else ())]
+def _entries(names: bytes, topic_end: int) -> list[bytes]:
+    keys = names[topic_end:]
+    return [b"t" + names[_LENGTHS.size : topic_end], *(_KEYS.decode(keys) if keys else ())]
 
 
 def pack_pair(first: int, second: int) -> bytes:

@@ -26,9 +26,8 @@ from coevolve.journal.layout import (
     encode_name,
     pack_names,
     pack_pair,
-    pack_time,
+    pack_rows,
     pack_triple,
-    pack_value,
     pair_key,
     sequence_key,
     sequence_of,
@@ -75,7 +74,7 @@ class WriteTransaction:
         self.transaction = txn.id()
         self._tables = tables
         self._state = state
-        self._time = pack_time(time_ns)
+        self._time_ns = time_ns
         self._now_s = now_s
         self._records: list[tuple[bytes, PackedRecord]] = []
         self._entries: list[tuple[bytes, bytes]] = []
@@ -141,14 +140,9 @@ class WriteTransaction:
     def finish(self, evictable: Sequence[str], retain_bytes: int) -> None:
         """Write the pending rows of all requests; only the commit remains."""
         if self._records:
-            # A generator, so that each value is copied into the file's page and freed before the
-            # next one.
             first = self._state.root.last + 1
-            values = (
-                (key, pack_value(sequence, self._time, record))
-                for sequence, (key, record) in enumerate(self._records, first)
-            )
-            _put_all(self._txn.cursor(self._tables.records), values)
+            rows = pack_rows(first, self._time_ns, self._records)
+            _put_all(self._txn.cursor(self._tables.records), rows)
             _put_all(self._txn.cursor(self._tables.indexes), self._entries)
             self._state.root.add_records(first, self._state.last)
             self._state.root.change(INDEXES, len(self._entries), self._entries_check)

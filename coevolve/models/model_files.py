@@ -20,6 +20,9 @@ MOST_SIZE = 2**31 - 1
 MOST_BYTES = 64 << 20
 """Maximum bytes of a file of settings; the largest list many thousand tensors or tokens."""
 
+MOST_REASON_CHARS = 1_000
+"""Maximum characters of why a chat template is refused, which may quote the template."""
+
 DOWNLOAD_AGAIN = "; download the model again, or choose another one"
 
 TokenIds = int | list[int] | None
@@ -97,7 +100,8 @@ def _usable(path: Path, what: str) -> Any:
 
 def unusable(reason: str) -> ConfigError:
     """Return the error for a chat template that cannot be used for training."""
+    said = plain(reason, MOST_REASON_CHARS)
     return ConfigError(
-        f"policy.model: its chat template cannot be used: {reason}; choose a model whose template "
+        f"policy.model: its chat template cannot be used: {said}; choose a model whose template "
         "ends assistant messages with a special token and leaves the rest unchanged"
     )

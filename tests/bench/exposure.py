@@ -26,6 +26,7 @@ import psutil
 from rich.table import Table
 
 from coevolve.journal.codec import TOPICS
+from coevolve.launcher.interrupts import INTERRUPTED
 from protocols.learning import StepReport
 from protocols.tasks import Synthesized, Task
 from tests import exposure
@@ -148,7 +149,7 @@ def _scanned(folder: Path, steps: int) -> Scans:
             _scan_modes(run, processes, scans)
             _scan_outputs(run, scans)
             run.signal(signal.SIGINT)
-            assert run.wait(120) == 0, run.said()
+            assert run.wait(120) == INTERRUPTED, run.said()[-2000:]
         finally:
             _end(run.processes())
     scans.add("terminal", 1, exposure.unsafe("the live display", run.said(), drawn=True))

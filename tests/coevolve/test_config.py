@@ -8,6 +8,7 @@ import pytest
 from coevolve.config import load_config
 from coevolve.environments.hdl.config import LocalTeacher
 from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.overrides import MOST_LINE_CHARS, fault_report
 from protocols.config import RunConfig, TransformersEngine
 from protocols.errors import ConfigError
 from protocols.objectives import Gspo, NoObjective
@@ -51,6 +52,19 @@ def test_all_faults_are_named_at_once_each_with_path_and_remedy(tmp_path: Path):
     assert "$.simulator: unknown field 'wokers'; did you mean 'workers'?" in text
     assert "$.simulator.workers: needs a whole number, at least 1, found 0" in text
     assert "$.rollout.group_size: needs a whole number, at least 2, found 1" in text
+
+
+def test_a_fault_of_any_length_makes_a_message_of_bounded_length(tmp_path: Path):
+    text = refusal(written(tmp_path, f"name: a\ncluster: {{address: 'ray://{'a' * 20_000}'}}\n"))
+    assert "$.cluster.address: ray://aaa" in text
+    assert len(text) < MOST_LINE_CHARS + 100
+
+
+def test_a_message_counts_the_faults_that_it_leaves_out():
+    faults = [f"$.name: {letter * 1500}" for letter in "abcdef"]
+    text = fault_report(Path("run.yaml"), faults, [])
+    assert text.startswith("run.yaml: 6 problems:\n  $.name: aaa")
+    assert text.endswith("ccc\n  and 3 more")
 
 
 def test_a_wrong_type_says_what_is_required_and_what_was_found(tmp_path: Path):

@@ -15,7 +15,8 @@ Deviations, each because policies miscount more often than they misremember:
   (LLM4Cov takes the first.)
 - Headers of a unified diff (``---``, ``+++``) before the first hunk are skipped.
 - If any hunk fails, none is applied, and the error names every hunk that fails.
-- The number of hunks is limited, because each one is searched for in the whole text.
+- The number of hunks is limited, because each one is searched for in the whole text; so is the
+  patch's length.
 """
 
 import re
@@ -26,6 +27,9 @@ from coevolve.environments.hdl.gate.line_search import occurrences
 from coevolve.foreign import boundary, shown
 
 NO_CHANGES = "NO_CHANGES"
+
+MOST_CHARS = 1_000_000
+"""Maximum length of a patch."""
 
 MOST_LOOKED_AT = 1_000_000
 """Maximum of hunks times lines, including the patch's own lines."""
@@ -64,13 +68,18 @@ class _Hunk:
 def apply(base: str, patch: str) -> str:
     """Return the text with every hunk applied.
 
-    Raises PatchError, with the number of each hunk that does not apply, or if there are too many.
+    Raises PatchError, with the number of each hunk that does not apply, or if the patch is too long
+    or has too many.
     """
     with boundary(PatchError, "the patch cannot be applied"):
         return _apply(base, patch)
 
 
 def _apply(base: str, patch: str) -> str:
+    if len(patch) > MOST_CHARS:
+        raise PatchError(
+            f"a patch has at most {MOST_CHARS} characters, found {len(patch)}; change less"
+        )
     if patch.strip() == NO_CHANGES:
         return base
     lines = base.split("\n")

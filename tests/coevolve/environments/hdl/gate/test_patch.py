@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.environments.hdl.gate.patch import MOST_LOOKED_AT, PatchError, apply
+from coevolve.environments.hdl.gate.patch import MOST_CHARS, MOST_LOOKED_AT, PatchError, apply
 
 BASE = """module tb;
   logic a, b;
@@ -156,3 +156,10 @@ def test_hunks_without_line_numbers_apply_where_lines_are_unique(
 def test_any_text_is_applied_or_refused(patch: str) -> None:
     with contextlib.suppress(PatchError):
         assert isinstance(apply(BASE, patch), str)
+
+
+def test_a_patch_that_is_too_long_is_refused_before_it_is_read() -> None:
+    with pytest.raises(
+        PatchError, match=f"at most {MOST_CHARS} characters, found {MOST_CHARS + 1}"
+    ):
+        apply(BASE, "@@\n" + "\n" * (MOST_CHARS - 2))
