@@ -168,8 +168,8 @@ def _evolution_rules(config: RunConfig) -> tuple[Fault, ...]:
         (
             isinstance(config.validator.reader, SynthesizerReader)
             and isinstance(config.synthesizer.model, PolicyModel),
-            "$.validator.reader: kind synthesizer needs a synthesizer.model of kind endpoint, found "
-            "kind policy; choose kind endpoint, or leave it out",
+            "$.validator.reader: kind synthesizer needs a synthesizer.model of kind endpoint, "
+            "found kind policy; choose kind endpoint, or leave it out",
         ),
     )
 

@@ -4,16 +4,17 @@
                        -> sound -> probe by the policy -> admitted, with a label
                                                        -> parked -> probed again later
 
-Guarantees: no candidate enters the pool without execution; a reader of its instructions can only
-keep it out, and a judge's opinion is recorded without effect. A candidate that its reader could not
-read enters only if the policy solves it, so nobody imitates a reference that nobody confirmed. Each candidate ends in one final verdict, even if processes are killed, and
-the same transaction writes its task. An infrastructure failure refuses nothing.
+Guarantees: no candidate enters the pool without executed checks; a reader of its instructions can
+only keep it out, and a judge's opinion is recorded without effect. A candidate that its reader
+could not read enters only if the policy solves it. Each candidate ends in one final verdict, even
+if processes are killed, and the same transaction writes its task. An infrastructure failure refuses
+nothing.
 
-A candidate whose simulators or reader fail repeatedly stays unfinished: the validator retries it after a
-pause, or the next holder of its lease does. One that raises other errors, or kills the process, at
-each of several attempts is a dead letter without a verdict (`coevolve.parts.units`). Decisions
-depend only on the journal (`coevolve.validation.ledger`) and are made one at a time; only the gates
-run concurrently.
+A candidate whose simulators or reader fail repeatedly stays unfinished: the validator retries it
+after a pause, or the next holder of its lease does. One that raises other errors, or kills the
+process, at each of several attempts is a dead letter without a verdict (`coevolve.parts.units`).
+Decisions depend only on the journal (`coevolve.validation.ledger`) and are made one at a time; only
+the gates run concurrently.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """The gates that a candidate passes on its own, in the order of `protocols.evolution.Gate`.
 
 All but the last use facts: the candidate's text, and the results of simulators and their verifier.
-The last asks a reader what the instructions mean (`tools.gates.contrast`). Comparisons with other tasks come after them (`tools.gates.similarity`).
+The last asks a reader what the instructions mean (`tools.gates.contrast`). Comparisons with other
+tasks come after them (`tools.gates.similarity`).
 
 ``positive_reward`` turns on CoEvolve's "retain on positive reward" clause: a candidate whose
 reference fails is admitted if some turn passed, and the gates that need a sound reference are

@@ -20,7 +20,7 @@ FIRST_ORDINAL = 2**42
 
 
 class EndpointReader:
-    """A `tools.gates.contrast.InstructionReader` that asks an endpoint, recorded and within the budget."""
+    """Asks an endpoint as a `tools.gates.contrast.InstructionReader`."""
 
     def __init__(self, model: EndpointModel, *, account_of: FindAccount) -> None:
         """Ask ``model``; ``account_of`` finds where its calls are recorded."""

@@ -26,9 +26,10 @@ _SHOWN_CHARS = 200
 
 
 def ordinal_of(candidate_id: str, first: int) -> int:
-    """Return the ordinal of the one question about a candidate, from ``first`` to ``first + 2**33``.
+    """Return the ordinal of the one question about a candidate.
 
-    It follows from the digest of the candidate's id.
+    It follows from the digest of the candidate's id; it is at least ``first``, and less than 2**33
+    above it.
     """
     digest = hashlib.blake2b(candidate_id.encode(), digest_size=4).digest()
     return first + ORDINALS * int.from_bytes(digest)
