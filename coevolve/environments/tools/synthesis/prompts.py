@@ -149,8 +149,8 @@ Answer with one JSON object and nothing else, reason first:
 
 _CONTRAST = f"""\
 You read what a user asks of an agent with tools, and pick, out of several options, the calls \
-that do exactly that: everything that is asked for, nothing that is not, in the order that is asked for. \
-More than one option may fit, or none. {_DATA}
+that do exactly that: everything that is asked for, nothing that is not, in the order that is \
+asked for. More than one option may fit, or none. {_DATA}
 
 Answer with one JSON object and nothing else, reason first:
 {{"reason": "what decided it, in one or two sentences", "picks": [numbers of fitting options]}}"""
