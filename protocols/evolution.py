@@ -221,6 +221,24 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
 NO_OPINION = Opinion(judge="", success=False, reason="")
 
 
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader of a candidate's instructions found, who was not told its reference."""
+
+    reader: str
+    """The model; empty if none was asked."""
+
+    outcome: Literal["confirmed", "refuted", "unread", "none"]
+    """``refuted``: by the reader the instructions ask for something else; this refuses a candidate.
+    ``unread``: the reader's answers are unusable, or its budget is used up; then the candidate is
+    admitted only if the policy solves it. ``none``: the run has no reader."""
+
+    found: str
+    """The evidence."""
+
+
+NO_READING = Reading(reader="", outcome="none", found="")
+
+
 class CandidateVerdict(msgspec.Struct, frozen=True, kw_only=True, tag="candidate_verdict"):
     """The validator's verdict on a candidate."""
 
@@ -235,6 +253,7 @@ class CandidateVerdict(msgspec.Struct, frozen=True, kw_only=True, tag="candidate
     """Simulator calls of the validation, without those of the probes."""
 
     opinion: Opinion = NO_OPINION
+    reading: Reading = NO_READING
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True, tag="probe_request"):
@@ -258,6 +277,9 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True, tag="probe_request
     opinion: Opinion = NO_OPINION
     """The judge's opinion, for the verdict that follows."""
 
+    reading: Reading = NO_READING
+    """The reader's finding, for every verdict that follows."""
+
 
 class ProbeReport(msgspec.Struct, frozen=True, kw_only=True, tag="probe_report"):
     """Result of probing a candidate with the policy."""
@@ -277,7 +299,7 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True, tag="probe_report")
 
 
 CallKind = SignalKind | Literal["teaching"]
-CallPurpose = Literal["reflect", "explore", "abstract", "judge", "teach"]
+CallPurpose = Literal["reflect", "explore", "abstract", "judge", "read", "teach"]
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True, tag="model_call"):

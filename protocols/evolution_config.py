@@ -6,7 +6,7 @@ import msgspec
 
 from protocols.evolution import PatternKind, SignalKind
 from protocols.numbers import Count, NonNegative, Positive, Share
-from protocols.synthesizers import PolicyModel, SynthesizerModel
+from protocols.synthesizers import NoReader, PolicyModel, ReaderModel, SynthesizerModel
 
 
 class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -129,6 +129,11 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     judge: bool = False
     """Whether the synthesizer's endpoint gives a second opinion. It is logged beside the verdict
     and does not change it."""
+
+    reader: ReaderModel = NoReader()
+    """The model that reads a candidate's instructions and picks the calls that they ask for, out
+    of the reference and decoys; another pick refuses the candidate. Off by default, because it
+    needs an endpoint. Its calls count towards the budget of ``synthesizer``."""
 
     positive_reward_clause: bool = False
     """CoEvolve's clause: admit a candidate whose reference fails if the simulator still gives a

@@ -85,3 +85,28 @@ class EndpointModel(
 
 
 SynthesizerModel = PolicyModel | EndpointModel
+
+
+class NoReader(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="none",
+):
+    """Nobody reads the instructions of candidates."""
+
+
+class SynthesizerReader(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="synthesizer",
+):
+    """The endpoint of ``synthesizer.model``, which does not see what it wrote as a synthesizer."""
+
+
+ReaderModel = NoReader | SynthesizerReader | EndpointModel

@@ -20,8 +20,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.synthesis import prompts
+from coevolve.environments.tools.synthesis.accounts import Account
 from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer
-from coevolve.environments.tools.synthesis.judge import Account, EndpointJudge
+from coevolve.environments.tools.synthesis.judge import EndpointJudge
 from coevolve.environments.tools.task import read_body
 from coevolve.journal.codec import decode
 from coevolve.llm.client import Chat, Message, cost_usd

@@ -140,6 +140,9 @@ def _verdicts(
             opinion = verdict.opinion
             view = "sound" if opinion.success else "unsound"
             node.add(f"judge {opinion.judge}: {view}; {opinion.reason}")
+        if verdict.reading.reader:
+            reading = verdict.reading
+            node.add(f"reader {reading.reader}: {reading.outcome}; {reading.found}")
 
 
 def _task(stem: Tree, history: TaskHistory, text: TaskText) -> Tree:

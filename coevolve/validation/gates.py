@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from protocols.evolution import Candidate, EnvironmentRecord, Refused
+from protocols.evolution import NO_READING, Candidate, EnvironmentRecord, Reading, Refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,7 @@ class Findings:
 
     outcome: Sound | Refused
     simulator_calls: int
+    reading: Reading = NO_READING
 
 
 class Gates(Protocol):
@@ -40,8 +41,8 @@ class Gates(Protocol):
     async def examine(self, candidate: Candidate) -> Findings:
         """Run the gates in order until one refuses.
 
-        Raises SimulatorError if a simulator failed; the candidate is then neither valid nor
-        refused.
+        Raises SimulatorError if a simulator failed, and EndpointError if a reader gives no answer;
+        the candidate is then neither valid nor refused.
         """
         ...
 

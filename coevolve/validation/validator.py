@@ -4,15 +4,17 @@
                        -> sound -> probe by the policy -> admitted, with a label
                                                        -> parked -> probed again later
 
-Guarantees: only execution decides whether a candidate enters the pool; a judge's opinion is
-recorded without effect. Each candidate ends in one final verdict, even if processes are killed, and
-the same transaction writes its task. An infrastructure failure refuses nothing.
+Guarantees: no candidate enters the pool without executed checks; a reader of its instructions can
+only keep it out, and a judge's opinion is recorded without effect. A candidate that its reader
+could not read enters only if the policy solves it. Each candidate ends in one final verdict, even
+if processes are killed, and the same transaction writes its task. An infrastructure failure refuses
+nothing.
 
-A candidate whose simulators fail repeatedly stays unfinished: the validator retries it after a
-pause, or the next holder of its lease does. One that raises other errors, or kills the process, at
-each of several attempts is a dead letter without a verdict (`coevolve.parts.units`). Decisions
-depend only on the journal (`coevolve.validation.ledger`) and are made one at a time; only the gates
-run concurrently.
+A candidate whose simulators or reader fail repeatedly stays unfinished: the validator retries it
+after a pause, or the next holder of its lease does. One that raises other errors, or kills the
+process, at each of several attempts is a dead letter without a verdict (`coevolve.parts.units`).
+Decisions depend only on the journal (`coevolve.validation.ledger`) and are made one at a time; only
+the gates run concurrently.
 """
 
 import asyncio
@@ -33,10 +35,10 @@ from coevolve.parts.units import RETRIES, SpoiltUnitError, Unit, UnitQueue, Unit
 from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger
-from coevolve.validation.verdicts import admission, task_of, verdict
+from coevolve.validation.verdicts import Views, admission, task_of, verdict
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.errors import JournalError, LeaseLostError, SimulatorError
+from protocols.errors import EndpointError, JournalError, LeaseLostError, SimulatorError
 from protocols.evolution import (
     NO_OPINION,
     Candidate,
@@ -267,15 +269,15 @@ class Validator:
             await self._mailbox.append(snapshots)
 
     async def _examine_with_retries(self, candidate: Candidate) -> Findings:
-        """Return the gates' findings; retry as long as simulators fail."""
+        """Return the gates' findings; retry as long as simulators or the reader fail."""
         pause_s = PUT_BY_S
         while True:
             try:
                 async with self._judging:
                     return await self._gates.examine(candidate)
-            except SimulatorError as error:
+            except (SimulatorError, EndpointError) as error:
                 self._reporter.last_error = str(error)
-                log.warning("simulator_failed", candidate=candidate.candidate_id, reason=str(error))
+                log.warning("not_examined", candidate=candidate.candidate_id, reason=str(error))
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PUT_BY_S)
 
@@ -296,15 +298,16 @@ class Validator:
         outcome = findings.outcome
         if isinstance(outcome, Sound):
             outcome = self._similarity_refusal(outcome.body) or outcome
+        views = Views(opinion, findings.reading)
         judged = functools.partial(
-            verdict, candidate, candidate.policy_version, findings.simulator_calls, opinion
+            verdict, candidate, candidate.policy_version, findings.simulator_calls, views
         )
         if isinstance(outcome, Refused):
             return (judged(outcome),)
         if outcome.tried is not None:
             task = task_of(candidate, outcome.body, outcome.skills)
             return (*outcome.records, task, judged(admission(task, *outcome.tried)))
-        return (self._first_probe(candidate, outcome, findings.simulator_calls, opinion),)
+        return (self._first_probe(candidate, outcome, findings.simulator_calls, views),)
 
     def _similarity_refusal(self, body: msgspec.Raw) -> Refused | None:
         if match := self._ledger.pool.nearest(body):
@@ -319,7 +322,7 @@ class Validator:
         return None
 
     def _first_probe(
-        self, candidate: Candidate, sound: Sound, simulator_calls: int, opinion: Opinion
+        self, candidate: Candidate, sound: Sound, simulator_calls: int, views: Views
     ) -> ProbeRequest:
         probe_id = f"{candidate.candidate_id}/probe-0"
         return ProbeRequest(
@@ -331,7 +334,8 @@ class Validator:
             seed=_seed(probe_id),
             policy_version_at_least=candidate.policy_version,
             simulator_calls=simulator_calls,
-            opinion=opinion,
+            opinion=views.opinion,
+            reading=views.reading,
         )
 
     def _next_probe(self, last: ProbeRequest, version: int) -> ProbeRequest:
@@ -351,10 +355,13 @@ class Validator:
             self._ledger.probes_since_verdict(report.candidate_id) < FAILED_PROBES
         ):
             return (self._next_probe(asked, report.policy_version),)
+        views = Views(asked.opinion, asked.reading)
         judged = functools.partial(
-            verdict, candidate, report.policy_version, asked.simulator_calls, asked.opinion
+            verdict, candidate, report.policy_version, asked.simulator_calls, views
         )
-        has_room = self._ledger.has_room_for_not_yet(self._settings.not_yet_share)
+        has_room = asked.reading.outcome != "unread" and self._ledger.has_room_for_not_yet(
+            self._settings.not_yet_share
+        )
         if report.rollouts and (report.successes or has_room):
             task = task_of(candidate, asked.body, asked.skills)
             return task, judged(admission(task, report.successes, report.rollouts))

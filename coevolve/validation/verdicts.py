@@ -1,5 +1,7 @@
 """The records that a candidate leads to: its verdict, and its task."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from protocols.evolution import (
@@ -9,9 +11,17 @@ from protocols.evolution import (
     Label,
     Opinion,
     Parked,
+    Reading,
     Refused,
 )
 from protocols.tasks import Synthesized, Task
+
+
+class Views(NamedTuple):
+    """What models said of a candidate."""
+
+    opinion: Opinion
+    reading: Reading
 
 
 def admission(task: Task, successes: int, rollouts: int) -> Admitted:
@@ -29,7 +39,7 @@ def verdict(
     candidate: Candidate,
     version: int,
     simulator_calls: int,
-    opinion: Opinion,
+    views: Views,
     outcome: Admitted | Parked | Refused,
 ) -> CandidateVerdict:
     """Return the verdict on a candidate at policy ``version``."""
@@ -40,7 +50,8 @@ def verdict(
         outcome=outcome,
         policy_version=version,
         simulator_calls=simulator_calls,
-        opinion=opinion,
+        opinion=views.opinion,
+        reading=views.reading,
     )
 
 

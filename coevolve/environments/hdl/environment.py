@@ -36,7 +36,7 @@ from protocols.evolution import Candidate
 from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.objectives import Dpo, PolicyGradient
 from protocols.rollouts import Writer
-from protocols.synthesizers import EndpointModel
+from protocols.synthesizers import EndpointModel, NoReader
 from protocols.tasks import SPLITS, Task, TaskText
 
 if TYPE_CHECKING:
@@ -88,6 +88,10 @@ class Hdl(BaseEnvironment):
                 learner.credit == "turn",
                 "$.learner.credit: turn needs tasks of several turns, and tasks of environment hdl "
                 "have one; choose rollout",
+            ),
+            (
+                not isinstance(config.validator.reader, NoReader),
+                "$.validator.reader: environment hdl has no instructions to read; leave it out",
             ),
             (
                 self._settings.rarity_bonus > 0

@@ -45,7 +45,7 @@ from protocols.errors import ConfigError
 from protocols.evolution import Candidate
 from protocols.interfaces import Generator, Reader, SimulatorService, Supervision
 from protocols.rollouts import Writer
-from protocols.synthesizers import PolicyModel
+from protocols.synthesizers import EndpointModel, PolicyModel
 from protocols.tasks import Task, TaskText, TurnText
 
 if TYPE_CHECKING:
@@ -236,6 +236,13 @@ class ToolEnvironment(BaseEnvironment):
             # start-up.
             importlib.import_module("coevolve.engine.generator")
         return synthesizer(context, self.brief_context(), simulators)
+
+    def endpoints(self) -> Mapping[str, EndpointModel]:
+        """Return the reader of instructions, if it is an endpoint of its own."""
+        reader = self._config.validator.reader
+        if not (self._config.synthesizes and isinstance(reader, EndpointModel)):
+            return {}
+        return {"validator.reader": reader}
 
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
         """Return the gates, which execute candidates."""

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.gates.contrast import InstructionReader
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.synthesis.accounts import Account, FindAccount
 from coevolve.environments.tools.wire import ToolClient
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Appender
@@ -18,7 +20,13 @@ from coevolve.validation.judge import Judge, NoJudge
 from protocols.config import RunConfig
 from protocols.evolution import Candidate, Signal
 from protocols.interfaces import Files, Reader, SimulatorService, Synthesizer
-from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
+from protocols.synthesizers import (
+    EndpointModel,
+    NoReader,
+    PolicyModel,
+    SynthesizerModel,
+    SynthesizerReader,
+)
 
 GATHER_S = 0.3
 """Seconds that commands of exploration and judging wait for others; these need no low latency."""
@@ -102,7 +110,30 @@ def gates(context: PartContext, simulators: Sequence[SimulatorService]) -> ToolG
         SimulatorPool(list(map(ToolClient, simulators)), TRIALS_IN_BATCH, gather_s=GATHER_S),
         calls_per_turn=config.rollout.max_calls_per_turn,
         positive_reward=config.validator.positive_reward_clause,
+        reader=_reader(context),
     )
+
+
+def _reader(context: PartContext) -> InstructionReader | None:
+    """Return the reader of instructions; None if the run has none."""
+    model = reading_endpoint(context.config)
+    if model is None:
+        return None
+    from coevolve.environments.tools.synthesis.reader import EndpointReader
+
+    return EndpointReader(model, account_of=_accounts(context, model, "reader"))
+
+
+def reading_endpoint(config: RunConfig) -> EndpointModel | None:
+    """Return the endpoint that reads instructions; None if the run has none."""
+    match config.validator.reader:
+        case NoReader():
+            return None
+        case SynthesizerReader():
+            model = config.synthesizer.model
+            return model if isinstance(model, EndpointModel) else None
+        case EndpointModel() as model:
+            return model
 
 
 def judge(context: PartContext) -> Judge:
@@ -110,10 +141,18 @@ def judge(context: PartContext) -> Judge:
     config, model = context.config, context.config.synthesizer.model
     if not (config.validator.judge and isinstance(model, EndpointModel)):
         return NoJudge()
-    from coevolve.environments.tools.synthesis.judge import Account, EndpointJudge
+    from coevolve.environments.tools.synthesis.judge import EndpointJudge
 
-    ledger = Ledger(Budget.of_synthesizer(config.synthesizer), context.reader)
-    append = context.appender("judge", "judge")
+    return EndpointJudge(model, account_of=_accounts(context, model, "judge"))
+
+
+def _accounts(context: PartContext, model: EndpointModel, name: str) -> FindAccount:
+    """Return a function that finds the record of a candidate's calls; ``name`` writes it.
+
+    The calls count towards the budget of synthesis.
+    """
+    ledger = Ledger(Budget.of_synthesizer(context.config.synthesizer), context.reader)
+    append = context.appender(name, name)
 
     async def account_of(candidate: Candidate) -> Account:
         found = await context.reader.find(SIGNALS_BY_ID, candidate.signal_id, limit=1)
@@ -128,4 +167,4 @@ def judge(context: PartContext) -> Judge:
         )
         return Account(calls=calls, kind=kind)
 
-    return EndpointJudge(model, account_of=account_of)
+    return account_of

@@ -5,7 +5,7 @@ import pytest
 
 from coevolve.attach.lineage import lineage
 from protocols.errors import RunError
-from protocols.evolution import Opinion
+from protocols.evolution import Opinion, Reading
 from tests.coevolve.attach.conftest import Stage
 from tests.evolving import admitted, made, seed, story, verdict, visit
 
@@ -59,10 +59,14 @@ async def test_a_judges_opinion_is_shown_below_the_verdict(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
     opinion = Opinion(judge="glm", success=False, reason="A step is skipped.")
-    judged = msgspec.structs.replace(verdict("c", "s", admitted("made-1")), opinion=opinion)
+    reading = Reading(reader="reader", outcome="confirmed", found="picked 2 of 3 options.")
+    judged = msgspec.structs.replace(
+        verdict("c", "s", admitted("made-1")), opinion=opinion, reading=reading
+    )
     stage.write([judged, made("made-1", "c", "s")])
     said = await shown(stage, capsys, "made-1")
     assert "judge glm: unsound; A step is skipped." in said
+    assert "reader reader: confirmed; picked 2 of 3 options." in said
     assert "signal s: not recorded" in said
 
 

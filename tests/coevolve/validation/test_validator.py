@@ -13,10 +13,13 @@ import pytest
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, static_pool
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
+from coevolve.environments.tools.gates.contrast import InstructionReader
 from coevolve.environments.tools.gates.gates import ToolGates
+from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.gates.similarity import Likenesses
 from coevolve.environments.tools.gates.trials import TRIES
 from coevolve.environments.tools.interfaces import Simulator
+from coevolve.environments.tools.synthesis.answers import Pick
 from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
@@ -28,7 +31,7 @@ from coevolve.validation.ledger import FIRST
 from coevolve.validation.validator import FAILED_PROBES, Validator
 from protocols.config import RunConfig, WatchdogConfig
 from protocols.control import DeadLetter
-from protocols.errors import SimulatorError
+from protocols.errors import AnswerError, EndpointError, SimulatorError
 from protocols.evolution import (
     NO_OPINION,
     Admitted,
@@ -38,6 +41,7 @@ from protocols.evolution import (
     Parked,
     ProbeReport,
     ProbeRequest,
+    Reading,
     Refused,
 )
 from protocols.interfaces import Store
@@ -78,6 +82,21 @@ class StubbornJudge:
         return Opinion(judge="stubborn", success=False, reason=f"no to {candidate.candidate_id}")
 
 
+class MumblingReader:
+    """Gives no usable answer, after one failure of its server."""
+
+    name = "mumbling"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def pick(self, candidate: Candidate, body: ToolTask, options: Sequence[Turns]) -> Pick:
+        self.asked += 1
+        if self.asked == 1:
+            raise EndpointError("no answer")
+        raise AnswerError("mumbles")
+
+
 class Desk:
     """A journal, a validator that works on it, and the other parts' side of the exchange."""
 
@@ -104,12 +123,21 @@ class Desk:
         self._probing = asyncio.create_task(self._answer_probes())
         self.start()
 
-    def start(self, store: Store | None = None, judge: NoJudge | StubbornJudge | None = None):
+    def start(
+        self,
+        store: Store | None = None,
+        judge: NoJudge | StubbornJudge | None = None,
+        reader: InstructionReader | None = None,
+    ):
         self.validator = Validator(
             self.config,
             store=store or self.store,
             reader=self.store,
-            gates=ToolGates(self.simulator, calls_per_turn=self.config.rollout.max_calls_per_turn),
+            gates=ToolGates(
+                self.simulator,
+                calls_per_turn=self.config.rollout.max_calls_per_turn,
+                reader=reader,
+            ),
             open_index=lambda: Likenesses(self.config.validator.similarity),
             held_out=self.held_out,
             judge=judge or NoJudge(),
@@ -348,6 +376,22 @@ async def test_what_is_too_hard_is_parked_without_a_share_and_not_for_want_of_im
     desk = Desk(tmp_path, quickstart, fails, None, **{setting: 0.0})
     await desk.say(*sound(4, 3))
     assert kinds(await desk.verdicts(3)) == {outcome: 3}
+    await desk.close()
+
+
+@pytest.mark.parametrize(("policy", "outcome"), [(fails, Parked), (learns, Admitted)])
+async def test_a_candidate_that_was_not_read_is_admitted_only_if_the_policy_solves_it(
+    tmp_path: Path, quickstart: RunConfig, policy: Policy, outcome: type[object]
+) -> None:
+    desk = Desk(tmp_path, quickstart, policy)
+    await desk.kill()
+    reader = MumblingReader()
+    desk.start(reader=reader)
+    await desk.say(*sound(4, 1))
+    (verdict,) = await desk.verdicts(1)
+    assert isinstance(verdict.outcome, outcome)
+    assert verdict.reading == Reading(reader="mumbling", outcome="unread", found="mumbles")
+    assert reader.asked == 2
     await desk.close()
 
 

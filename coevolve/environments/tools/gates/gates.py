@@ -1,7 +1,8 @@
 """The gates that a candidate passes on its own, in the order of `protocols.evolution.Gate`.
 
-All use facts: the candidate's text, and the results of simulators and their verifier. Comparisons
-with other tasks come after them (`tools.gates.similarity`).
+All but the last use facts: the candidate's text, and the results of simulators and their verifier.
+The last asks a reader what the instructions mean (`tools.gates.contrast`). Comparisons with other
+tasks come after them (`tools.gates.similarity`).
 
 ``positive_reward`` turns on CoEvolve's "retain on positive reward" clause: a candidate whose
 reference fails is admitted if some turn passed, and the gates that need a sound reference are
@@ -17,6 +18,7 @@ import msgspec
 
 from coevolve.environments.tools.commands import Failed, Passed, Tried, TriedTurn
 from coevolve.environments.tools.gates.asking import unasked
+from coevolve.environments.tools.gates.contrast import InstructionReader, contrasted
 from coevolve.environments.tools.gates.discovery import Discovery
 from coevolve.environments.tools.gates.effects import done, superfluous, told_answer, true_already
 from coevolve.environments.tools.gates.form import MalformedError, read_reference, unknown_tool
@@ -31,7 +33,7 @@ from coevolve.environments.tools.gates.worlds import names
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.validation.gates import Findings, Sound
-from protocols.evolution import Candidate, Gate
+from protocols.evolution import NO_READING, Candidate, Gate, Reading
 from protocols.tasks import body_of
 
 ORDER: tuple[Gate, ...] = (
@@ -51,6 +53,7 @@ ORDER: tuple[Gate, ...] = (
     "description_omits",
     "description_invents",
     "description_answers",
+    "means_otherwise",
 )
 """The gates in the order in which they are checked."""
 
@@ -59,9 +62,18 @@ class ToolGates:
     """`coevolve.validation.gates.Gates` that execute the calls of a candidate."""
 
     def __init__(
-        self, simulator: Simulator, *, calls_per_turn: int, positive_reward: bool = False
+        self,
+        simulator: Simulator,
+        *,
+        calls_per_turn: int,
+        positive_reward: bool = False,
+        reader: InstructionReader | None = None,
     ) -> None:
-        """Refuse references with more than ``calls_per_turn`` calls in a turn."""
+        """Refuse references with more than ``calls_per_turn`` calls in a turn.
+
+        Without a ``reader``, nobody checks what the instructions mean.
+        """
+        self._reader = reader
         self._simulator = simulator
         self._calls_per_turn = calls_per_turn
         self._positive_reward = positive_reward
@@ -72,6 +84,7 @@ class ToolGates:
         Raises:
             SimulatorError: A simulator failed in every attempt, so nothing is known of the
             candidate.
+            EndpointError: The reader gives no answer now.
         """
         try:
             body = read_body(candidate.body)
@@ -80,12 +93,21 @@ class ToolGates:
                 outcome=RefusedError("malformed", str(error)).refused, simulator_calls=0
             )
         trials = Trials(self._simulator, candidate.candidate_id, body)
+        reading = NO_READING
         try:
             sound = await self._outcome(body, trials)
+            reading = await self._reading(candidate, sound, trials)
+            refuse("means_otherwise", reading.found if reading.outcome == "refuted" else "")
             outcome = Sound(body=body_of(sound), skills=_skills(sound))
         except RefusedError as refusal:
             outcome = refusal.refused
-        return Findings(outcome=outcome, simulator_calls=trials.calls)
+        return Findings(outcome=outcome, simulator_calls=trials.calls, reading=reading)
+
+    async def _reading(self, candidate: Candidate, sound: ToolTask, trials: Trials) -> Reading:
+        """Return the reader's finding, after all executed checks because it costs the most."""
+        if self._reader is None:
+            return NO_READING
+        return await contrasted(self._reader, candidate, sound, trials)
 
     async def _outcome(self, body: ToolTask, trials: Trials) -> ToolTask:
         try:

@@ -89,6 +89,15 @@ class Judgement(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class Pick(msgspec.Struct, frozen=True):
+    """A reader's answer about an instruction and several sets of calls."""
+
+    picks: tuple[int, ...]
+    """Numbers of the fitting sets, from 1 on; empty if none fits."""
+
+    reason: str = ""
+
+
 class _Reflected(msgspec.Struct, frozen=True):
     """A `Reflection` in which a single string may stand for a list."""
 
@@ -124,6 +133,14 @@ def read_tasks(answer: str) -> tuple[AbstractedTask, ...]:
 def read_judgement(answer: str) -> Judgement:
     """Return the judgement in ``answer``. Raises UnusableAnswerError."""
     return _read(answer, Judgement)
+
+
+def read_pick(answer: str, options: int) -> Pick:
+    """Return the pick out of so many options in ``answer``. Raises UnusableAnswerError."""
+    pick = _read(answer, Pick)
+    if not all(1 <= number <= options for number in pick.picks):
+        raise UnusableAnswerError(f"picks needs numbers from 1 to {options}, found {pick.picks}")
+    return pick
 
 
 def _read(answer: str, kind: type[T]) -> T:

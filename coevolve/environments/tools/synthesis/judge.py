@@ -4,41 +4,22 @@ The five questions are those of CoEvolve's judge; see `tools.synthesis.prompts`.
 again and again is left alone for a while, so that it does not hold up the validation.
 """
 
-import hashlib
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-
 import structlog
 
 from coevolve.environments.tools.synthesis import prompts
+from coevolve.environments.tools.synthesis.accounts import FindAccount
 from coevolve.environments.tools.synthesis.answers import read_judgement
-from coevolve.environments.tools.synthesis.structured_call import ORDINALS, StructuredCall
+from coevolve.environments.tools.synthesis.structured_call import StructuredCall, ordinal_of
 from coevolve.llm.breaker import Breaker
 from coevolve.llm.client import Chat
 from protocols.errors import AnswerError, EndpointError, OverBudgetError
-from protocols.evolution import NO_OPINION, Candidate, Opinion, SignalKind
-from protocols.interfaces import CallLog
+from protocols.evolution import NO_OPINION, Candidate, Opinion
 from protocols.synthesizers import EndpointModel
 
 FIRST_ORDINAL = 2**40
-"""Above the ordinals of any synthesis; a candidate's ordinals follow from the digest of its id."""
+"""Above the ordinals of any synthesis."""
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True)
-class Account:
-    """The record of calls to which an opinion belongs."""
-
-    calls: AbstractAsyncContextManager[CallLog]
-    """Opened for one opinion."""
-
-    kind: SignalKind
-    """The kind of the candidate's signal."""
-
-
-FindAccount = Callable[[Candidate], Awaitable[Account]]
 
 
 class EndpointJudge:
@@ -66,7 +47,10 @@ class EndpointJudge:
                     kind=account.kind,
                 )
                 judgement = await structured.ask(
-                    _ordinal(candidate), "judge", prompts.judge(candidate), read_judgement
+                    ordinal_of(candidate.candidate_id, FIRST_ORDINAL),
+                    "judge",
+                    prompts.judge(candidate),
+                    read_judgement,
                 )
         except (EndpointError, AnswerError, OverBudgetError) as error:
             if not isinstance(error, OverBudgetError):
@@ -79,8 +63,3 @@ class EndpointJudge:
     async def close(self) -> None:
         """Close the connections."""
         await self._chat.close()
-
-
-def _ordinal(candidate: Candidate) -> int:
-    digest = hashlib.blake2b(candidate.candidate_id.encode(), digest_size=4).digest()
-    return FIRST_ORDINAL + ORDINALS * int.from_bytes(digest)

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from coevolve.environments.tools.synthesis.answers import MAX_TASKS, MAX_TURNS, Move
 from coevolve.environments.tools.synthesis.brief import Start, tool_context
-from coevolve.environments.tools.task import ToolTurn, read_body
+from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
 from coevolve.environments.tools.toolsets import ToolDocument, tool_documents
 from coevolve.llm.client import Message
 from protocols.evolution import Candidate, OnPattern, Reflection, SignalKind
@@ -147,6 +147,15 @@ Answer with one JSON object and nothing else, reason first:
 {{"reason": "what decided it, in one or two sentences", "success": true or false}}"""
 
 
+_CONTRAST = f"""\
+You read what a user asks of an agent with tools, and pick, out of several options, the calls \
+that do exactly that: everything that is asked for, nothing that is not, in the order that is \
+asked for. More than one option may fit, or none. {_DATA}
+
+Answer with one JSON object and nothing else, reason first:
+{{"reason": "what decided it, in one or two sentences", "picks": [numbers of fitting options]}}"""
+
+
 _EXAMPLE = Attempt(
     actions=(
         Action(
@@ -243,6 +252,21 @@ def judge(candidate: Candidate) -> tuple[Message, ...]:
         _JUDGE,
         f"The tools:\n{_tools(task.classes)}\n\n"
         f"The task, with the result of each call:\n{_data(turns)}",
+    )
+
+
+def contrast(task: ToolTask, options: Sequence[Sequence[Sequence[str]]]) -> tuple[Message, ...]:
+    """Return the prompt that asks which options, each with calls by turn, the task asks for."""
+    asked = "\n".join(f"turn {n}: {turn.instruction}" for n, turn in enumerate(task.turns, 1))
+    offered = "\n\n".join(
+        f"Option {number}:\n" + "\n".join(f"turn {n}: {'; '.join(calls)}" for n, calls in turns)
+        for number, turns in enumerate((enumerate(each, 1) for each in options), 1)
+    )
+    return _chat(
+        _CONTRAST,
+        f"The tools:\n{_tools(task.classes)}\n\n"
+        f"The world at the start:\n{_data(cut(task.world, OBSERVATION_CHARS))}\n\n"
+        f"The instructions:\n{_data(asked)}\n\n{_data(offered)}",
     )
 
 

@@ -1,5 +1,6 @@
 """Questions to an endpoint's model about one signal: recorded, budgeted, and retried once."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
@@ -16,12 +17,23 @@ from protocols.synthesizers import EndpointModel
 
 T = TypeVar("T")
 
-Purpose = Literal["reflect", "explore", "abstract", "judge"]
+Purpose = Literal["reflect", "explore", "abstract", "judge", "read"]
 
 ORDINALS = 2
 """Ordinals of one question: its own, and the next one for the retry."""
 
 _SHOWN_CHARS = 200
+
+
+def ordinal_of(candidate_id: str, first: int) -> int:
+    """Return the ordinal of the one question about a candidate.
+
+    It follows from the digest of the candidate's id; it is at least ``first``, and less than 2**33
+    above it.
+    """
+    digest = hashlib.blake2b(candidate_id.encode(), digest_size=4).digest()
+    return first + ORDINALS * int.from_bytes(digest)
+
 
 log = structlog.get_logger()
 

@@ -3,7 +3,8 @@ from contextlib import nullcontext
 import pytest
 
 from coevolve.environments.tools.filesystem.grammar import uniform_task
-from coevolve.environments.tools.synthesis.judge import Account, EndpointJudge, FindAccount
+from coevolve.environments.tools.synthesis.accounts import Account, FindAccount
+from coevolve.environments.tools.synthesis.judge import EndpointJudge
 from protocols.evolution import NO_OPINION, Candidate, Opinion
 from tests.chat_server import fails, says, serving
 from tests.synthesizing import MemoryCalls, model_at

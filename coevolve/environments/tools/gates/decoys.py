@@ -1,0 +1,85 @@
+"""Decoys of a reference: similar calls that the verifier refuses, those that work first.
+
+A decoy takes another tool with the same parameters, another value, leaves out a call, or makes the
+calls in another order.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from random import Random
+
+from coevolve.environments.tools.commands import Tried
+from coevolve.environments.tools.gates import mutants
+from coevolve.environments.tools.gates.mutants import Turns
+from coevolve.environments.tools.gates.reading import ReadCall, tools_of
+from coevolve.environments.tools.gates.trials import Trials, passes
+from coevolve.environments.tools.gates.worlds import names
+from coevolve.environments.tools.task import ToolTask
+from coevolve.environments.tools.toolsets import ToolDocument
+
+MOST = 4
+"""Maximum decoys of one reference."""
+
+TRIED = 12
+"""Maximum trials for them."""
+
+Read = Sequence[Sequence[ReadCall]]
+
+
+def written(read: Read) -> Turns:
+    """Return the calls in their normal form."""
+    return tuple(tuple(call.text() for call in calls) for calls in read)
+
+
+async def decoys(body: ToolTask, read: Read, trials: Trials, rng: Random) -> tuple[Turns, ...]:
+    """Return at most `MOST` decoys, of as many kinds as possible. Raises SimulatorError."""
+    turns = written(read)
+    kinds = (
+        _other_tools(read, tools_of(body.classes)),
+        _other_values(read, names(body)),
+        mutants.truncated(turns),
+        mutants.reordered(turns),
+    )
+    shuffled = [rng.sample(every, len(every)) for every in map(list, kinds)]
+    chosen = list(itertools.islice(dict.fromkeys(_in_turn(shuffled)), TRIED))
+    tried = await asyncio.gather(*(trials.play(each, body) for each in chosen))
+    others = [each for each in zip(chosen, tried, strict=True) if not passes(each[1])]
+    others.sort(key=lambda each: _failed(each[1]))
+    return tuple(turns for turns, _ in others[:MOST])
+
+
+def _in_turn(kinds: Iterable[Sequence[Turns]]) -> Iterator[Turns]:
+    """Yield the first of each kind, then the second of each, and so on."""
+    for row in itertools.zip_longest(*kinds):
+        yield from (each for each in row if each is not None)
+
+
+def _failed(tried: Tried) -> bool:
+    return any(observed.failed for turn in tried.turns for observed in turn.observed)
+
+
+def _other_values(read: Read, seen: Sequence[str]) -> Iterator[Turns]:
+    turns, every = written(read), mutants.slots(read)
+    for slot in every:
+        for value in mutants.wrong_values(slot, every, seen):
+            yield mutants.with_value(turns, read, slot, value)
+
+
+def _other_tools(read: Read, tools: Mapping[str, ToolDocument]) -> Iterator[Turns]:
+    turns = written(read)
+    for number, calls in enumerate(read):
+        for place, call in enumerate(calls):
+            for tool in _alike(call, tools):
+                changed = list(turns[number])
+                changed[place] = ReadCall(tool, call.arguments).text()
+                yield (*turns[:number], tuple(changed), *turns[number + 1 :])
+
+
+def _alike(call: ReadCall, tools: Mapping[str, ToolDocument]) -> Iterator[str]:
+    """Yield the other tools that take the call's arguments."""
+    given = {argument.name for argument in call.arguments}
+    for name, document in tools.items():
+        needed = set(document.parameters.get("required", ()))
+        if name != call.tool and needed <= given <= set(document.parameters["properties"]):
+            yield name
