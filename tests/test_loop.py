@@ -1,22 +1,14 @@
 """The whole loop in one process: the parts that the actors run, without Ray."""
 
-import asyncio
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from coevolve.build import parts as build
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.task import read_body
-from coevolve.journal.codec import decode, decode_as, encode, topic_of
-from coevolve.journal.journal import Journal
-from coevolve.journal.local_store import LocalStore
-from coevolve.parts.context import PartContext
-from coevolve.parts.files import LocalFiles
 from protocols.config import RunConfig
-from protocols.control import DeadLetter, RunStarted
+from protocols.control import DeadLetter
 from protocols.evolution import (
     CallFailed,
     Candidate,
@@ -26,12 +18,11 @@ from protocols.evolution import (
     Signal,
     SignalSettled,
 )
-from protocols.interfaces import Part
-from protocols.journal import Append, Receipt
 from protocols.learning import Evaluation, StepReport
 from protocols.synthesizers import EndpointModel
 from protocols.tasks import Synthesized, Task
 from tests.misbehaving import BEHAVIOURS, TAUNTS, misbehaving
+from tests.one_process import everything, run_here
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("short_waits")]
 
@@ -47,50 +38,6 @@ def small(
     tree["evaluator"] |= {"every": evolve_every or 1, "engine": scores}
     tree["environment"] |= {"held_out": 4, "seeds": 6}
     return msgspec.convert(tree, RunConfig)
-
-
-async def run_here(config: RunConfig, folder: Path) -> LocalStore:
-    """Run every part as a task of this loop until the last version is scored."""
-    store = LocalStore(Journal.open(folder / "store"))
-    await store.append(
-        Append(
-            records=(encode(RunStarted(run_id="here", config="{}")),),
-            receipt=Receipt(producer="test", counter=1),
-        )
-    )
-    context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=store)
-    workers = [environment_of(config).simulator()]
-    engine, scoring = build.generator(context, 8), build.evaluator_engine(context)
-    parts: list[Part] = [
-        build.curriculum(context),
-        build.signals(context, workers),
-        build.rollout_worker(context, "rollout-0", engine, workers),
-        build.learner(context),
-        build.evaluator(context, scoring, workers),
-    ]
-    if config.synthesizes:
-        parts += [build.synthesizer(context, workers), build.validator(context, workers)]
-    running = [asyncio.create_task(part.run()) for part in parts]
-    seen = 0
-    while True:
-        seen = await store.wait(("evaluation",), seen, 60)
-        newest = await store.last("evaluation")
-        assert newest is not None
-        if decode_as(newest, Evaluation).version == config.learner.steps:
-            break
-    for part in parts:
-        await part.stop()
-    await asyncio.gather(*running)
-    for each in (engine, *([scoring] if scoring else [])):
-        await each.close()
-    for worker in workers:
-        await worker.close()
-    return store
-
-
-async def everything(store: LocalStore, kind: type[msgspec.Struct]) -> list[Any]:
-    """Return every message of a kind."""
-    return [decode(record) for record in await store.scan(topic_of(kind), limit=10_000)]
 
 
 @pytest.mark.parametrize(("arm", "scores"), [("static", "own"), ("uniform", "rollout")])
@@ -111,14 +58,14 @@ async def test_the_loop_trains_and_scores_every_version(
 @pytest.mark.parametrize("arm", ["full", "random", "placebo"])
 async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
     # In steps with the training, so that the new tasks are met even on a slow machine.
-    store = await run_here(small(quickstart, arm, steps=16, evolve_every=8), tmp_path)
+    store = await run_here(small(quickstart, arm, steps=8, evolve_every=4), tmp_path)
     visits: list[GroupSummary] = await everything(store, GroupSummary)
     signals: list[Signal] = await everything(store, Signal)
     settled: list[SignalSettled] = await everything(store, SignalSettled)
     candidates: list[Candidate] = await everything(store, Candidate)
     verdicts: list[CandidateVerdict] = await everything(store, CandidateVerdict)
     tasks: list[Task] = await everything(store, Task)
-    assert len({visit.group_id for visit in visits}) == len(visits) >= 32
+    assert len({visit.group_id for visit in visits}) == len(visits) >= 16
     assert {each.signal_id for each in settled} <= {signal.signal_id for signal in signals}
     assert {each.candidate_id for each in verdicts} <= {each.candidate_id for each in candidates}
     made = {task.task_id for task in tasks if isinstance(task.origin, Synthesized)}

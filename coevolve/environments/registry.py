@@ -154,6 +154,18 @@ def _hint(use: str) -> str:
     return f"there are {', '.join(names())}"
 
 
+def _alike(name: str, module: ModuleType) -> str:
+    """Return a hint at the class of ``module`` that ``name`` may mean, in whatever case."""
+    held = (kind for kind in vars(module).values() if isinstance(kind, type))
+    folded = {
+        kind.__name__.casefold(): kind.__name__
+        for kind in held
+        if kind.__module__ == module.__name__
+    }
+    near = difflib.get_close_matches(name.casefold(), folded, 1)
+    return f"; did you mean {module.__name__}:{folded[near[0]]}?" if near else ""
+
+
 def _has_file(module: str) -> bool:
     parts = module.split(".")
     return all(map(str.isidentifier, parts)) and Path(*parts).with_suffix(".py").is_file()
@@ -192,7 +204,7 @@ def _loaded(module: str, name: str, use: str) -> "type[Environment]":
     if found is None:
         raise ConfigError(
             f"environment.use: module {module} has no {name!r}; it is "
-            f"{getattr(held, '__file__', 'a folder without __init__.py')}"
+            f"{getattr(held, '__file__', 'a folder without __init__.py')}{_alike(name, held)}"
         )
     if hasattr(found, "config_type") or hasattr(found, "agents"):
         _check_members(found, use)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.build import parts as build
 from coevolve.config import load_config
 from coevolve.environments.findings import Finding
 from coevolve.environments.registry import environment_named, environment_type
@@ -17,13 +18,14 @@ from coevolve.environments.tools.own import OwnTools
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.wire import ToolClient
+from coevolve.models.tiny_random.resolve import running
 from protocols.capabilities import absent
 from protocols.errors import ConfigError, SimulatorError
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout
 from protocols.tasks import Task
 from tests.commands import answered
-from tests.launched import launched
+from tests.one_process import everything, run_here
 
 FOLDER = Path(__file__).parent
 RUN_FILE = FOLDER / "letters.yaml"
@@ -225,17 +227,16 @@ def test_what_it_cannot_have_is_refused_before_anything_starts(tmp_path: Path):
         load_config(RUN_FILE, [use, "arm=full"])
 
 
-@pytest.mark.ray
 @pytest.mark.timeout(600)
-def test_a_run_trains_on_answers(tmp_path: Path):
-    with launched(tmp_path, "letters", run_file=str(RUN_FILE)) as run:
-        assert run.wait(400) == 0, run.said()
-        assert [each.step for each in run.scan(StepReport)] == [1, 2, 3, 4]
-        assert {each.version for each in run.scan(Evaluation)} == {0, 4}
-        rollouts = run.scan(Rollout)
-        assert {each.reward for each in rollouts} > {0.0}
-        assert {each.reward for each in rollouts} <= {0.0, 0.5, 1.0}
-        assert {"wrong"} <= {each.ended for each in rollouts}
-        assert all(task.split == "train" for task in run.scan(Task))
-        status = run.told("status")
-        assert {"references", "replayable", "state_digest"} <= set(status["without"])
+@pytest.mark.usefixtures("short_waits")
+async def test_the_parts_train_on_answers(tmp_path: Path):
+    config = load_config(RUN_FILE)
+    build.make_model(config, tmp_path)
+    store = await run_here(running(config, tmp_path), tmp_path)
+    assert [each.step for each in await everything(store, StepReport)] == [1, 2, 3, 4]
+    assert {each.version for each in await everything(store, Evaluation)} == {0, 4}
+    rollouts: list[Rollout] = await everything(store, Rollout)
+    assert {each.reward for each in rollouts} > {0.0}
+    assert {each.reward for each in rollouts} <= {0.0, 0.5, 1.0}
+    assert {"wrong"} <= {each.ended for each in rollouts}
+    assert all(task.split == "train" for task in await everything(store, Task))

@@ -384,6 +384,6 @@ def _settings(examples: int, steps: int) -> settings:
 
 
 TestAnyInterleavingMatchesTheModel = JournalMachine.TestCase
-TestAnyInterleavingMatchesTheModel.settings = _settings(100, 40)
+TestAnyInterleavingMatchesTheModel.settings = _settings(60, 40)
 TestAnyInterleavingMatchesTheModelAtLevelPower = PowerJournalMachine.TestCase
 TestAnyInterleavingMatchesTheModelAtLevelPower.settings = _settings(25, 30)

@@ -118,7 +118,7 @@ def test_a_task_with_an_endless_reference_cannot_be_passed() -> None:
 
 def test_a_conversation_has_a_maximum_length() -> None:
     session = Session(only("MathAPI"))
-    answers = [session.act(f"add({'1,' * 9000})") for _ in range(120)]
+    answers = [session.act(f"add('{'1' * 18_000}')") for _ in range(120)]
     assert answers.index(OUT_OF_MEMORY.answer) > 100
     assert session.grade() == OUT_OF_MEMORY.verdict
 

@@ -132,7 +132,7 @@ async def test_no_attack_passes_breaks_or_affects_another_session(aim: str) -> N
 
 
 @pytest.mark.parametrize("aim", AIMS)
-async def test_every_attack_has_the_same_answers_in_a_session_a_trial_and_another_process(
+async def test_every_attack_has_the_same_answers_in_a_session_and_in_a_trial_of_another_process(
     aim: str,
 ) -> None:
     workers = [ToolWorker(SimulatorConfig(), CLASSES) for _ in range(2)]
@@ -145,10 +145,9 @@ async def test_every_attack_has_the_same_answers_in_a_session_a_trial_and_anothe
                 Grade(session="attack"),
             ]
         trial = Trial(session="t", task=task, turns=attack.turns())
-        (_, *first), (_, *second, tried) = await asyncio.gather(
-            workers[0].execute(asked), workers[1].execute([*asked, trial])
+        (_, *first), (tried,) = await asyncio.gather(
+            workers[0].execute(asked), workers[1].execute([trial])
         )
-        assert first == second, attack.name
         assert isinstance(tried, Tried), attack.name
         assert [reply for turn in tried.turns for reply in (*turn.observed, turn.verdict)] == first
         assert not {OUT_OF_TIME.answer, OUT_OF_TIME.verdict} & set(first), attack.name
