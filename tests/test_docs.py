@@ -38,6 +38,7 @@ from tests.bench.__main__ import BENCHES
 from tests.bench.intervals import interval
 from tests.commands import answered, called
 from tests.documented import FOLDER, PAGES, README, ROOT, TEXTS, Block, Command, blocks, commands
+from tests.launched import SMALL
 
 NAMED = re.compile(r"`((?:coevolve|actors|protocols|tests|configs|designs)[/.][\w./]*\w/?)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
@@ -493,19 +494,27 @@ def closed(name: str) -> str:
 @pytest.mark.ray
 @pytest.mark.timeout(600)
 def test_the_python_of_the_readme_runs_and_writes_only_metrics_that_are_explained(tmp_path: Path):
-    few = ["learner.steps=2", "environment.held_out=8"]
+    few = [*SMALL, "learner.steps=2", "environment.held_out=8"]
     code = block_of(README, "import coevolve").text
     assert '["learner.steps=20"]' in code
     read = block_of(FOLDER / "metrics.md", "import json").text
     cut = code.replace('["learner.steps=20"]', repr(few))
-    text = f"{cut}\n{read}\nprint(sorted(scores))\n"
+    told = (
+        "print(result.finished, result.steps, sorted(result.held_out), result.report.is_file())\n"
+        "print(result.directory)\nprint(sorted(scores))\n"
+    )
+    text = f"{cut}\n{read}\n{told}"
     (tmp_path / "typed.py").write_text(text)
     done = subprocess.run(
         [sys.executable, "typed.py"], cwd=tmp_path, capture_output=True, text=True, timeout=500
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[0, 2]"
-    lines = (tmp_path / "runs" / "quickstart" / "metrics.jsonl").read_text().splitlines()
+    run = tmp_path / "runs" / "quickstart"
+    ended, directory, scored = done.stdout.splitlines()[-3:]
+    assert (ended, scored) == ("True 2 [0, 2] True", "[0, 2]")
+    assert (tmp_path / directory).samefile(run)
+    assert re.findall(r"^StepReport\(step=(\d+)", done.stdout, re.MULTILINE) == ["1", "2"]
+    lines = (run / "metrics.jsonl").read_text().splitlines()
     names = {closed(name) for line in lines for name in json.loads(line)}
     assert len(names) > 60
     assert names <= explained()

@@ -22,6 +22,7 @@ SETTINGS = (
     "learner.imitation.replay_per_step=4",
     "rollout.group_size=4",
     "policy.train=lora",
+    "evaluator.engine=rollout",
     "delivery.tolerance=1e-9",
 )
 """No engine that merges an adapter agrees with the learner to this precision."""

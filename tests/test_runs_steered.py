@@ -31,7 +31,7 @@ SCRIPTED = "scripted-model"
 RESTING = "rollout requests from the curriculum"
 """The state of a rollout part without conversations."""
 
-ENGINES = ("rollout-0", "rollout-1", "rollout-2")
+ENGINES = ("rollout-0", "rollout-1")
 
 FURTHER_STEPS = 15
 """Enough steps for the policy to synthesize again."""
@@ -41,7 +41,7 @@ def test_a_run_that_is_swapped_killed_paused_and_stopped_continues_each_time(tmp
     small = (*SMALL, "synthesizer.rounds=1", "learner.steps=400")
     with serving() as server, launched(tmp_path, "steered", *small) as run:
         refused_at = swapped(run, server)
-        scaled(run, 3)
+        scaled(run, 2)
         before = killed_whole(run)
         asked = len(server.requests)
         run.start("--resume")
@@ -60,7 +60,7 @@ def test_a_run_that_is_swapped_killed_paused_and_stopped_continues_each_time(tmp
     check_books(messages, steps)
     check_swaps(run, messages)
     scales = [each for each in messages if isinstance(each, RolloutScaled)]
-    changes = [("start", 1), ("request", 3), ("start", 3), ("request", 1), ("start", 1)]
+    changes = [("start", 1), ("request", 2), ("start", 2), ("request", 1), ("start", 1)]
     assert [(each.cause, each.actors) for each in scales] == changes
     assert {0, steps} <= {each.version for each in messages if isinstance(each, Evaluation)}
     sequences = {type(message): sequence for sequence, message in records}

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import coevolve
-from coevolve.runs import directory as run_directory
 from protocols.config import RunConfig
 from protocols.errors import ConfigError, RunError
 from protocols.learning import StepReport
@@ -25,7 +24,7 @@ SOME = 20
 MANY = 400
 """More steps than a run takes before it notices that it was stopped."""
 
-SETTINGS = [*SMALL, "arm=static", "evaluator.every=1000"]
+SETTINGS = [*SMALL, "arm=static", "evaluator.every=1000", f"learner.steps={MANY}"]
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
 
@@ -34,13 +33,9 @@ def run(
     runs: Path,
     on_step: Callable[[StepReport], None] | None = None,
     *,
-    steps: int = MANY,
     resume: bool = False,
 ) -> coevolve.RunResult:
-    overrides = [*SETTINGS, f"learner.steps={steps}"]
-    return coevolve.run(
-        "quickstart", overrides=overrides, runs=runs, on_step=on_step, resume=resume
-    )
+    return coevolve.run("quickstart", overrides=SETTINGS, runs=runs, on_step=on_step, resume=resume)
 
 
 def test_a_shell_completes_run_before_it_is_imported():
@@ -51,10 +46,10 @@ def test_a_shell_completes_run_before_it_is_imported():
     assert {"run", "RunResult", "__version__"} <= set(names)
 
 
-def test_a_run_stops_with_its_callbacks_error_then_by_an_interrupt_and_is_resumed(tmp_path: Path):
+def test_a_run_stops_with_its_callbacks_error_and_is_resumed_until_an_interrupt(tmp_path: Path):
     asyncio.run(a_thread_whose_callback_fails(tmp_path))
-    a_notebook_that_is_interrupted(tmp_path)
-    a_notebook_that_runs_to_the_end(tmp_path)
+    taken = LaunchedRun(tmp_path, "quickstart").count(StepReport)
+    assert a_notebook_that_is_interrupted(tmp_path) == taken + 1
 
 
 async def a_thread_whose_callback_fails(runs: Path) -> None:
@@ -77,10 +72,13 @@ async def a_thread_whose_callback_fails(runs: Path) -> None:
     assert beats > SOME, "the caller's event loop stands still"
 
 
-def a_notebook_that_is_interrupted(runs: Path) -> None:
+def a_notebook_that_is_interrupted(runs: Path) -> int:
+    """Resume the run, interrupt it at its first step, and return that step."""
     before = signal.getsignal(signal.SIGINT)
+    steps: list[int] = []
 
     def interrupt(step: StepReport) -> None:
+        steps.append(step.step)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     async def cell() -> None:
@@ -89,23 +87,7 @@ def a_notebook_that_is_interrupted(runs: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(cell())
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def a_notebook_that_runs_to_the_end(runs: Path) -> None:
-    taken = LaunchedRun(runs, "quickstart").count(StepReport)
-    last = taken + 2
-    steps: list[StepReport] = []
-
-    async def cell() -> coevolve.RunResult:
-        return run(runs, steps.append, steps=last, resume=True)
-
-    result = asyncio.run(cell())
-    assert result.finished
-    assert result.steps == last
-    assert [step.step for step in steps] == [taken + 1, last]
-    assert result.held_out.keys() == {0, last}
-    assert result.report.is_file()
-    assert result.directory == run_directory.find("quickstart", runs).path
+    return steps[0]
 
 
 def test_faults_are_raised_to_the_caller(tmp_path: Path):

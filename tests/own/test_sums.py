@@ -99,6 +99,7 @@ def test_a_run_trains_on_answers(tmp_path: Path) -> None:
         rollouts = run.scan(Rollout)
         assert {each.reward for each in rollouts} <= {0.0, 1.0}
         assert {task.task_id for task in run.scan(Task)} >= {each.task_id for each in rollouts}
+        assert {"references", "replayable", "state_digest"} <= set(run.told("status")["without"])
         own = {each.version: fmean(s.score for s in each.scores) for each in run.scan(Evaluation)}
     ablated = answered("replay", str(run.directory), "--ablate", "objective")
     assert ablated.returncode == 0, ablated.stderr
