@@ -136,6 +136,10 @@ class Committer:
         self._requests.put(Work(Stop(), Future()))
         self._thread.join()
 
+    def release(self) -> None:
+        """Close what belongs to the environment; call it after that is closed."""
+        self._stale_readers.close()
+
     def fail(self, cause: lmdb.Error) -> None:
         """Stop after a flush beside the commits has failed."""
         self._failure = JournalError(

@@ -128,6 +128,7 @@ class Journal:
         except BaseException:
             committer.stop()
             written.opened.env.close()
+            committer.release()
             written.mark.close()
             lock.close()
             raise
@@ -201,6 +202,7 @@ class Journal:
                 self._sync_point.stop(flush=not self._committer.has_failed)
                 self._sync_point = None
             self._env.close()
+            self._committer.release()
             self._mark.close()
             self._lock.close()
 

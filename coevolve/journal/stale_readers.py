@@ -5,7 +5,9 @@ while it reads would keep all pages from then on. `StaleReaders` ends its snapsh
 of readers, which the file `lock.mdb` holds. When the process goes on, what it reads may be wrong,
 so `refuse_evicted` refuses it. A reader that works is left alone, however long it takes.
 
-The table's rows have 64 bytes each: transaction, process, thread.
+The table's rows have 64 bytes each: transaction, process, thread. LMDB holds POSIX locks on this
+file, which end when the process closes any handle of it. Without them, another process takes the
+table for abandoned and begins a new one. So the handle stays open for as long as the environment.
 """
 
 import mmap
@@ -42,29 +44,34 @@ class StaleReaders:
     """The stopped readers of one journal; call `evict` every few seconds."""
 
     def __init__(self, folder: Path) -> None:
-        """Follow the journal in ``folder``, which this process writes."""
-        self._table = folder / LOCK_TABLE
+        """Follow the journal in ``folder``, which this process writes and has open."""
+        self._file = (folder / LOCK_TABLE).open("r+b")
+        self._table = mmap.mmap(self._file.fileno(), 0)
         self._data = str((folder / DATA_FILE).resolve())
         self._since: Snapshots = {}
 
     def evict(self, now_s: float) -> int:
         """End the snapshots of processes that were stopped `STALE_S` ago; return their number."""
-        with self._table.open("r+b") as file, mmap.mmap(file.fileno(), 0) as table:
-            stopped = {each: self._since.get(each, now_s) for each in self._stopped(table)}
-            stale = [each for each, since_s in stopped.items() if now_s - since_s >= STALE_S]
-            self._since = {each: stopped[each] for each in stopped if each not in stale}
-            return sum(self._evict(table, *each) for each in stale)
+        stopped = {each: self._since.get(each, now_s) for each in self._stopped()}
+        stale = [each for each, since_s in stopped.items() if now_s - since_s >= STALE_S]
+        self._since = {each: stopped[each] for each in stopped if each not in stale}
+        return sum(self._evict(*each) for each in stale)
 
-    def _stopped(self, table: mmap.mmap) -> Iterator[tuple[int, int, int]]:
-        for at in range(_FIRST_ROW, len(table), _ROW_BYTES):
-            transaction, process = _ROW.unpack_from(table, at)
+    def close(self) -> None:
+        """Close the table; call it after the environment is closed."""
+        self._table.close()
+        self._file.close()
+
+    def _stopped(self) -> Iterator[tuple[int, int, int]]:
+        for at in range(_FIRST_ROW, len(self._table), _ROW_BYTES):
+            transaction, process = _ROW.unpack_from(self._table, at)
             if process and transaction != _NO_TRANSACTION and self._is_stopped(process):
                 yield at, process, transaction
 
-    def _evict(self, table: mmap.mmap, at: int, process: int, transaction: int) -> bool:
-        if _ROW.unpack_from(table, at) != (transaction, process):
+    def _evict(self, at: int, process: int, transaction: int) -> bool:
+        if _ROW.unpack_from(self._table, at) != (transaction, process):
             return False
-        _ROW.pack_into(table, at, _NO_TRANSACTION, process)
+        _ROW.pack_into(self._table, at, _NO_TRANSACTION, process)
         if not self._is_stopped(process):
             # It may have begun another snapshot in this instant, which is now without protection.
             with suppress(OSError):

@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
-from coevolve.journal.reader import JournalReader
+from coevolve.journal.reader import DOUBT_S, JournalReader
+from coevolve.journal.stale_readers import LOCK_TABLE
 from protocols.errors import JournalError
 from tests.journals import append, appended, bodies, record
 
@@ -206,10 +208,35 @@ def test_only_a_working_reader_makes_the_file_grow(
         grown_bytes = (tmp_path / DATA_FILE).stat().st_size - size_bytes
         assert (grown_bytes < 100_000) == (fate is not None)
         if fate != signal.SIGKILL:
+            time.sleep(DOUBT_S)  # the journal's clock has gone much further
             child.send_signal(signal.SIGCONT)
             said, _ = child.communicate("")
             assert said.startswith("this process was stopped" if fate else "read")
     journal.close()
+
+
+CLAIMS = """
+import fcntl, sys
+with open(sys.argv[1], 'r+b') as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+        print('free')
+    except BlockingIOError:
+        print('held')
+"""
+
+
+def test_a_writer_that_looks_at_its_readers_keeps_its_lock_on_their_table(tmp_path: Path) -> None:
+    def claimed() -> str:
+        command = [sys.executable, "-c", CLAIMS, str(tmp_path / LOCK_TABLE)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    now_s = [0.0]
+    journal = Journal.open(tmp_path, clock=lambda: now_s[0])
+    written_for(journal, 60, now_s)
+    assert claimed() == "held"
+    journal.close()
+    assert claimed() == "free"
 
 
 def test_a_folder_without_a_journal_is_refused(tmp_path: Path) -> None:
