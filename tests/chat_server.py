@@ -249,6 +249,8 @@ def file_system_brain(messages: Messages) -> str:
         return _explored(messages)
     if '"tasks"' in task:
         return _abstracted(messages[1]["content"])
+    if '"picks"' in task:
+        return _picked(messages[1]["content"])
     if '"success"' in task:
         return '{"success": true, "reason": "Every step answers its instruction."}'
     return '{"ok": true}'
@@ -315,6 +317,34 @@ def _saying(call: str) -> str:
     for pattern, saying in _SAYINGS:
         if found := re.fullmatch(pattern, call):
             return saying.format(*found.groups())
+    return ""
+
+
+_ASKED = (
+    (r"Show me '(.+?)'\.", "cat(file_name='{0}')"),
+    (r"Count the lines of '(.+?)'\.", "wc(file_name='{0}', mode='l')"),
+    (r"Show the last (\d+) lines of '(.+?)'\.", "tail(file_name='{1}', lines={0})"),
+)
+
+
+def _picked(prompt: str) -> str:
+    """Pick the options that do what `_abstracted` says; none for other instructions."""
+    asked, *options = re.split(
+        r"^Option \d+:$", prompt.rpartition("The instructions:")[2], flags=re.M
+    )
+    wanted = [_wanted(instruction) for instruction in _by_turn(asked)]
+    picks = [number for number, option in enumerate(options, 1) if _by_turn(option) == wanted]
+    return json.dumps({"reason": "It does this.", "picks": picks})
+
+
+def _by_turn(text: str) -> list[str]:
+    return re.findall(r"^turn \d+: (.*)$", text, flags=re.MULTILINE)
+
+
+def _wanted(instruction: str) -> str:
+    for pattern, call in _ASKED:
+        if found := re.fullmatch(pattern, instruction):
+            return call.format(*found.groups())
     return ""
 
 
