@@ -329,9 +329,8 @@ _ASKED = (
 
 def _picked(prompt: str) -> str:
     """Pick the options that do what `_abstracted` says; none for other instructions."""
-    asked, *options = re.split(
-        r"^Option \d+:$", prompt.rpartition("The instructions:")[2], flags=re.M
-    )
+    after = prompt.rpartition("The instructions:")[2]
+    asked, *options = re.split(r"^Option \d+:$", after, flags=re.MULTILINE)
     wanted = [_wanted(instruction) for instruction in _by_turn(asked)]
     picks = [number for number, option in enumerate(options, 1) if _by_turn(option) == wanted]
     return json.dumps({"reason": "It does this.", "picks": picks})

@@ -10,21 +10,17 @@ from coevolve.environments.tools.task import read_body
 from protocols.config import RunConfig
 from protocols.control import DeadLetter
 from protocols.evolution import (
-    Admitted,
     CallFailed,
     Candidate,
     CandidateVerdict,
     GroupSummary,
-    ModelCall,
     ModelRests,
-    Refused,
     Signal,
     SignalSettled,
 )
 from protocols.learning import Evaluation, StepReport
-from protocols.synthesizers import EndpointModel, SynthesizerReader
+from protocols.synthesizers import EndpointModel
 from protocols.tasks import Synthesized, Task
-from tests.chat_server import Messages, file_system_brain, serving
 from tests.misbehaving import BEHAVIOURS, TAUNTS, misbehaving
 from tests.one_process import everything, run_here
 
@@ -75,30 +71,6 @@ async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
     made = {task.task_id for task in tasks if isinstance(task.origin, Synthesized)}
     reports: list[StepReport] = await everything(store, StepReport)
     assert made & {group.task_id for report in reports for group in report.groups}
-
-
-def miscounts(messages: Messages) -> str:
-    """Answer as the scripted model, but ask for words where the calls count lines."""
-    return file_system_brain(messages).replace("Count the lines of", "Count the words of")
-
-
-async def test_a_reader_keeps_out_what_means_something_else(quickstart: RunConfig, tmp_path: Path):
-    config = small(quickstart, "full", steps=8, evolve_every=4)
-    with serving(miscounts) as server:
-        model = EndpointModel(base_url=server.base_url, model="scripted")
-        changed = msgspec.structs.replace(
-            config,
-            synthesizer=msgspec.structs.replace(config.synthesizer, model=model),
-            validator=msgspec.structs.replace(config.validator, reader=SynthesizerReader()),
-        )
-        store = await run_here(changed, tmp_path)
-    verdicts: list[CandidateVerdict] = await everything(store, CandidateVerdict)
-    admitted = [each for each in verdicts if isinstance(each.outcome, Admitted)]
-    assert {each.reading.outcome for each in admitted} == {"confirmed"}
-    refused = [each for each in verdicts if isinstance(each.outcome, Refused)]
-    assert "means_otherwise" in {each.outcome.gate for each in refused}
-    calls: list[ModelCall] = await everything(store, ModelCall)
-    assert {call.purpose for call in calls} >= {"reflect", "explore", "abstract", "read"}
 
 
 async def test_a_run_writes_no_held_out_task_into_the_journal(
