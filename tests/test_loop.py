@@ -58,14 +58,14 @@ async def test_the_loop_trains_and_scores_every_version(
 @pytest.mark.parametrize("arm", ["full", "random", "placebo"])
 async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
     # In steps with the training, so that the new tasks are met even on a slow machine.
-    store = await run_here(small(quickstart, arm, steps=8, evolve_every=4), tmp_path)
+    store = await run_here(small(quickstart, arm, steps=16, evolve_every=8), tmp_path)
     visits: list[GroupSummary] = await everything(store, GroupSummary)
     signals: list[Signal] = await everything(store, Signal)
     settled: list[SignalSettled] = await everything(store, SignalSettled)
     candidates: list[Candidate] = await everything(store, Candidate)
     verdicts: list[CandidateVerdict] = await everything(store, CandidateVerdict)
     tasks: list[Task] = await everything(store, Task)
-    assert len({visit.group_id for visit in visits}) == len(visits) >= 16
+    assert len({visit.group_id for visit in visits}) == len(visits) >= 32
     assert {each.signal_id for each in settled} <= {signal.signal_id for signal in signals}
     assert {each.candidate_id for each in verdicts} <= {each.candidate_id for each in candidates}
     made = {task.task_id for task in tasks if isinstance(task.origin, Synthesized)}
