@@ -35,11 +35,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def raise_when_interrupted() -> None:
     """Raise KeyboardInterrupt at the first signal; then end within `PATIENCE_S`.
 
-    In other threads than the main one, do nothing.
+    While a module is imported, the first signal ends the process at once: some modules replace the
+    exception by another one, or drop it. In other threads than the main one, do nothing.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        del number, frame
+        del number
+        if _imports(frame):
+            end("interrupted")
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         end_within(PATIENCE_S, "interrupted")
         raise KeyboardInterrupt
@@ -47,6 +50,15 @@ def raise_when_interrupted() -> None:
     if threading.current_thread() is threading.main_thread():
         for number in _SIGNALS:
             signal.signal(number, interrupt)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Return whether a module is being imported in a frame or its callers."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def stop_when_interrupted(
@@ -129,7 +141,7 @@ def end_within(seconds: float, reason: str, code: int = INTERRUPTED) -> None:
     timer.start()
 
 
-def end(reason: str, code: int = INTERRUPTED) -> None:
+def end(reason: str, code: int = INTERRUPTED) -> NoReturn:
     """End this process at once, with a message; nothing is cleaned up."""
     native_errors.write(f"coevolve: {reason}\n")
     os._exit(code)
