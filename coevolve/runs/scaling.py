@@ -150,7 +150,7 @@ class Scaling:
         self._limit = pool.actors
         """Lower than the pool's number after an engine could not work."""
 
-        self._too_small: Sequence[str] = ()
+        self._too_small: tuple[str, ...] = ()
         self._changing = asyncio.Lock()
         self._mailbox = Mailbox(
             store, consumer="scaling", topics=("scale_requested",), member="launch", lease_s=lease_s
@@ -200,9 +200,9 @@ class Scaling:
             await self._note_too_small()
 
     async def _note_too_small(self) -> None:
-        if (found := self._pool.host.too_small()) != self._too_small:
+        if (found := tuple(self._pool.host.too_small())) != self._too_small:
             self._too_small = found
-            await self._mailbox.append((NodesTooSmall(reasons=tuple(found)),))
+            await self._mailbox.append((NodesTooSmall(reasons=found),))
 
     async def _let_go_failed(self) -> None:
         failed = dict(self._supervisor.failed)
