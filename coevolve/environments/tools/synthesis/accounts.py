@@ -1,11 +1,21 @@
-"""Where the calls of judges and readers are recorded, and which budget they use."""
+"""Questions about candidates: where their calls are recorded, and which budget they use."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import TypeVar
 
+from coevolve.environments.tools.synthesis.structured_call import (
+    Purpose,
+    StructuredCall,
+    ordinal_of,
+)
+from coevolve.llm.client import Chat, Message
 from protocols.evolution import Candidate, SignalKind
 from protocols.interfaces import CallLog
+from protocols.synthesizers import EndpointModel
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -20,3 +30,40 @@ class Account:
 
 
 FindAccount = Callable[[Candidate], Awaitable[Account]]
+
+
+class CandidateQuestions:
+    """Asks an endpoint's model about candidates, for a judge or a reader."""
+
+    def __init__(
+        self, model: EndpointModel, purpose: Purpose, first_ordinal: int, account_of: FindAccount
+    ) -> None:
+        """Number the calls from ``first_ordinal`` on; ``account_of`` finds their record."""
+        self._model = model
+        self._purpose: Purpose = purpose
+        self._first_ordinal = first_ordinal
+        self._account_of = account_of
+        self._chat = Chat(model)
+
+    async def ask(
+        self, candidate: Candidate, messages: Sequence[Message], read: Callable[[str], T]
+    ) -> T:
+        """Return what ``read`` makes of the answer.
+
+        Raises EndpointError, AnswerError and OverBudgetError as `StructuredCall.ask` does.
+        """
+        account = await self._account_of(candidate)
+        async with account.calls as calls:
+            structured = StructuredCall(
+                self._chat,
+                self._model,
+                calls,
+                signal_id=candidate.signal_id,
+                kind=account.kind,
+            )
+            ordinal = ordinal_of(candidate.candidate_id, self._first_ordinal)
+            return await structured.ask(ordinal, self._purpose, messages, read)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._chat.close()

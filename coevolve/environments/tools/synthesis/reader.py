@@ -5,12 +5,10 @@ from functools import partial
 
 from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.synthesis import prompts
-from coevolve.environments.tools.synthesis.accounts import FindAccount
+from coevolve.environments.tools.synthesis.accounts import CandidateQuestions, FindAccount
 from coevolve.environments.tools.synthesis.answers import Pick, read_pick
-from coevolve.environments.tools.synthesis.structured_call import StructuredCall, ordinal_of
 from coevolve.environments.tools.task import ToolTask
 from coevolve.llm.breaker import Breaker
-from coevolve.llm.client import Chat
 from protocols.errors import EndpointError
 from protocols.evolution import Candidate
 from protocols.synthesizers import EndpointModel
@@ -25,9 +23,7 @@ class EndpointReader:
     def __init__(self, model: EndpointModel, *, account_of: FindAccount) -> None:
         """Ask ``model``; ``account_of`` finds where its calls are recorded."""
         self.name = model.model
-        self._model = model
-        self._chat = Chat(model)
-        self._account_of = account_of
+        self._questions = CandidateQuestions(model, "read", FIRST_ORDINAL, account_of)
         self._breaker = Breaker()
 
     async def pick(self, candidate: Candidate, body: ToolTask, options: Sequence[Turns]) -> Pick:
@@ -40,22 +36,12 @@ class EndpointReader:
         """
         if reason := self._breaker.rests:
             raise EndpointError(f"the reader {self.name} rests: {reason}")
-        account = await self._account_of(candidate)
         try:
-            async with account.calls as calls:
-                structured = StructuredCall(
-                    self._chat,
-                    self._model,
-                    calls,
-                    signal_id=candidate.signal_id,
-                    kind=account.kind,
-                )
-                picked = await structured.ask(
-                    ordinal_of(candidate.candidate_id, FIRST_ORDINAL),
-                    "read",
-                    prompts.contrast(body, options),
-                    partial(read_pick, options=len(options)),
-                )
+            picked = await self._questions.ask(
+                candidate,
+                prompts.contrast(body, options),
+                partial(read_pick, options=len(options)),
+            )
         except EndpointError as error:
             self._breaker.failed(error)
             raise
@@ -64,4 +50,4 @@ class EndpointReader:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._chat.close()
+        await self._questions.close()
