@@ -71,9 +71,7 @@ def _other_tools(read: Read, tools: Mapping[str, ToolDocument]) -> Iterator[Turn
     for number, calls in enumerate(read):
         for place, call in enumerate(calls):
             for tool in _alike(call, tools):
-                changed = list(turns[number])
-                changed[place] = ReadCall(tool, call.arguments).text()
-                yield (*turns[:number], tuple(changed), *turns[number + 1 :])
+                yield mutants.with_call(turns, number, place, ReadCall(tool, call.arguments))
 
 
 def _alike(call: ReadCall, tools: Mapping[str, ToolDocument]) -> Iterator[str]:

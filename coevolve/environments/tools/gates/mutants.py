@@ -111,9 +111,14 @@ def with_value(
     turns: Turns, read: Sequence[Sequence[ReadCall]], slot: Slot, value: object
 ) -> Turns:
     """Return ``turns`` with another value in one slot."""
-    calls = list(turns[slot.turn])
-    calls[slot.call] = read[slot.turn][slot.call].with_value(slot.position, value).text()
-    return _with_turn(turns, slot.turn, tuple(calls))
+    call = read[slot.turn][slot.call].with_value(slot.position, value)
+    return with_call(turns, slot.turn, slot.call, call)
+
+
+def with_call(turns: Turns, turn: int, place: int, call: ReadCall) -> Turns:
+    """Return ``turns`` with another call at one place."""
+    calls = turns[turn]
+    return _with_turn(turns, turn, (*calls[:place], call.text(), *calls[place + 1 :]))
 
 
 def _with_turn(turns: Turns, turn: int, calls: tuple[str, ...]) -> Turns:
