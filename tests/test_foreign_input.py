@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.bench.mutations import KINDS, fault_of, measured
+from tests.bench.mutations import KINDS, fault_of, made, measured
 from tests.foreign_models import MODEL_READERS
 from tests.foreign_readers import READERS
 
@@ -18,7 +18,7 @@ MOST_BYTES = 8_192
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutated_input_is_read_or_refused(kind: str) -> None:
     inputs = 40 if kind in MODEL_READERS else 120
-    outcome = measured(kind, inputs, seed=1, most_bytes=MOST_BYTES)
+    outcome = measured(kind, made(kind, inputs, seed=1, most_bytes=MOST_BYTES))
     assert not outcome.faults
     assert not outcome.over
     assert outcome.read

@@ -1,9 +1,10 @@
 """Feeds mutated input to each reader of foreign input, and counts what becomes of it.
 
-Each reader runs in a process of its own. *Refused* inputs got the reader's own error, with a
-sentence of bounded length that has no control characters and none of the planted credentials. *Raw*
-ones got any other exception. The time is the CPU time of one input, and the memory is the growth of
-the process over all inputs. The exit code is 1 if any input was raw or beyond the reader's bounds.
+Each reader runs in a process of its own, which only reads. *Refused* inputs got the reader's own
+error, with a sentence of bounded length that has no control characters and none of the planted
+credentials. *Raw* ones got any other exception. The time is the CPU time of one input, and the
+memory is the growth of the process over all inputs. The exit code is 1 if any input was raw or
+beyond the reader's bounds.
 """
 
 import contextlib
@@ -14,8 +15,8 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Generator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Generator, Iterable, Iterator
+from multiprocessing.connection import Connection
 from types import FrameType
 
 import msgspec
@@ -76,34 +77,53 @@ def main(arguments: list[str]) -> int:
 
 
 def apart(kind: str, inputs: int, seed: int) -> Outcome:
-    """Return the outcome of one kind, measured in a process of its own."""
+    """Return the outcome of one kind, whose inputs this process makes and another one reads."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(measured, kind, inputs, seed).result()
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_measure, args=(kind, theirs))
+    process.start()
+    theirs.close()
+    for one in made(kind, inputs, seed):
+        ours.send(one)
+    ours.send(None)
+    outcome: Outcome = ours.recv()
+    process.join()
+    return outcome
 
 
-def measured(kind: str, inputs: int, seed: int, *, most_bytes: int = 1 << 30) -> Outcome:
-    """Return what becomes of ``inputs``: the known ones of a kind first, then mutations of them.
+def _measure(kind: str, connection: Connection) -> None:
+    connection.send(measured(kind, iter(connection.recv, None)))
+
+
+def made(kind: str, inputs: int, seed: int, *, most_bytes: int = 1 << 30) -> Iterator[bytes]:
+    """Yield ``inputs`` inputs of a kind: the known ones first, then mutations of them.
 
     Known bad ones of more than ``most_bytes`` are left out.
     """
     reader = KINDS[kind]()
-    outcome, faults = Outcome(kind=kind), Counter[str]()
     bad = tuple(each for each in reader.bad if len(each) <= most_bytes)
+    known = (*reader.real, *bad)[:inputs]
+    yield from known
     mutator = Mutator(reader.real, bad, seed, structure=reader.structure)
-    known = (*reader.real, *bad)
-    reader.read(known[0])
+    for _ in range(inputs - len(known)):
+        yield mutator.next()
+
+
+def measured(kind: str, inputs: Iterable[bytes]) -> Outcome:
+    """Return what becomes of inputs of a kind."""
+    reader = KINDS[kind]()
+    outcome, faults = Outcome(kind=kind), Counter[str]()
+    reader.read(reader.real[0])
     before = _resident_mb()
-    for number in range(inputs):
-        one = known[number] if number < len(known) else mutator.next()
+    for one in inputs:
         began = time.process_time()
         is_read, fault = fault_of(reader, one)
         outcome.slowest_ms = max(outcome.slowest_ms, 1000 * (time.process_time() - began))
         outcome.read += is_read
+        outcome.refused += not is_read and not fault
         faults.update([fault] if fault else [])
     outcome.peak_mb = _resident_mb() - before
     outcome.raw = faults.total()
-    outcome.refused = inputs - outcome.read - outcome.raw
     outcome.faults = dict(faults)
     outcome.over = outcome.slowest_ms > reader.most_ms or outcome.peak_mb > reader.most_mb
     return outcome
