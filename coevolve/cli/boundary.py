@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from coevolve.environments.cache_folder import compiled_kernels
 from coevolve.launcher.interrupts import INTERRUPTED, LOST, raise_when_interrupted
 from coevolve.visible import visible_output
 from protocols.errors import CoevolveError, LostError
@@ -25,6 +26,8 @@ def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int
     try:
         raise_when_interrupted()
         _find_own_environments()
+        for name, value in compiled_kernels().items():
+            os.environ.setdefault(name, value)
         answer = command.main(
             list(words), prog_name=name, standalone_mode=False, help_option_names=["-h", "--help"]
         )

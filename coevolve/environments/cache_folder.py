@@ -1,4 +1,4 @@
-"""Where this machine keeps what environments install and build: nothing of it is of a run.
+"""Where this machine keeps what it installs and builds once: nothing of it is of a run.
 
 It is ``$COEVOLVE_CACHE``, or ``coevolve`` in ``$XDG_CACHE_HOME``, or ``~/.cache/coevolve``.
 """
@@ -51,5 +51,13 @@ def passed_on() -> dict[str, str]:
     """Return the variable for a child that gets no other environment; nothing without a home."""
     try:
         return {CACHE_VARIABLE: str(cache_folder())}
+    except DependencyError:
+        return {}
+
+
+def compiled_kernels() -> dict[str, str]:
+    """Return the variable that keeps what torch compiles out of the folder of temporary files."""
+    try:
+        return {"TORCHINDUCTOR_CACHE_DIR": str(cache_folder() / "torchinductor")}
     except DependencyError:
         return {}

@@ -15,7 +15,7 @@ from ray._private.authentication.authentication_token_setup import (
     maybe_enable_token_auth_if_token_available,
 )
 
-from coevolve.environments.cache_folder import CACHE_VARIABLE, passed_on
+from coevolve.environments.cache_folder import CACHE_VARIABLE, compiled_kernels, passed_on
 from coevolve.launcher import jobs, session
 from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
@@ -278,7 +278,7 @@ def _environment(*, local: bool) -> Generator[None]:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if local:
         os.environ.pop(jobs.JOB, None)  # The folder of a job is in the cluster of the job.
-        for name, value in LOCAL_SETTINGS.items():
+        for name, value in (LOCAL_SETTINGS | compiled_kernels()).items():
             os.environ.setdefault(name, value)
     try:
         yield
