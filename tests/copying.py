@@ -13,7 +13,7 @@ from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.models.atomic_folder import folder_digest, write_folder
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from coevolve.runs.copies.copier import RunCopier
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig, StoreConfig
@@ -40,7 +40,7 @@ class GrowingRun:
     @classmethod
     async def begun(cls, path: Path, place: str) -> "GrowingRun":
         """Return a new run with its first record."""
-        run = cls(run_directory.create(path, configured(place)), place)
+        run = cls(starting.create(path, configured(place)), place)
         await run.add(RunStarted(run_id=run.directory.identity().run_id, config=""))
         return run
 

@@ -20,7 +20,7 @@ from coevolve.learning.policy import Policy
 from coevolve.learning.sharded.ranks import ALONE
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES, version_digest
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import RunConfig
@@ -87,7 +87,7 @@ def settings(config: RunConfig, **changes: object) -> RunConfig:
 
 def write_run(path: Path, config: RunConfig, messages: Sequence[Message]) -> RunDirectory:
     """Write the folder of a finished run with a journal of ``messages``."""
-    directory = run_directory.create(path, config)
+    directory = starting.create(path, config)
     journal = Journal.open(directory.store)
     evolving.write(journal, messages)
     journal.close()

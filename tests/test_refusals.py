@@ -19,7 +19,7 @@ import pytest
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.control import RunStarted
@@ -54,7 +54,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 @pytest.fixture
 def run(tmp_path: Path, quickstart: RunConfig) -> RunDirectory:
     """A run that was started and stopped."""
-    directory = run_directory.create(tmp_path / "quickstart", quickstart)
+    directory = starting.create(tmp_path / "quickstart", quickstart)
     began(directory, directory.identity().run_id)
     return directory
 
@@ -229,4 +229,4 @@ def test_a_start_that_is_cut_short_does_not_block_the_next(
         assert process.returncode == 130, said
         assert said.splitlines()[-1] == "coevolve: interrupted before the run began"
     assert "Traceback" not in said
-    run_directory.create(tmp_path / "quickstart", quickstart)
+    starting.create(tmp_path / "quickstart", quickstart)

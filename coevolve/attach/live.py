@@ -23,15 +23,16 @@ from coevolve.journal.reader import run_reader
 from coevolve.launcher.cluster import use_token
 from coevolve.launcher.interrupts import handlers_kept
 from coevolve.launcher.session import JOIN_REMEDY, reaching
-from coevolve.runs.directory import RunDirectory, is_launched
+from coevolve.runs.directory import RunDirectory
 from coevolve.runs.reach import listens
+from coevolve.runs.starting import is_launched
 from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted
 from protocols.errors import RunError
 from protocols.interfaces import Reader
 
 NAMESPACE = re.compile(r"coevolve-(?P<name>.+)-(?P<run_id>[0-9a-f]{12})")
-"""The Ray namespace of a run's actors, as `coevolve.runs.directory.create` names it."""
+"""The Ray namespace of a run's actors, as `coevolve.runs.starting.create` names it."""
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.attach.subject import Subject
-from coevolve.runs import directory as run_directory
+from coevolve.runs import finding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,5 +41,5 @@ async def _carry_out(
         async with live.opened_from_afar(choice.address, choice.run) as subject:
             await act(subject)
         return
-    with live.opened(run_directory.find(choice.run, choice.runs), join=join) as subject:
+    with live.opened(finding.find(choice.run, choice.runs), join=join) as subject:
         await act(subject)

@@ -20,8 +20,8 @@ def command(run: str | None, *, replay: bool, as_json: bool, runs: Path) -> int:
     bit by bit (`coevolve replay`). Exit code 1: something is wrong, and a line says what.
     """
     from coevolve.commands.audit import examine, show
-    from coevolve.runs import directory as run_directory
+    from coevolve.runs import finding
 
-    found = examine(run_directory.find(run, runs), again=replay)
+    found = examine(finding.find(run, runs), again=replay)
     show(found, as_json=as_json)
     return 1 if found.faults else 0

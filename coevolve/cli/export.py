@@ -132,9 +132,9 @@ def _export(to: Path, write: "Callable[[RunDirectory, Environment, Path], str]")
 
 
 def _directory(group: click.Context) -> "RunDirectory":
-    from coevolve.runs import directory as run_directory
+    from coevolve.runs import finding
 
-    return run_directory.find(group.params["run"], group.params["runs"])
+    return finding.find(group.params["run"], group.params["runs"])
 
 
 def _sentence(about: str) -> str:

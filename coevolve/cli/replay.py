@@ -48,9 +48,9 @@ def command(
     if ablate and from_checkpoint is not None:
         raise click.UsageError("--ablate trains from version 0; leave --from-checkpoint out")
     from coevolve.commands import replay
-    from coevolve.runs import directory as run_directory
+    from coevolve.runs import finding
 
-    run_dir = run_directory.find(run, runs).path
+    run_dir = finding.find(run, runs).path
     if ablate:
         replay.attribute(run_dir, ablate, anew=anew)
         return 0

@@ -20,9 +20,9 @@ def command(run: str | None, *, out: Path | None, runs: Path) -> None:
     """
     from coevolve.environments.registry import environment_of
     from coevolve.report.writing import report
-    from coevolve.runs import directory as run_directory
+    from coevolve.runs import finding
 
-    directory = run_directory.find(run, runs)
+    directory = finding.find(run, runs)
     path = out or directory.report
     asyncio.run(report(directory, path, environment_of(directory.config())))
     sys.stdout.write(f"{path}\n")

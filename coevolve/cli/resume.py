@@ -48,12 +48,12 @@ def command(
         refuse_in_job()
     elif not keep:
         end_at_once("interrupted before the run continued")
-    from coevolve.runs import directory as run_directory
+    from coevolve.runs import finding, starting
 
     if copies is not None:
         _restore(copies, runs / run if Path(run).name == run else Path(run))
-    directory = run_directory.find(run, runs)
-    run_directory.check_name(directory, directory.written_config().name)
+    directory = finding.find(run, runs)
+    starting.check_name(directory, directory.written_config().name)
     words = ("resume", run, *overrides, "--runs", str(runs))
     if keep and not detach:
         from coevolve.cli.keeping import keep as kept
@@ -63,7 +63,7 @@ def command(
     from coevolve.launcher.launch import settings
 
     config = settings(directory.config_file(), overrides, directory.path.parent, resume=True)
-    run_directory.check_name(directory, config.name)
+    starting.check_name(directory, config.name)
     if detach:
         from coevolve.cli.detached import detach as start
 

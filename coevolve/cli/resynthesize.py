@@ -19,6 +19,6 @@ def command(run: str | None, *, as_json: bool, runs: Path) -> int:
     is written. Exit code 1: some candidates differ.
     """
     from coevolve.commands.resynthesize import compare
-    from coevolve.runs import directory as run_directory
+    from coevolve.runs import finding
 
-    return 0 if compare(run_directory.find(run, runs).path, as_json=as_json) else 1
+    return 0 if compare(finding.find(run, runs).path, as_json=as_json) else 1

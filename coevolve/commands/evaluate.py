@@ -17,7 +17,7 @@ from coevolve.commands.subjects import OfRun, OfRunFile, Subject, opened_policy,
 from coevolve.config import load_config
 from coevolve.environments.evaluation import EvaluationRequest, OwnEvaluation, own_evaluations
 from coevolve.launcher import preflight
-from coevolve.runs import directory as run_directory
+from coevolve.runs import finding
 from coevolve.runs.display import score_tables
 from coevolve.runs.progress import Progress
 from coevolve.terminal import Terminal
@@ -70,7 +70,7 @@ def evaluate(options: Options) -> None:
 def _subject(options: Options) -> tuple[Subject, RunConfig | None]:
     """Return the policy and its settings; no settings if the command line names no policy."""
     if options.run:
-        directory = run_directory.find(options.run, options.runs)
+        directory = finding.find(options.run, options.runs)
         return OfRun(directory, options.version), directory.config()
     return OfRunFile(), load_config(options.config) if options.config else None
 

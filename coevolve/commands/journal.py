@@ -5,7 +5,7 @@ from typing import TextIO
 
 from coevolve.journal import repair as repairing
 from coevolve.journal import verification
-from coevolve.runs import directory as run_directory
+from coevolve.runs import finding
 
 
 def verify(run: str | None, runs: Path, out: TextIO) -> bool:
@@ -13,7 +13,7 @@ def verify(run: str | None, runs: Path, out: TextIO) -> bool:
 
     Raises RunError if there is no such run, and JournalError if it has no journal.
     """
-    found = run_directory.find(run, runs)
+    found = finding.find(run, runs)
     faults = verification.faults(found.store)
     if not faults:
         out.write(f"{found.store}: the journal is whole\n")
@@ -29,7 +29,7 @@ def repair(run: str, runs: Path, out: TextIO) -> None:
     Raises RunError if there is no such run, and JournalError if the journal is being written, or if
     nothing in it is whole.
     """
-    found = run_directory.find(run, runs)
+    found = finding.find(run, runs)
     if not verification.faults(found.store):
         out.write(f"{found.store}: the journal is whole; nothing was changed\n")
         return

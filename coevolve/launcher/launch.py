@@ -31,8 +31,7 @@ from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
 from coevolve.parts.privacy import FOLDER_MODE, private_files
 from coevolve.parts.units import reason_of
 from coevolve.report.writing import report
-from coevolve.runs import directory as run_directory
-from coevolve.runs import sessions
+from coevolve.runs import sessions, starting
 from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import claim
 from coevolve.runs.costs import TOPICS as COSTLY
@@ -151,9 +150,9 @@ def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirecto
     """
     path = (runs / config.name).resolve()
     if resume and not config.cluster.address:
-        sessions.end_last(path / run_directory.LOCK_FILE)
+        sessions.end_last(path / starting.LOCK_FILE)
     with private_files():
-        return (run_directory.reopen if resume else run_directory.create)(path, config)
+        return (starting.reopen if resume else starting.create)(path, config)
 
 
 async def launch(
@@ -169,7 +168,7 @@ async def launch(
     """
     failure: CoevolveError | None = None
     joining = with_address(config)
-    with private_files(), run_directory.launch_lock(directory):
+    with private_files(), starting.launch_lock(directory):
         directory.path.chmod(FOLDER_MODE)
         try:
             discard_staged(directory.path)
@@ -181,7 +180,7 @@ async def launch(
             with cluster(joining, directory, keys) as joined:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
-                starting = compose(
+                composing = compose(
                     running(joining, directory.path),
                     directory,
                     display,
@@ -189,7 +188,7 @@ async def launch(
                     keys,
                     joined.withheld,
                 )
-                run = await _unless_lost(starting, joined, config.name, on_loss)
+                run = await _unless_lost(composing, joined, config.name, on_loss)
                 identity = msgspec.structs.replace(
                     directory.identity(), address=joined.address, pid=os.getpid()
                 )

@@ -6,7 +6,8 @@ import psutil
 
 from coevolve.models.atomic_folder import PARTIAL
 from coevolve.runs import sessions
-from coevolve.runs.directory import LOCK_FILE, RunDirectory, is_launched
+from coevolve.runs.directory import RunDirectory
+from coevolve.runs.starting import LOCK_FILE, is_launched
 
 
 def left_behind(directory: RunDirectory) -> list[str]:

@@ -33,7 +33,7 @@ from rich.table import Table
 
 from coevolve.config import load_config
 from coevolve.rollouts.agent import sampling_seed
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import RunConfig
@@ -102,7 +102,7 @@ def _of_width(width: int, options: argparse.Namespace) -> Figures:
             options.run_file,
             [*options.overrides, "name=bench", "arm=uniform", f"policy.model={folder}"],
         )
-        directory = run_directory.create(Path(place) / "run", config)
+        directory = starting.create(Path(place) / "run", config)
         rounds = asyncio.run(measured(config, directory, options.rollouts, options.rounds))
     return Figures(
         parameters=parameters,

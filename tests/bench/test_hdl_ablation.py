@@ -12,7 +12,7 @@ from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from protocols import columns
 from protocols.errors import RunError
 from protocols.journal import Append, Message, Receipt
@@ -123,7 +123,7 @@ def report(step: int) -> StepReport:
 
 
 async def recorded(plan: Plan, runs: Path, *messages: Message) -> None:
-    directory = run_directory.create(runs / plan.name, plan.config)
+    directory = starting.create(runs / plan.name, plan.config)
     directory.metrics.write_text("")
     journal = Journal.open(directory.store, map_size_bytes=1 << 24)
     records = tuple(encode(each) for each in messages)

@@ -9,7 +9,8 @@ import msgspec
 
 from coevolve.journal.journal import Journal
 from coevolve.models.atomic_folder import files_in, write_folder
-from coevolve.runs.directory import RunDirectory, create
+from coevolve.runs.directory import RunDirectory
+from coevolve.runs.starting import create
 from protocols.config import RunConfig
 from tests.journals import append, appended, record
 

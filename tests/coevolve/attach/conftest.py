@@ -7,7 +7,7 @@ import pytest
 from coevolve.attach.subject import LiveRun, Subject
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from protocols.config import RunConfig
 from protocols.journal import Message
 from tests.evolving import write
@@ -42,7 +42,7 @@ class Stage:
 
 @pytest.fixture
 def stage(tmp_path: Path, quickstart: RunConfig) -> Iterator[Stage]:
-    directory = run_directory.create(tmp_path / "evolving", quickstart)
+    directory = starting.create(tmp_path / "evolving", quickstart)
     journal = Journal.open(directory.store)
     yield Stage(journal, quickstart, directory.path)
     journal.close()

@@ -16,7 +16,7 @@ import ray
 from actors.remote_store import STORE_NAME
 from actors.store import StoreActor
 from coevolve.journal.journal import Journal
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig, StoreConfig
 from protocols.control import RunStarted
@@ -54,7 +54,7 @@ def attached(*questions: Sequence[str]) -> list[Answer]:
 
 def begun(folder: Path, config: RunConfig) -> RunDirectory:
     """Return a finished run with a journal."""
-    directory = run_directory.create(folder, config)
+    directory = starting.create(folder, config)
     started = RunStarted(
         run_id=directory.identity().run_id, config=msgspec.json.encode(config).decode()
     )
@@ -80,7 +80,7 @@ def live(tmp_path: Path, quickstart: RunConfig) -> Iterator[RunDirectory]:
     ray.get(store.status.remote())
     address = context.address_info["gcs_address"]
     directory.write_identity(msgspec.structs.replace(identity, address=address, pid=os.getpid()))
-    with run_directory.launch_lock(directory):
+    with starting.launch_lock(directory):
         yield directory
     cast("Any", ray).shutdown()
 

@@ -12,7 +12,7 @@ from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.policy.tiny.model import write_model
 from coevolve.journal.journal import Journal
 from coevolve.models.tiny_random.resolve import MODEL
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from protocols.config import RunConfig
 from tests import evolving
 from tests.chat_server import Messages, serving
@@ -88,7 +88,7 @@ def test_a_version_of_a_run_is_evaluated_and_nothing_of_the_run_is_changed(
     config = settings(quickstart, rollout=sizes, policy={"model": "tiny_hdl"})
     config = msgspec.structs.replace(config, environment={"use": "hdl"} | hdl)
     folder = tmp_path / "trial"
-    directory = run_directory.create(folder, config)
+    directory = starting.create(folder, config)
     write_model(0, folder / MODEL)
     journal = Journal.open(directory.store)
     evolving.write(journal, write_versions(folder, directory.config(), (1, 2)))
@@ -146,7 +146,7 @@ def test_a_model_at_an_endpoint_writes_what_it_is_asked_for(
 
 
 def test_what_cannot_be_evaluated_is_refused_in_words(tmp_path: Path, quickstart: RunConfig):
-    run_directory.create(tmp_path / "tools", quickstart)
+    starting.create(tmp_path / "tools", quickstart)
     answer = answered("evaluate", "tools", "--runs", str(tmp_path), "--calls", "3")
     assert answer.returncode == 1
     assert "--calls: is for environment hdl, found environment filesystem; leave it out" in (

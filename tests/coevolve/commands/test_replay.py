@@ -8,7 +8,8 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.learner import Learner
 from coevolve.parts.files import LocalFiles
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
+from coevolve.runs.directory import RunDirectory
 from protocols.config import LearnerConfig, RolloutConfig, RunConfig
 from protocols.learner_config import ImitationConfig
 from tests.commands import answered
@@ -32,7 +33,7 @@ CONFIG = RunConfig(
 async def run_dir(tmp_path: Path) -> Path:
     """A finished run of the shipped policy, without its actors."""
     path = tmp_path / "run"
-    directory = run_directory.create(path, CONFIG)
+    directory = starting.create(path, CONFIG)
     journal = Journal.open(directory.store, map_size_bytes=1 << 28)
     store = LocalStore(journal)
     groups = MemoryJournal()
@@ -71,7 +72,7 @@ def test_a_difference_is_named_and_fails_the_command(run_dir: Path):
     other = msgspec.structs.replace(
         CONFIG, learner=msgspec.structs.replace(CONFIG.learner, max_grad_norm=1e-3)
     )
-    run_directory.RunDirectory(run_dir).write_config(other)
+    RunDirectory(run_dir).write_config(other)
     code, output = code_and_output(str(run_dir))
     assert code == 1
     assert "step 1: DIFFERS" in output

@@ -17,7 +17,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from coevolve.synthesis.worker import SynthesizerWorker
 from protocols.config import RunConfig
 from protocols.errors import RunError
@@ -159,7 +159,7 @@ def test_what_retention_took_is_told_beside_the_difference():
 
 async def synthesized_run(path: Path) -> list[Candidate]:
     """Let the shipped policy answer signals, with real simulators; return its candidates."""
-    directory = run_directory.create(path, QUICK)
+    directory = starting.create(path, QUICK)
     journal = Journal.open(directory.store)
     store = LocalStore(journal)
     flagged = [uniform_task(0, number) for number in range(3)]

@@ -8,7 +8,7 @@ import pytest
 import ray
 
 from coevolve.launcher.cluster import cluster
-from coevolve.runs.directory import create
+from coevolve.runs.starting import create
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from tests import exposure

@@ -8,7 +8,7 @@ from coevolve.journal.journal import Journal
 from coevolve.launcher.engines import ANYWHERE, ClusterEngines
 from coevolve.launcher.launch import settings
 from coevolve.launcher.nodes import Node
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from protocols.config import RunConfig, VllmEngine
 from protocols.control import RolloutScaled
 from tests.commands import ROOT
@@ -72,7 +72,7 @@ async def test_engines_that_would_have_nothing_to_do_are_refused(quickstart: Run
 def test_a_resumed_run_keeps_its_scale_unless_an_override_changes_it(
     tmp_path: Path, quickstart: RunConfig
 ):
-    directory = run_directory.create(tmp_path / quickstart.name, quickstart)
+    directory = starting.create(tmp_path / quickstart.name, quickstart)
     journal = Journal.open(directory.store)
     write(journal, [RolloutScaled(cause="request", actors=3, engines=("rollout-0",))])
     journal.close()

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from coevolve.journal.journal import Journal
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from tests import evolving
@@ -21,7 +21,7 @@ def run(tmp_path: Path, quickstart: RunConfig) -> RunDirectory:
     config = msgspec.structs.replace(
         quickstart, arm="uniform", environment={"use": "filesystem", "held_out": 2}
     )
-    directory = run_directory.create(tmp_path / "trial", config)
+    directory = starting.create(tmp_path / "trial", config)
     journal = Journal.open(directory.store)
     evolving.write(journal, evolving.story())
     journal.close()

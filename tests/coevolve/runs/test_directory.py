@@ -8,7 +8,7 @@ import pytest
 from coevolve.cli.resume import command as resume
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
-from coevolve.runs import directory as run_directory
+from coevolve.runs import finding, starting
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.control import RunFinished, RunStarted
@@ -38,57 +38,57 @@ def refused(path: Path, config: RunConfig) -> None:
     with pytest.raises(
         RunError, match=r"exists already; continue that run with `coevolve resume /"
     ):
-        run_directory.create(path, config)
+        starting.create(path, config)
     assert {file: file.read_bytes() for file in before} == before
 
 
 def test_a_run_that_began_is_not_overwritten(tmp_path: Path, quickstart: RunConfig):
-    begin(run_directory.create(tmp_path / "a", quickstart))
+    begin(starting.create(tmp_path / "a", quickstart))
     refused(tmp_path / "a", quickstart)
 
 
 def test_a_folder_that_is_no_run_is_not_overwritten(tmp_path: Path, quickstart: RunConfig):
     (tmp_path / "a").mkdir()
     refused(tmp_path / "a", quickstart)
-    run_directory.create(tmp_path / "b", quickstart)
+    starting.create(tmp_path / "b", quickstart)
     (tmp_path / "b" / "thesis.tex").write_text("my own")
     refused(tmp_path / "b", quickstart)
 
 
 def test_a_run_that_is_being_launched_is_not_overwritten(tmp_path: Path, quickstart: RunConfig):
-    directory = run_directory.create(tmp_path / "a", quickstart)
+    directory = starting.create(tmp_path / "a", quickstart)
     running = f"process {os.getpid()} is running this run; .*attach .*/a resume` ends a pause"
-    with run_directory.launch_lock(directory):
-        for refuse in (run_directory.create, run_directory.reopen):
+    with starting.launch_lock(directory):
+        for refuse in (starting.create, starting.reopen):
             with pytest.raises(RunError, match=running):
                 refuse(tmp_path / "a", quickstart)
-        with pytest.raises(RunError, match=running), run_directory.launch_lock(directory):
+        with pytest.raises(RunError, match=running), starting.launch_lock(directory):
             pass
 
 
 def test_a_run_whose_launcher_died_before_it_began_makes_room(
     tmp_path: Path, quickstart: RunConfig
 ):
-    first = run_directory.create(tmp_path / "a", quickstart)
+    first = starting.create(tmp_path / "a", quickstart)
     identity = first.identity()
     (first.path / "model").mkdir()
     Journal.open(first.store).close()
-    second = run_directory.create(tmp_path / "a", quickstart)
+    second = starting.create(tmp_path / "a", quickstart)
     assert second.identity().run_id != identity.run_id
     assert not (second.path / "model").exists()
 
 
 def test_the_config_written_is_the_config_read(tmp_path: Path, quickstart: RunConfig):
-    assert run_directory.create(tmp_path / "a", quickstart).config() == quickstart
+    assert starting.create(tmp_path / "a", quickstart).config() == quickstart
 
 
 def test_resuming_keeps_the_identity_and_takes_harmless_changes(
     tmp_path: Path, quickstart: RunConfig
 ):
-    identity = run_directory.create(tmp_path / "a", quickstart).identity()
+    identity = starting.create(tmp_path / "a", quickstart).identity()
     learner = msgspec.structs.replace(quickstart.learner, steps=200, devices=2)
     longer = msgspec.structs.replace(quickstart, learner=learner)
-    reopened = run_directory.reopen(tmp_path / "a", longer)
+    reopened = starting.reopen(tmp_path / "a", longer)
     assert reopened.identity() == identity
     assert reopened.config() == quickstart
     reopened.record_launch(longer, identity)
@@ -98,32 +98,32 @@ def test_resuming_keeps_the_identity_and_takes_harmless_changes(
 def test_a_finished_run_is_continued_only_with_more_steps(tmp_path: Path, quickstart: RunConfig):
     steps = quickstart.learner.steps
     report = StepReport(step=steps, groups=(), weights_digest="", groups_consumed=0, metrics={})
-    unscored = run_directory.create(tmp_path / "unscored", quickstart)
+    unscored = starting.create(tmp_path / "unscored", quickstart)
     begin(unscored, report)
-    assert run_directory.reopen(unscored.path, quickstart) == unscored
-    finished = run_directory.create(tmp_path / "finished", quickstart)
+    assert starting.reopen(unscored.path, quickstart) == unscored
+    finished = starting.create(tmp_path / "finished", quickstart)
     begin(finished, report, RunFinished(steps=steps))
     with pytest.raises(RunError, match=f"has taken all {steps} steps; learner.steps=MORE"):
-        run_directory.reopen(finished.path, quickstart)
-    assert run_directory.reopen(finished.path, with_steps(quickstart, 2 * steps)) == finished
+        starting.reopen(finished.path, quickstart)
+    assert starting.reopen(finished.path, with_steps(quickstart, 2 * steps)) == finished
     with pytest.raises(RunError, match=f"taken {steps} steps, but learner.steps is {steps - 1}"):
-        run_directory.reopen(finished.path, with_steps(quickstart, steps - 1))
+        starting.reopen(finished.path, with_steps(quickstart, steps - 1))
 
 
 def test_resuming_as_another_experiment_is_refused_by_name_and_value(
     tmp_path: Path, quickstart: RunConfig
 ):
-    run_directory.create(tmp_path / "a", quickstart)
+    starting.create(tmp_path / "a", quickstart)
     other = msgspec.structs.replace(quickstart, seed=7)
     with pytest.raises(RunError, match="seed: was 0, is 7"):
-        run_directory.reopen(tmp_path / "a", other)
-    assert run_directory.RunDirectory(tmp_path / "a").config().seed == 0
+        starting.reopen(tmp_path / "a", other)
+    assert RunDirectory(tmp_path / "a").config().seed == 0
 
 
 def test_a_copied_folder_does_not_continue_the_run_that_it_was_copied_from(
     tmp_path: Path, quickstart: RunConfig
 ):
-    begin(run_directory.create(tmp_path / quickstart.name, quickstart))
+    begin(starting.create(tmp_path / quickstart.name, quickstart))
     shutil.copytree(tmp_path / quickstart.name, tmp_path / "copy")
     refusal = rf"run '{quickstart.name}' has to be called '{quickstart.name}', found 'copy'; rename"
     with pytest.raises(RunError, match=refusal):
@@ -131,31 +131,31 @@ def test_a_copied_folder_does_not_continue_the_run_that_it_was_copied_from(
 
 
 def test_the_newest_run_is_the_newest_with_a_journal(tmp_path: Path, quickstart: RunConfig):
-    begun = run_directory.create(tmp_path / "begun", quickstart)
-    failed = run_directory.create(tmp_path / "failed", quickstart)
+    begun = starting.create(tmp_path / "begun", quickstart)
+    failed = starting.create(tmp_path / "failed", quickstart)
     os.utime(begun.path / "run.json", (1, 1))
-    assert run_directory.newest(tmp_path) == failed
+    assert finding.newest(tmp_path) == failed
     begin(begun)
-    assert run_directory.newest(tmp_path) == begun
+    assert finding.newest(tmp_path) == begun
 
 
 def test_resuming_nothing_is_refused(tmp_path: Path, quickstart: RunConfig):
     with pytest.raises(RunError, match="there is no run to resume; leave --resume "):
-        run_directory.reopen(tmp_path / "a", quickstart)
+        starting.reopen(tmp_path / "a", quickstart)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, quickstart: RunConfig):
     (tmp_path / "a").mkdir()
     with pytest.raises(RunError, match=r"is no run directory, it has no run\.json"):
-        run_directory.reopen(tmp_path / "a", quickstart)
+        starting.reopen(tmp_path / "a", quickstart)
 
 
 def test_the_newest_run_is_found(tmp_path: Path, quickstart: RunConfig):
     with pytest.raises(RunError, match="holds no run"):
-        run_directory.newest(tmp_path)
-    run_directory.create(tmp_path / "a", quickstart)
-    run_directory.create(tmp_path / "b", quickstart)
-    assert run_directory.newest(tmp_path).path.name == "b"
+        finding.newest(tmp_path)
+    starting.create(tmp_path / "a", quickstart)
+    starting.create(tmp_path / "b", quickstart)
+    assert finding.newest(tmp_path).path.name == "b"
 
 
 def test_a_run_is_found_by_its_name_its_folder_and_what_lies_in_it(
@@ -163,7 +163,7 @@ def test_a_run_is_found_by_its_name_its_folder_and_what_lies_in_it(
 ):
     monkeypatch.chdir(tmp_path)
     root = Path("runs")
-    path = run_directory.create(root / "quickstart", quickstart).path.resolve()
+    path = starting.create(root / "quickstart", quickstart).path.resolve()
     (path / "versions").mkdir()
     for run in (
         None,
@@ -176,24 +176,24 @@ def test_a_run_is_found_by_its_name_its_folder_and_what_lies_in_it(
         "runs/quickstart/versions",
         str(path),
     ):
-        assert run_directory.find(run, root).path == path, run
+        assert finding.find(run, root).path == path, run
     monkeypatch.chdir(path)
-    assert run_directory.find(".", Path("nowhere")).path == path
+    assert finding.find(".", Path("nowhere")).path == path
 
 
 def test_a_run_that_is_not_there_is_answered_with_those_that_are(
     tmp_path: Path, quickstart: RunConfig
 ):
     with pytest.raises(RunError, match="which holds no run; start one with"):
-        run_directory.find("quickstart", tmp_path)
+        finding.find("quickstart", tmp_path)
     for number in range(7):
-        path = run_directory.create(tmp_path / f"trial-{number}", quickstart).path
+        path = starting.create(tmp_path / f"trial-{number}", quickstart).path
         os.utime(path / "run.json", (number, number))
     with pytest.raises(RunError) as caught:
-        run_directory.find("trail-3", tmp_path)
+        finding.find("trail-3", tmp_path)
     assert str(caught.value) == (
         f"trail-3: is neither a run's folder nor the name of one under {tmp_path}; did you mean "
         "'trial-3'?; newest first, it holds trial-6, trial-5, trial-4, trial-3, trial-2, ..."
     )
     with pytest.raises(RunError, match="neither a run's folder"):
-        run_directory.find(str(tmp_path), tmp_path)
+        finding.find(str(tmp_path), tmp_path)

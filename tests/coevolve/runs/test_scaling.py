@@ -9,7 +9,7 @@ from coevolve.journal.codec import decode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from coevolve.runs.scaling import EnginePool, Scaling, change, recorded_scale, sentence
 from coevolve.runs.supervisor import Supervisor
 from protocols.config import RunConfig
@@ -283,7 +283,7 @@ async def test_an_engine_of_the_start_that_cannot_work_ends_the_run(store: Local
 def test_a_resumed_run_gets_the_number_that_was_recorded_last(
     tmp_path: Path, quickstart: RunConfig
 ):
-    directory = run_directory.create(tmp_path / "run", quickstart)
+    directory = starting.create(tmp_path / "run", quickstart)
     assert recorded_scale(directory.path) == ()
     journal = Journal.open(directory.store)
     records = [

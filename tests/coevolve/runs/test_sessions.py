@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from coevolve.runs import sessions
-from coevolve.runs.directory import LOCK_FILE, create
 from coevolve.runs.left_behind import left_behind
+from coevolve.runs.starting import LOCK_FILE, create
 from protocols.config import RunConfig
 
 HOLD = "import sys; file = open(sys.argv[2]); print(flush=True); sys.stdin.read()"

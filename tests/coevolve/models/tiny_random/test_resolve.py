@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from coevolve.models.tiny_random.resolve import running
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig, VllmEngine
 from protocols.errors import RunError
 
@@ -37,13 +37,13 @@ def test_the_parts_of_a_run_work_with_the_model_that_its_environment_made(tmp_pa
 
 
 def test_a_tiny_random_run_says_what_it_was_asked_for_and_is_read_as_it_runs(tmp_path: Path):
-    run = run_directory.create(tmp_path / "big", TINY)
+    run = starting.create(tmp_path / "big", TINY)
     assert run.written_config() == TINY
     assert run.config() == running(TINY, run.path)
 
 
 def test_a_tiny_random_run_is_not_resumed_with_the_whole_model(tmp_path: Path):
-    run_directory.create(tmp_path / "big", TINY)
-    assert run_directory.reopen(tmp_path / "big", TINY).written_config() == TINY
+    starting.create(tmp_path / "big", TINY)
+    assert starting.reopen(tmp_path / "big", TINY).written_config() == TINY
     with pytest.raises(RunError, match=r"policy.tiny_random: was True, is False"):
-        run_directory.reopen(tmp_path / "big", GPU)
+        starting.reopen(tmp_path / "big", GPU)

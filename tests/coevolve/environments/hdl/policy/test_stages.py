@@ -29,7 +29,7 @@ from coevolve.learning.history import History
 from coevolve.models.chat_template import ChatTemplate
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from coevolve.runs.costs import Costs
 from coevolve.runs.directory import RunDirectory
 from protocols import columns
@@ -180,7 +180,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, student: Path) -> Run:
     with serving(lambda _: next(said)) as server:
         server.then(fails(404))
         config = taught(folder, student, server.base_url)
-        directory = run_directory.create(folder / "taught", config)
+        directory = starting.create(folder / "taught", config)
         asyncio.run(trained(directory))
     reader = run_reader(directory.path)
     return Run(directory=directory, reader=reader, asked=len(server.requests))
