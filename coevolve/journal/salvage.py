@@ -6,6 +6,8 @@ to the last sequence that the root names; so is a row, of which the newest versi
 is taken whose checksum does not match.
 """
 
+import mmap
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -98,7 +100,7 @@ class Salvage:
     """The file of a damaged journal."""
 
     def __init__(self, file: Path) -> None:
-        self.content = file.read_bytes()
+        self.content = _mapped(file)
         try:
             self._head: Head | None = read_head(file)
         except JournalFormatError:
@@ -255,6 +257,14 @@ class Salvage:
 
     def _page(self, page: int) -> bytes:
         return self.content[page * self._page_bytes : (page + 1) * self._page_bytes]
+
+
+def _mapped(file: Path) -> bytes | mmap.mmap:
+    """Return the file's bytes, of which only those that are looked at come into memory."""
+    with file.open("rb") as opened:
+        if not os.fstat(opened.fileno()).st_size:
+            return b""
+        return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _sequences(page: bytes) -> list[int]:
