@@ -6,15 +6,17 @@ other processes start without them.
 """
 
 import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from collections.abc import Generator as Yielding
-from collections.abc import Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coevolve.curriculum.worker import Curriculum
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.vllm import environment as vllm_environment
+from coevolve.environments.interface import Environment
 from coevolve.environments.registry import environment_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -25,7 +27,7 @@ from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import MODEL
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
-from coevolve.rollouts.evaluator import Evaluator, OwnScores
+from coevolve.rollouts.evaluator import Evaluator, OwnScores, Scorer
 from coevolve.rollouts.scoring import OneVersion, RolloutScores, ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.turns import EngineTurns, SleepingEngine
@@ -231,29 +233,48 @@ def evaluator(context: PartContext, engine: Generator | None, simulators: Simula
     )
 
 
-async def scores(
-    context: PartContext, version: PolicyVersion | None = None
-) -> tuple[TaskScore, ...]:
-    """Return the score of a version on each scored task; the default is the model at the start.
+class Scoring:
+    """Scores one version on tasks."""
 
-    Raises DeliveryError, SimulatorError and GeneratorError.
+    def __init__(
+        self, environment: Environment, scorer: Scorer, simulator: SimulatorService, concurrent: int
+    ) -> None:
+        self.environment = environment
+        self._scorer = scorer
+        self._simulator = simulator
+        self._gate = asyncio.Semaphore(concurrent)
+        self._attempts = count()
+
+    async def of(self, tasks: Sequence[Task]) -> tuple[TaskScore, ...]:
+        """Return the score of each task. Raises SimulatorError and GeneratorError."""
+        return tuple(await asyncio.gather(*map(self._score, tasks)))
+
+    async def instances(self, tasks: Sequence[Task], seed: int) -> Mapping[str, Task]:
+        """Return further instances of tasks, as the environment makes them."""
+        return await self.environment.instances(tasks, seed, [self._simulator])
+
+    async def _score(self, task: Task) -> TaskScore:
+        async with self._gate:
+            return await self._scorer.score(task, f"score-{next(self._attempts)}")
+
+
+@asynccontextmanager
+async def scoring(
+    context: PartContext, version: PolicyVersion | None = None
+) -> AsyncGenerator[Scoring]:
+    """Yield what scores a version; the default is the model at the start.
+
+    Raises DeliveryError and GeneratorError.
     """
     environment, concurrent = environment_of(context.config), context.config.evaluator.concurrent
     engine = generator(context, concurrent)
     simulator = environment.simulator()
     proven = proven_engine(context, "evaluator", engine)
-    scorer = environment.scorer(context, proven, [simulator])
-    gate = asyncio.Semaphore(concurrent)
-
-    async def score(number: int, task: Task) -> TaskScore:
-        async with gate:
-            return await scorer.score(task, f"score-{number}")
-
     try:
         if version is not None:
             await proven.serve(version)
-        tasks = environment.scored_tasks()
-        return tuple(await asyncio.gather(*(score(*each) for each in enumerate(tasks))))
+        scorer = environment.scorer(context, proven, [simulator])
+        yield Scoring(environment, scorer, simulator, concurrent)
     finally:
         await engine.close()
         await simulator.close()

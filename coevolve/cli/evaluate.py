@@ -49,6 +49,15 @@ def _write(
     help="Policy version of RUN: N|newest|best.",
 )
 @click.option("--config", metavar="FILE", help="Score the model that this run file starts from.")
+@click.option(
+    "--fresh",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Score also N new instances of held-out and of trained tasks.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of --fresh."
+)
 @json_option
 @click.pass_context
 def command(
@@ -60,12 +69,18 @@ def command(
     version: str,
     config: str | None,
     as_json: bool,
+    fresh: int | None,
+    seed: int,
     **own: Any,
 ) -> None:
     """Score a policy on held-out tasks.
 
     RUN is a run's folder or its name. With --config, the policy is the model that the run file
     starts from.
+
+    With --fresh, tasks are also scored under other names, which no run has seen. The instance gap
+    is the success on the tasks that the run trained on, minus that on their instances: how much of
+    it is memorized.
 
     Some environments evaluate in their own way, with further options.
     """
@@ -83,6 +98,8 @@ def command(
             version=version,
             config=config,
             as_json=as_json,
+            fresh=fresh or 0,
+            seed=seed,
             own=own,
             given=given,
         )

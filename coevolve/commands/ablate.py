@@ -196,4 +196,6 @@ async def _success(config: RunConfig, run_dir: Path, trainer: AnyTrainer) -> flo
         (folder / "versions").mkdir()
         version = await asyncio.to_thread(write_version, folder, trainer, config)
         context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=reader)
-        return fmean(each.score for each in await build.scores(context, version))
+        async with build.scoring(context, version) as scoring:
+            scores = await scoring.of(scoring.environment.scored_tasks())
+        return fmean(each.score for each in scores)

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Group
 
 from coevolve.build import parts as build
+from coevolve.commands.fresh import Comparison, compared, table, trained_tasks
 from coevolve.commands.subjects import OfRun, OfRunFile, Subject, opened_policy, served_policy
 from coevolve.config import load_config
 from coevolve.environments.evaluation import EvaluationRequest, OwnEvaluation, own_evaluations
@@ -35,6 +36,8 @@ class Options:
     version: str
     config: str | None
     as_json: bool
+    fresh: int
+    seed: int
     own: Mapping[str, Any]
     """Values of the environments' options, by name."""
 
@@ -51,6 +54,8 @@ def evaluate(options: Options) -> None:
     subject, config = _subject(options)
     use = _environment(options, config, evaluations)
     _check_given(options, use, evaluations)
+    if options.fresh and use in evaluations:
+        raise ConfigError(f"--fresh: environment {use} makes no instances of tasks; leave it out")
     request = EvaluationRequest(
         config=config, check=partial(_check, subject, config), serve=partial(served_policy, subject)
     )
@@ -60,7 +65,7 @@ def evaluate(options: Options) -> None:
     else:
         assert config is not None
         request.check()
-        report, printed = asyncio.run(_scored(subject, config))
+        report, printed = asyncio.run(_scored(subject, config, options.fresh, options.seed))
     if options.as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
@@ -104,13 +109,26 @@ def _check(subject: Subject, config: RunConfig | None) -> None:
         preflight.check(config)
 
 
-async def _scored(subject: Subject, config: RunConfig) -> tuple[Mapping[str, object], Group]:
+async def _scored(
+    subject: Subject, config: RunConfig, fresh: int, seed: int
+) -> tuple[Mapping[str, object], Group]:
     """Score a policy as its run's evaluator does; return the scores, and the text to print."""
+    comparisons: Sequence[Comparison] = ()
     async with opened_policy(subject, config) as policy:
-        scores = await build.scores(policy.context, policy.version)
-    number = policy.version.version if policy.version is not None else 0
+        number = policy.version.version if policy.version is not None else 0
+        trained = (
+            await trained_tasks(subject.directory, number) if isinstance(subject, OfRun) else ()
+        )
+        async with build.scoring(policy.context, policy.version) as scoring:
+            held_out = scoring.environment.scored_tasks()
+            scores = await scoring.of(held_out)
+            if fresh:
+                comparisons = await compared(scoring, held_out, trained, fresh, seed)
     progress = Progress(build.labels(config))
     progress.fold(Evaluation(version=number, scores=scores, errors=0, wall_s=0.0))
     success = progress.evaluations[number]
     report = {"policy": policy.name, "success": success, "scores": scores}
-    return report, Group(policy.name, *score_tables(progress))
+    if not fresh:
+        return report, Group(policy.name, *score_tables(progress))
+    printed = Group(policy.name, *score_tables(progress), table(comparisons))
+    return report | {"fresh": comparisons}, printed

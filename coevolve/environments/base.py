@@ -80,6 +80,12 @@ class BaseEnvironment:
         """Return no tasks: the guard then watches the scored tasks."""
         return ()
 
+    async def instances(
+        self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]
+    ) -> Mapping[str, Task]:
+        """Return none: each task is what it is."""
+        return {}
+
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return no labels besides that of all tasks."""
         return {}

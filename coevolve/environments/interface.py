@@ -146,6 +146,16 @@ class Environment(Protocol):
         """Return the tasks that the guard watches, if possible neither trained on nor reported."""
         ...
 
+    async def instances(
+        self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]
+    ) -> Mapping[str, Task]:
+        """Return a further instance of each task, by the task's id: the same work, other names.
+
+        ``seed`` (at least 0) determines the instances. Tasks that have none are left out. Raises
+        SimulatorError.
+        """
+        ...
+
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return, by task id, the labels under which a scored task's result is also reported."""
         ...

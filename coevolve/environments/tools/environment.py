@@ -143,6 +143,17 @@ class ToolEnvironment(BaseEnvironment):
         """Return tasks of the training split that no run trains on."""
         return self.source().canaries(self._config.learner.guard.tasks)
 
+    async def instances(
+        self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]
+    ) -> Mapping[str, Task]:
+        """Return the tasks with names of training tasks."""
+        from coevolve.environments.tools.evolution import TRIALS_IN_BATCH
+        from coevolve.environments.tools.instances import Instances
+
+        pool = SimulatorPool(list(map(ToolClient, simulators)), TRIALS_IN_BATCH)
+        train = (task for task in tasks if task.split == "train")
+        return await Instances(pool, (*self.source().pool(), *train)).of(tasks, seed)
+
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return a label for the number of turns, and the kinds."""
         return {

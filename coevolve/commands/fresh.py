@@ -1,0 +1,161 @@
+"""Compares success on tasks with success on further instances of the same tasks."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Protocol
+
+import msgspec
+import numpy as np
+from rich.table import Table
+
+from coevolve.environments.interface import Environment
+from coevolve.journal.reader import run_reader
+from coevolve.report.scales import wilson
+from coevolve.runs.directory import RunDirectory
+from coevolve.runs.lineage import whole_fold
+from protocols.errors import ConfigError
+from protocols.learning import TaskScore
+from protocols.tasks import Task
+
+NORMAL = 1.959964
+"""Half the width of a 95 % interval, in standard errors."""
+
+
+class Scoring(Protocol):
+    """Scores one policy on tasks (`coevolve.build.parts.Scoring`)."""
+
+    @property
+    def environment(self) -> Environment:
+        """The environment of the tasks."""
+        ...
+
+    async def of(self, tasks: Sequence[Task]) -> Sequence[TaskScore]:
+        """Return the score of each task, in order."""
+        ...
+
+    async def instances(self, tasks: Sequence[Task], seed: int) -> Mapping[str, Task]:
+        """Return an instance of each task that has one, by the task's id."""
+        ...
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """A share of attempts that succeeded, with its 95 % interval (Wilson)."""
+
+    attempts: int
+    success: float
+    low: float
+    high: float
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Success on tasks beside success on their instances."""
+
+    tasks: str
+    """``held out`` or ``trained``."""
+
+    given: Share
+    """On the tasks that have an instance."""
+
+    fresh: Share
+    gap: float
+    """The instance gap: mean over tasks of success minus mean success on the task's instances."""
+
+    low: float
+    """Lower end of the gap's 95 % interval, over the choice of tasks (normal)."""
+
+    high: float
+
+
+async def trained_tasks(directory: RunDirectory, version: int) -> Sequence[Task]:
+    """Return the tasks that a run has trained on up to ``version``, sorted by id."""
+    evolution = await whole_fold(run_reader(directory.path))
+    first = {task: min(each.step for each in steps) for task, steps in evolution.trained.items()}
+    used = sorted(task for task, step in first.items() if step <= version)
+    return [evolution.tasks[task] for task in used if task in evolution.tasks]
+
+
+async def compared(
+    scoring: Scoring, held_out: Sequence[Task], trained: Sequence[Task], instances: int, seed: int
+) -> Sequence[Comparison]:
+    """Compare on about ``instances`` instances of held-out tasks, and of trained ones if any.
+
+    Raises ConfigError if the environment makes no instances.
+    """
+    sides = {"held out": held_out} | ({"trained": trained} if trained else {})
+    return [await _compared(scoring, name, tasks, instances, seed) for name, tasks in sides.items()]
+
+
+async def _compared(
+    scoring: Scoring, name: str, tasks: Sequence[Task], instances: int, seed: int
+) -> Comparison:
+    order: list[int] = np.random.default_rng(seed).permutation(len(tasks)).tolist()
+    made = await _made(scoring, [tasks[each] for each in order], instances, seed)
+    if not made:
+        raise ConfigError(
+            f"--fresh: environment {scoring.environment.name} makes no instances of its "
+            f"{len(tasks)} {name} tasks; leave it out"
+        )
+    given = await scoring.of([task for task, _ in made])
+    scored = await scoring.of([each for _, those in made for each in those])
+    fresh = {score.task_id: score.score for score in scored}
+    gaps = [
+        score.score - fmean(fresh[each.task_id] for each in those)
+        for score, (_, those) in zip(given, made, strict=True)
+    ]
+    half = NORMAL * stdev(gaps) / sqrt(len(gaps)) if len(gaps) > 1 else 1.0
+    return Comparison(
+        tasks=name,
+        given=_share([score.score for score in given]),
+        fresh=_share(list(fresh.values())),
+        gap=fmean(gaps),
+        low=fmean(gaps) - half,
+        high=fmean(gaps) + half,
+    )
+
+
+async def _made(
+    scoring: Scoring, tasks: Sequence[Task], most: int, seed: int
+) -> list[tuple[Task, list[Task]]]:
+    """Return tasks with their instances, ``most`` instances in all if the tasks have any.
+
+    Each round makes one instance of each task, until there are enough.
+    """
+    made: dict[str, list[Task]] = {}
+    left = most
+    while True:
+        found = await scoring.instances(tasks, seed)
+        for task_id, instance in islice(found.items(), left):
+            made.setdefault(task_id, []).append(instance)
+        left -= len(found)
+        if left <= 0 or not found:
+            return [(task, made[task.task_id]) for task in tasks if task.task_id in made]
+        seed += 1
+
+
+def _share(scores: Sequence[float]) -> Share:
+    low, high = wilson(round(sum(scores)), len(scores))
+    return Share(attempts=len(scores), success=fmean(scores), low=low, high=high)
+
+
+def table(comparisons: Sequence[Comparison]) -> Table:
+    """Return the comparisons in percent, with 95 % intervals."""
+    drawn = Table(title="the same work under other names, %", title_justify="left")
+    for heading in ("tasks", "as given", "new instances", "instance gap"):
+        drawn.add_column(heading, justify="left" if heading == "tasks" else "right")
+    for each in comparisons:
+        drawn.add_row(
+            each.tasks,
+            _said(each.given),
+            _said(each.fresh),
+            f"{100 * each.gap:+.1f} [{100 * each.low:+.1f}, {100 * each.high:+.1f}]",
+        )
+    return drawn
+
+
+def _said(share: Share) -> str:
+    return (
+        f"{100 * share.success:.1f} [{100 * share.low:.1f}, {100 * share.high:.1f}] "
+        f"of {share.attempts}"
+    )

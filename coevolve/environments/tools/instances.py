@@ -1,0 +1,230 @@
+"""Makes further instances of a task: the same work under other names.
+
+A policy that has memorized a task's calls fails on its instances; one that has learned the skill
+does not. The *instance gap*, success on the tasks as they were trained minus success on their
+instances, measures memorization (the idea of executable specifications: VeRA, arXiv 2602.13217).
+
+An instance renames what both an instruction and a call name: a file, a folder, a stock, a word. New
+names come from the same parameter in other tasks, have the same ending (``.txt``),
+and replace the old ones in world, instructions and calls alike. Execution decides: an instance is
+used only if its reference passes and fails exactly where the original's does, and if the original's
+calls fail on it. A name that means something to the tools (a currency, a travel class) keeps its
+place that way.
+"""
+
+import ast
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple, cast
+
+import msgspec
+import numpy as np
+
+from coevolve.environments.tools.commands import Tried
+from coevolve.environments.tools.gates.mutants import Turns
+from coevolve.environments.tools.gates.reading import leaves, read_call, tools_of
+from coevolve.environments.tools.gates.trials import Trials, passes
+from coevolve.environments.tools.interfaces import Simulator
+from coevolve.environments.tools.task import ToolTask, tool_task
+from protocols.errors import SimulatorError
+from protocols.tasks import Task, body_of
+
+LEAST_CHARS = 2
+"""Shorter texts are modes and signs rather than names."""
+
+_INSTANCE_STREAM = 9
+
+
+class Role(NamedTuple):
+    """Where a name is used; names of one role can take each other's place."""
+
+    parameter: str
+    ending: str
+    """The suffix of a file's name; empty for other names."""
+
+
+class Instances:
+    """Makes instances with the names of some tasks."""
+
+    def __init__(self, simulator: Simulator, tasks: Iterable[Task]) -> None:
+        """Take new names from ``tasks``, which should be training tasks."""
+        self._simulator = simulator
+        self._names: dict[Role, list[str]] = {}
+        for task in tasks:
+            for name, role in named(tool_task(task)).items():
+                known = self._names.setdefault(role, [])
+                if name not in known:
+                    known.append(name)
+
+    async def of(self, tasks: Sequence[Task], seed: int) -> dict[str, Task]:
+        """Return an instance of each task by the task's id, without tasks that have none.
+
+        Equal arguments give equal instances. Raises SimulatorError if the machine failed.
+        """
+        made = await asyncio.gather(*(self._instance(task, seed) for task in tasks))
+        pairs = zip(tasks, made, strict=True)
+        return {task.task_id: instance for task, instance in pairs if instance is not None}
+
+    async def _instance(self, task: Task, seed: int) -> Task | None:
+        body = tool_task(task)
+        trials = Trials(self._simulator, f"instance/{task.task_id}", body)
+        original = await trials.play(_references(body))
+        if not passes(original):
+            return None
+        wanted = self._new_names(task, seed)
+        names = wanted if await self._holds(trials, body, original, wanted) else {}
+        if not names:  # one of the names means something to the tools
+            holding = await asyncio.gather(
+                *(self._holds(trials, body, original, {old: new}) for old, new in wanted.items())
+            )
+            names = {old: wanted[old] for old, holds in zip(wanted, holding, strict=True) if holds}
+            if not await self._holds(trials, body, original, names):
+                return None
+        other = renamed(body, names)
+        played = await trials.play(_references(other), other)
+        return msgspec.structs.replace(
+            task, task_id=f"{task.task_id}~{seed}", body=body_of(_with_results(other, played))
+        )
+
+    async def _holds(
+        self, trials: Trials, body: ToolTask, original: Tried, names: Mapping[str, str]
+    ) -> bool:
+        """Return whether the renamed task is the same work, and not the same calls."""
+        if not names:
+            return False
+        other = renamed(body, names)
+        try:
+            played = await trials.play(_references(other), other)
+            memorized = await trials.play(_references(body), other)
+        except SimulatorError:  # the tools refuse the renamed world
+            return False
+        return passes(played) and _failures(played) == _failures(original) and not passes(memorized)
+
+    def _new_names(self, task: Task, seed: int) -> dict[str, str]:
+        """Return a new name for each name of the task that has an alternative."""
+        body = tool_task(task)
+        rng = np.random.default_rng((seed, _INSTANCE_STREAM, *task.task_id.encode()))
+        taken = _everything(body)
+        new: dict[str, str] = {}
+        for name, role in named(body).items():
+            free = [each for each in self._names.get(role, ()) if not _mentions(taken, each)]
+            if free:
+                new[name] = free[int(rng.integers(len(free)))]
+                taken += f"\n{new[name]}"
+        return new
+
+
+def named(body: ToolTask) -> dict[str, Role]:
+    """Return the names that both an instruction and a call name, with their first roles.
+
+    Calls that cannot be read name nothing.
+    """
+    said = "\n".join(turn.instruction for turn in body.turns)
+    tools = tools_of(body.classes)
+    found: dict[str, Role] = {}
+    for text in (text for turn in body.turns for text in turn.reference):
+        try:
+            call = read_call(text, tools)
+        except ValueError:
+            continue
+        for argument in call.arguments:
+            for name in leaves(argument.value):
+                if isinstance(name, str) and _is_name(name) and _mentions(said, name):
+                    role = Role(argument.name, PurePosixPath(name).suffix)
+                    found.setdefault(name, role)
+    return found
+
+
+def renamed(body: ToolTask, names: Mapping[str, str]) -> ToolTask:
+    """Return the task with other names in its world, instructions, calls and further fields."""
+    pattern = _pattern(names)
+
+    def put(text: str) -> str:
+        return pattern.sub(lambda found: names[found[0]], text)
+
+    def put_in(document: str) -> str:
+        return msgspec.json.encode(_replaced(msgspec.json.decode(document), put)).decode()
+
+    return msgspec.structs.replace(
+        body,
+        world=put_in(body.world),
+        extra=put_in(body.extra) if body.extra else "",
+        turns=tuple(
+            msgspec.structs.replace(
+                turn,
+                instruction=put(turn.instruction),
+                reference=tuple(_replaced_in_call(call, put) for call in turn.reference),
+                results=(),
+            )
+            for turn in body.turns
+        ),
+    )
+
+
+def _references(body: ToolTask) -> Turns:
+    return tuple(turn.reference for turn in body.turns)
+
+
+def _failures(tried: Tried) -> list[bool]:
+    return [observed.failed for turn in tried.turns for observed in turn.observed]
+
+
+def _with_results(body: ToolTask, played: Tried) -> ToolTask:
+    turns = zip(body.turns, played.turns, strict=True)
+    return msgspec.structs.replace(
+        body,
+        turns=tuple(
+            msgspec.structs.replace(turn, results=tuple(each.result for each in found.observed))
+            for turn, found in turns
+        ),
+    )
+
+
+def _is_name(value: str) -> bool:
+    return len(value) >= LEAST_CHARS and any(character.isalpha() for character in value)
+
+
+def _pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Return what finds each name that is no part of a longer word, longer names first."""
+    longest = sorted(names, key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest)) or '(?!)'})(?!\w)")
+
+
+def _mentions(text: str, name: str) -> bool:
+    return _pattern((name,)).search(text) is not None
+
+
+def _everything(body: ToolTask) -> str:
+    """Return all texts of a task."""
+    turns = [text for turn in body.turns for text in (turn.instruction, *turn.reference)]
+    return "\n".join((body.world, body.extra, *turns))
+
+
+def _replaced(value: object, put: Callable[[str], str]) -> object:
+    """Return JSON with other texts and keys."""
+    match value:
+        case str():
+            return put(value)
+        case list():
+            return [_replaced(each, put) for each in cast("list[object]", value)]
+        case dict():
+            entries = cast("dict[str, object]", value).items()
+            return {put(key): _replaced(each, put) for key, each in entries}
+        case _:
+            return value
+
+
+def _replaced_in_call(call: str, put: Callable[[str], str]) -> str:
+    """Return a call with other string literals, and otherwise as it was written."""
+    written = call.encode()
+    literals = [
+        (node.col_offset, node.end_col_offset, node.value)
+        for node in ast.walk(ast.parse(call, mode="eval"))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    for start, end, value in sorted(literals, reverse=True):
+        if (other := put(value)) != value:
+            written = written[:start] + repr(other).encode() + written[end:]
+    return written.decode()
