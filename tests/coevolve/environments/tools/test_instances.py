@@ -84,10 +84,10 @@ def test_an_instance_is_solved_by_its_own_calls_alone(tasks: Sequence[Task]):
 
 
 def test_a_seed_determines_the_instances(tasks: Sequence[Task]):
-    first = instances_of(tasks[:8], 1)
-    assert first == instances_of(tasks[:8], 1)
+    first = instances_of(tasks, 1)
+    assert first == instances_of(tasks, 1)
     assert {tool_task(each) for each in first.values()} != {
-        tool_task(each) for each in instances_of(tasks[:8], 2).values()
+        tool_task(each) for each in instances_of(tasks, 2).values()
     }
 
 
