@@ -92,13 +92,13 @@ def test_a_seed_determines_the_instances(tasks: Sequence[Task]):
 
 
 def test_what_the_tools_know_by_name_keeps_its_name():
-    config = load_config("bfcl_qwen3_4b", ["environment.seeds=60"])
+    pool = Bfcl(load_config("bfcl_qwen3_4b")).source().pool()
     tasks = [
         task
-        for task in Bfcl(config).source().pool()
+        for task in pool
         if "'Buy'" in str(tool_task(task).turns) and "Buy" in named(tool_task(task))
     ]
-    made = instances_of(tasks, 3)
+    made = asyncio.run(Instances(InProcessSimulator(), pool).of(tasks, 3))
     assert made
     for instance in made.values():
         assert "'Buy'" in str(tool_task(instance).turns)
