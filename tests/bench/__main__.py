@@ -19,6 +19,7 @@ BENCHES = {
     "journal-cost": "tests.bench.journal_cost",
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
+    "memorization": "tests.bench.memorization",
     "mutations": "tests.bench.mutations",
     "powercuts": "tests.bench.powercuts",
     "recovery": "tests.bench.recovery",

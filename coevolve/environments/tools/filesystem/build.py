@@ -222,13 +222,13 @@ def _train(
             *_drawn(rng, demonstrations, recipe.demonstrations_per_step),
             *_drawn(rng, descriptions, recipe.descriptions_per_step),
         ]
-        loss = _loss(model, batch)
+        error = loss(model, batch)
         optimizer.zero_grad()
-        cast(Any, loss).backward()
+        cast(Any, error).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
         optimizer.step()
         if (step + 1) % 50 == 0:
-            log.info("trained", step=step + 1, of=recipe.steps, loss=round(loss.item(), 4))
+            log.info("trained", step=step + 1, of=recipe.steps, loss=round(error.item(), 4))
 
 
 def _pace(step: int, recipe: Recipe) -> float:
@@ -241,7 +241,7 @@ def _drawn(rng: np.random.Generator, lessons: Sequence[Lesson], count: int) -> l
     return [lessons[index] for index in rng.integers(len(lessons), size=count)]
 
 
-def _loss(model: Qwen3ForCausalLM, batch: Sequence[Lesson]) -> torch.Tensor:
+def loss(model: Qwen3ForCausalLM, batch: Sequence[Lesson]) -> torch.Tensor:
     """Return the mean negative logprob of the tokens to learn. B lessons, T positions."""
     longest = max(len(ids) for ids, _ in batch)
     ids_B_T = np.full((len(batch), longest), PAD)
