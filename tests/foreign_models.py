@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 
 from coevolve.environments.tools.chat.renderer import ChatRenderer
 from coevolve.models.architecture import architecture
+from coevolve.models.chat_template import LOAD_S
 from coevolve.models.load import read_model, read_outline
 from coevolve.models.model_folder import INDEX, TINY_FOLDER, check_model, model_config
 from protocols.config import ChatConfig, PolicyConfig
@@ -117,7 +118,7 @@ def indices() -> Reader:
     )
 
 
-def _chat(name: str, *bad: bytes) -> Reader:
+def _chat(name: str, *bad: bytes, most_ms: float = 3000.0) -> Reader:
     """Return the reader of a chat model's folder in which the file ``name`` is changed."""
     _quiet()
     folder = models.save(models.TAGS, scratch())
@@ -127,7 +128,7 @@ def _chat(name: str, *bad: bytes) -> Reader:
         read=_replaced(folder, name, lambda place: ChatRenderer.load(place, ChatConfig())),
         refusals=REFUSALS,
         structure="json" if name.endswith(".json") else "",
-        most_ms=3000.0,
+        most_ms=most_ms,
     )
 
 
@@ -154,7 +155,7 @@ def templates() -> Reader:
         *(b"{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", b"{{ ''.__class__.__mro__ }}", b"{%"),
         *(b"{{" * 9000, b"{% if x %}" * 2000, b"{{ " + b"(" * 9000),
     )
-    return _chat("chat_template.jinja", *bad)
+    return _chat("chat_template.jinja", *bad, most_ms=1000 * LOAD_S)
 
 
 MODEL_READERS: dict[str, Callable[[], Reader]] = {

@@ -31,7 +31,7 @@ from coevolve.environments.tools.chat.calls import (
 )
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.foreign import boundary
+from coevolve.foreign import DESCRIBED_CHARS, boundary, shown
 from coevolve.models.chat_template import LOAD_S, SENTINEL, ChatTemplate, Message
 from coevolve.models.deadline import within
 from coevolve.models.model_files import DOWNLOAD_AGAIN, unusable
@@ -195,7 +195,7 @@ class ChatRenderer:
         raise ConfigError(
             "policy.chat.tools: 'template' needs a chat template that writes calls in one of the "
             f"forms {', '.join(FORMS)} (coevolve/environments/tools/chat/calls.py), found "
-            f"{text!r}; use policy.chat.tools: prompt"
+            f"{shown(text, DESCRIBED_CHARS)}; use policy.chat.tools: prompt"
         )
 
     def _check(self) -> None:
