@@ -292,6 +292,9 @@ class TrainedGroup(msgspec.Struct, frozen=True, kw_only=True):
     successes: int
     use: Use
 
+    instance: int = 0
+    """As in `protocols.rollouts.RolloutRequest`."""
+
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True):
     """A step's return to the weights of an earlier version."""

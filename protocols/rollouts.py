@@ -36,6 +36,9 @@ class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_req
 
     policy_version_at_least: Annotated[int, msgspec.Meta(ge=0)]
 
+    instance: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """The instance of the task (`protocols.tasks.attempted`); 0 is the task as given."""
+
     author: Writer = "policy"
     """Who writes the rollout. The learner only imitates rollouts of other authors than the
     policy."""
@@ -147,6 +150,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     """Key under which the environment finds the outcome again; empty if it does not store it."""
 
     author: Writer = "policy"
+
+    instance: int = 0
+    """As in the request."""
 
     simulator_cpu_s: float = 0.0
     """CPU seconds of grading; 0 if the environment does not measure them."""

@@ -40,7 +40,20 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True, tag="continued"):
     """The continued rollout, as ``group_id/index``."""
 
 
-Origin = Seeded | Synthesized | Continued
+class Instantiated(msgspec.Struct, frozen=True, kw_only=True, tag="instantiated"):
+    """The task is the same work as another one, under other names; one group attempts it."""
+
+    root: str
+    """The other task."""
+
+    instance: int
+    """Determines the names."""
+
+
+Origin = Seeded | Synthesized | Continued | Instantiated
+
+NEW_TASKS = (Seeded, Synthesized)
+"""Origins of tasks that are drawn; the others are parts of the life of such a task."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
@@ -58,8 +71,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
 
     @property
     def root(self) -> str:
-        """Return the first task of the chain that this task continues, or its own id."""
-        return self.origin.root if isinstance(self.origin, Continued) else self.task_id
+        """Return the task that is drawn when this one is attempted; usually its own id."""
+        return self.task_id if isinstance(self.origin, NEW_TASKS) else self.origin.root
 
 
 class TurnText(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +96,11 @@ class TaskText(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: tuple[str, ...] = ()
     """The tool of each call, in order; empty if the task uses no tools."""
+
+
+def attempted(task_id: str, instance: int) -> str:
+    """Return the id of the task that a group attempts: an instance of ``task_id``, or itself."""
+    return f"{task_id}~{instance}" if instance else task_id
 
 
 def body_of(value: msgspec.Struct) -> msgspec.Raw:

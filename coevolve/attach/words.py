@@ -6,7 +6,7 @@ from coevolve.environments.interface import Environment
 from coevolve.runs.histories import SignalHistory, TaskHistory
 from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import Admitted, GroupSummary, OnTask, Parked, Refused
-from protocols.tasks import Continued, Seeded, Synthesized
+from protocols.tasks import Continued, Instantiated, Seeded, Synthesized
 
 INSTRUCTION = 60
 """Maximum characters of an instruction in a table."""
@@ -92,6 +92,8 @@ def origin_of(evolution: LineageIndex, history: TaskHistory) -> str:
             return f"{signal.kind if signal else 'synthesized'} by {history.synthesizer}"
         case Continued(rollout=rollout):
             return f"continued {rollout}"
+        case Instantiated(instance=instance):
+            return f"instance {instance}"
 
 
 def _verdicts(fate: SignalHistory) -> Counter[str]:

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coevolve.build.instances import InstanceMaker
 from coevolve.curriculum.worker import Curriculum
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.vllm import environment as vllm_environment
@@ -289,6 +290,7 @@ def curriculum(context: PartContext) -> Curriculum:
         reader=context.reader,
         open_sampler=environment.sampler,
         held_out=environment.scored_tasks(),
+        instantiate=InstanceMaker(environment) if context.config.pool.new_instances else None,
     )
 
 

@@ -18,9 +18,10 @@ signals and verdicts when it chooses a group. They wake it only while a cycle is
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import structlog
 
 from coevolve.curriculum import schedule
@@ -32,6 +33,7 @@ from coevolve.journal.codec import TASKS_BY_ID, topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.journal.snapshots import Snapshots
+from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
@@ -43,6 +45,10 @@ from protocols.learning import GroupDiscarded, StepReport
 from protocols.tasks import Task
 
 TAKE_LIMIT = 256
+_INSTANCE_STREAM = 11
+
+Instantiate = Callable[[Task, int], Awaitable[Task | None]]
+"""Returns the instance of a task that a number determines; None if it has none."""
 
 CALLS_FOR_GROUPS = topics_of(
     RunStarted, RunResumed, StepReport, GroupDiscarded, RunPaused, RunContinued
@@ -77,8 +83,11 @@ class Curriculum:
         reader: Reader,
         open_sampler: Callable[[], TaskSampler],
         held_out: Sequence[Task] = (),
+        instantiate: Instantiate | None = None,
     ) -> None:
         """Work for one run. ``open_sampler`` returns a new sampler without any folded records.
+
+        With ``instantiate``, each group attempts a new instance of its task, if it has one.
 
         The curriculum never lets a task of ``held_out`` be trained on, under any id.
         """
@@ -87,6 +96,7 @@ class Curriculum:
         self._reader = reader
         self._open_sampler = open_sampler
         self._held_out = HeldOut(held_out)
+        self._instantiate = instantiate
         self._reporter = StatusReporter("curriculum")
         self._stopping = asyncio.Event()
         self._schedule = Schedule(config)
@@ -119,6 +129,7 @@ class Curriculum:
             state=state,
             through=through,
             held_out=self._held_out,
+            instantiate=self._instantiate,
             standing=self._reporter,
         )
         await session.react()
@@ -156,6 +167,7 @@ class _Session:
         state: _State,
         through: int,
         held_out: HeldOut,
+        instantiate: Instantiate | None,
         standing: StatusReporter,
     ) -> None:
         """Begin with ``state``, which is folded through a sequence."""
@@ -163,6 +175,11 @@ class _Session:
         self._state = state
         self._sampler = state.sampler
         self._held_out = held_out
+        self._instantiate = instantiate
+        self._tasks = TaskCache(reader, unread)
+        self._unwritten: dict[str, Task] = {}
+        """Tasks by id that the journal does not have yet."""
+
         self._known: set[str] = set()
         self._config = config
         self._store = store
@@ -192,6 +209,8 @@ class _Session:
             outputs.extend(opening)
             for task in opening:
                 self._note(task)
+                if isinstance(task, Task):
+                    self._unwritten[task.task_id] = task
         go_on = self._may_go_on()
         if go_on:
             self._sampler.join()
@@ -203,6 +222,7 @@ class _Session:
         self._held_out.refuse(outputs)
         if deliveries or outputs:
             await self._mailbox.complete([each.sequence for each in deliveries], outputs)
+        self._unwritten.clear()
         self._reporter.done += len(deliveries)
 
     def _note(self, message: Message) -> None:
@@ -257,11 +277,28 @@ class _Session:
     async def _group(self, number: int) -> Sequence[Message]:
         """Return a group's requests, preceded by its task if the journal does not have it yet."""
         draw = self._sampler.task(number)
+        self._unwritten |= {each.task_id: each for each in draw.news if isinstance(each, Task)}
         await self._check_known(draw)
+        instance, made = await self._instance(draw, number)
         requests = group_requests(
-            self._config, number, draw.task_id, version=self.schedule.steps, author=draw.writer
+            self._config,
+            number,
+            draw.task_id,
+            version=self.schedule.steps,
+            author=draw.writer,
+            instance=instance,
         )
-        return [*draw.news, *requests]
+        return [*draw.news, *made, *requests]
+
+    async def _instance(self, draw: Draw, number: int) -> tuple[int, Sequence[Task]]:
+        """Return the instance that the policy attempts, and its task; (0, ()) for the given one."""
+        if self._instantiate is None or draw.writer != "policy":
+            return 0, ()
+        task = self._unwritten.get(draw.task_id) or await self._tasks.get(draw.task_id)
+        rng = np.random.default_rng((self._config.seed, _INSTANCE_STREAM, number))
+        instance = int(rng.integers(1, 2**31))
+        made = await self._instantiate(task, instance)
+        return (instance, (made,)) if made else (0, ())
 
     async def _check_known(self, draw: Draw) -> None:
         """Raise ContractError if a group's task is neither in the journal nor about to be."""

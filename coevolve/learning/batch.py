@@ -171,6 +171,7 @@ def trained_group(group: Group, config: LearnerConfig, shape: Shape = own_reward
         sequences=tuple(sequence for sequence, _ in group.rollouts),
         successes=group.successes,
         use=use_of(group, config, shape),
+        instance=next((rollout.instance for _, rollout in group.rollouts), 0),
     )
 
 

@@ -20,6 +20,7 @@ from protocols.learning import (
     TrainedGroup,
 )
 from protocols.rollouts import Rollout
+from protocols.tasks import attempted
 
 
 class History:
@@ -105,7 +106,7 @@ class History:
 
     async def group(self, record: TrainedGroup, rollouts: Sequence[Rollout]) -> BatchGroup:
         """Return a group of a batch, with its task's reference if the step imitates it."""
-        task = await self._tasks.get(record.task_id)
+        task = await self._tasks.get(attempted(record.task_id, record.instance))
         reference = grammar = None
         if record.use == "imitation" and (shown := self.supervision.demonstration(task)):
             token_ids, mask = shown

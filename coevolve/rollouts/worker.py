@@ -43,7 +43,7 @@ from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import PolicyVersion, WeightsVerified
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest, Writer
-from protocols.tasks import Seeded, Task
+from protocols.tasks import Seeded, Task, attempted
 
 CONSUMER = "rollout"
 """The journal's consumer that all rollout workers are members of, by their names."""
@@ -265,7 +265,7 @@ class RolloutWorker:
         return True
 
     async def _roll_out(self, request: RolloutRequest) -> tuple[Rollout | FailedRollout]:
-        task = await self._tasks.get(request.task_id)
+        task = await self._tasks.get(attempted(request.task_id, request.instance))
         await self._served.at_least(request.policy_version_at_least)
         session = f"{request.group_id}/{request.index}"
         try:

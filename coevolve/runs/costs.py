@@ -20,7 +20,7 @@ from protocols.evolution import (
 )
 from protocols.journal import Message
 from protocols.learning import StepReport
-from protocols.tasks import Continued, Synthesized, Task
+from protocols.tasks import Continued, Seeded, Synthesized, Task
 
 TOPICS = topics_of(
     Task,
@@ -109,7 +109,7 @@ class Costs:
         match message:
             case Task(split="train", origin=Continued(root=root), task_id=task_id):
                 self._roots[task_id] = root
-            case Task(split="train", origin=origin, task_id=task_id):
+            case Task(split="train", origin=Seeded() | Synthesized() as origin, task_id=task_id):
                 self._synthesized[task_id] = isinstance(origin, Synthesized)
             case StepReport():
                 self.groups_by_task.update(group.task_id for group in message.groups)

@@ -38,7 +38,7 @@ from protocols.evolution import (
 from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import StepReport
-from protocols.tasks import Continued, Synthesized, Task
+from protocols.tasks import NEW_TASKS, Synthesized, Task
 
 TOPICS = topics_of(
     Task,
@@ -78,7 +78,7 @@ class LineageIndex:
     """Name of the current synthesizer according to the records; empty if there is none yet."""
 
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
-    """All tasks except those that continue a rollout."""
+    """All tasks that are drawn: seeds and synthesized ones."""
 
     signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
     settled: dict[str, SignalSettled] = field(default_factory=dict[str, SignalSettled])
@@ -233,7 +233,7 @@ class LineageIndex:
                     self.trained.setdefault(root, []).append(trained)
 
     def _fold_task(self, task: Task) -> None:
-        if isinstance(task.origin, Continued):
+        if not isinstance(task.origin, NEW_TASKS):
             self._roots[task.task_id] = task.origin.root
             return
         self.tasks[task.task_id] = task

@@ -26,7 +26,7 @@ from protocols.evolution import (
 )
 from protocols.interfaces import Reader
 from protocols.journal import Message
-from protocols.tasks import Continued, Synthesized, Task
+from protocols.tasks import NEW_TASKS, Synthesized, Task
 
 TOPICS = topics_of(Task, ProbeRequest, CandidateVerdict)
 
@@ -188,12 +188,12 @@ class Ledger:
         """Add a record."""
         match message:
             case Task():
-                if message.split == "train" and not isinstance(message.origin, Continued):
+                if message.split == "train" and isinstance(message.origin, NEW_TASKS):
                     self.pool.add(message.task_id, message.body)
                 if isinstance(message.origin, Synthesized):
                     self.pool.discard(message.origin.candidate_id)
                     self._forget_the_oldest(message.task_id)
-                elif message.split == "train" and not isinstance(message.origin, Continued):
+                elif message.split == "train" and isinstance(message.origin, NEW_TASKS):
                     self._seeds[message.task_id] = None
             case ProbeRequest(candidate_id=candidate_id, probe_id=probe_id):
                 self._probes[candidate_id] = message

@@ -8,7 +8,7 @@ calls can be executed and its instructions describe them (`coevolve.environments
 import importlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -22,7 +22,7 @@ from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.export.exporters import EXPORTERS
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.gates.similarity import Likenesses
+from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
 from coevolve.environments.tools.interfaces import Renderer, ToolSource
 from coevolve.environments.tools.observer import ToolObserver
 from coevolve.environments.tools.session_pool import SimulatorPool
@@ -49,6 +49,7 @@ from protocols.synthesizers import EndpointModel, PolicyModel
 from protocols.tasks import Task, TaskText, TurnText
 
 if TYPE_CHECKING:
+    from coevolve.environments.tools.instances import Names
     from coevolve.synthesis.worker import SynthesizerWorker
 
 ATTEMPT_GATHER_S = 0.1
@@ -151,8 +152,21 @@ class ToolEnvironment(BaseEnvironment):
         from coevolve.environments.tools.instances import Instances
 
         pool = SimulatorPool(list(map(ToolClient, simulators)), TRIALS_IN_BATCH)
-        train = (task for task in tasks if task.split == "train")
-        return await Instances(pool, (*self.source().pool(), *train)).of(tasks, seed)
+        return await Instances(pool, self._names, self._leaks).of(tasks, seed)
+
+    @cached_property
+    def _names(self) -> "Names":
+        from coevolve.environments.tools.instances import names_of
+
+        return names_of((*self.source().pool(), *self.canaries()))
+
+    @cached_property
+    def _shows_held_out(self) -> Leaks:
+        return Leaks(self.scored_tasks())
+
+    def _leaks(self, task: Task) -> bool:
+        """Return whether training on the task would show a held-out request."""
+        return task.split == "train" and self._shows_held_out(task)
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return a label for the number of turns, and the kinds."""

@@ -29,10 +29,13 @@ from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, tool_task
 from protocols.errors import SimulatorError
-from protocols.tasks import Task, body_of
+from protocols.tasks import Instantiated, Task, attempted, body_of
 
 LEAST_CHARS = 2
 """Shorter texts are modes and signs rather than names."""
+
+ATTEMPTS = 4
+"""Draws of names for one instance."""
 
 _INSTANCE_STREAM = 9
 
@@ -45,18 +48,32 @@ class Role(NamedTuple):
     """The suffix of a file's name; empty for other names."""
 
 
-class Instances:
-    """Makes instances with the names of some tasks."""
+Names = Mapping[Role, Sequence[str]]
+"""The names that tasks use, by role, each once."""
 
-    def __init__(self, simulator: Simulator, tasks: Iterable[Task]) -> None:
-        """Take new names from ``tasks``, which should be training tasks."""
+
+def names_of(tasks: Iterable[Task]) -> Names:
+    """Return the names of tasks, which should be training tasks."""
+    found: dict[Role, dict[str, None]] = {}
+    for task in tasks:
+        for name, role in named(tool_task(task)).items():
+            found.setdefault(role, {})[name] = None
+    return {role: tuple(names) for role, names in found.items()}
+
+
+class Instances:
+    """Makes instances with given names."""
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        names: Names,
+        refuses: Callable[[Task], bool] = lambda task: False,
+    ) -> None:
+        """Take new names from ``names``; an instance that ``refuses`` is made with other ones."""
         self._simulator = simulator
-        self._names: dict[Role, list[str]] = {}
-        for task in tasks:
-            for name, role in named(tool_task(task)).items():
-                known = self._names.setdefault(role, [])
-                if name not in known:
-                    known.append(name)
+        self._names = names
+        self._refuses = refuses
 
     async def of(self, tasks: Sequence[Task], seed: int) -> dict[str, Task]:
         """Return an instance of each task by the task's id, without tasks that have none.
@@ -73,8 +90,27 @@ class Instances:
         original = await trials.play(_references(body))
         if not passes(original):
             return None
-        wanted = self._new_names(task, seed)
-        names = wanted if await self._holds(trials, body, original, wanted) else {}
+        for attempt in range(ATTEMPTS):
+            wanted = self._new_names(task, (seed, attempt))
+            other = await self._with_names(trials, body, original, wanted)
+            if other is None:
+                return None
+            made = Task(
+                task_id=attempted(task.task_id, seed),
+                split=task.split,
+                origin=Instantiated(root=task.task_id, instance=seed),
+                skills=task.skills,
+                body=body_of(other),
+            )
+            if not self._refuses(made):
+                return made
+        return None
+
+    async def _with_names(
+        self, trials: Trials, body: ToolTask, original: Tried, wanted: Mapping[str, str]
+    ) -> ToolTask | None:
+        """Return the task with those of the new names that hold, and its answers; or None."""
+        names = wanted if await self._holds(trials, body, original, wanted) else dict[str, str]()
         if not names:  # one of the names means something to the tools
             holding = await asyncio.gather(
                 *(self._holds(trials, body, original, {old: new}) for old, new in wanted.items())
@@ -83,10 +119,7 @@ class Instances:
             if not await self._holds(trials, body, original, names):
                 return None
         other = renamed(body, names)
-        played = await trials.play(_references(other), other)
-        return msgspec.structs.replace(
-            task, task_id=f"{task.task_id}~{seed}", body=body_of(_with_results(other, played))
-        )
+        return _with_results(other, await trials.play(_references(other), other))
 
     async def _holds(
         self, trials: Trials, body: ToolTask, original: Tried, names: Mapping[str, str]
@@ -102,10 +135,10 @@ class Instances:
             return False
         return passes(played) and _failures(played) == _failures(original) and not passes(memorized)
 
-    def _new_names(self, task: Task, seed: int) -> dict[str, str]:
+    def _new_names(self, task: Task, seed: tuple[int, int]) -> dict[str, str]:
         """Return a new name for each name of the task that has an alternative."""
         body = tool_task(task)
-        rng = np.random.default_rng((seed, _INSTANCE_STREAM, *task.task_id.encode()))
+        rng = np.random.default_rng((*seed, _INSTANCE_STREAM, *task.task_id.encode()))
         taken = _everything(body)
         new: dict[str, str] = {}
         for name, role in named(body).items():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coevolve.curriculum.task_sampler import sampler_of
-from coevolve.curriculum.worker import Curriculum
+from coevolve.curriculum.worker import Curriculum, Instantiate
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
@@ -26,7 +26,7 @@ from protocols.interfaces import TaskSource
 from protocols.journal import Append, Message, Receipt, StoredRecord
 from protocols.learning import GroupDiscarded, StepReport, TrainedGroup
 from protocols.rollouts import RolloutRequest
-from protocols.tasks import Task
+from protocols.tasks import Instantiated, Task, attempted
 from tests import evolving
 from tests.evolving import admission, candidate, settled, signal, verdict
 from tests.fakes import tool_task
@@ -62,8 +62,15 @@ class FewSeeds:
 class Desk:
     """A journal, a curriculum that works on it, and the other parts' side of the exchange."""
 
-    def __init__(self, folder: Path, config: RunConfig, source: TaskSource | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: RunConfig,
+        source: TaskSource | None = None,
+        instantiate: Instantiate | None = None,
+    ) -> None:
         self._config = config
+        self._instantiate = instantiate
         self._source = source or FewSeeds(fresh=config.arm == "uniform")
         self._writes = 0
         self.journal = Journal.open(folder)
@@ -77,6 +84,7 @@ class Desk:
             reader=self.store,
             open_sampler=lambda: sampler_of(self._config, self._source),
             held_out=self._source.held_out(),
+            instantiate=self._instantiate,
         )
         self.running = asyncio.create_task(self.curriculum.run())
 
@@ -168,6 +176,48 @@ def of(config: RunConfig, arm: str = "uniform", **settings: object) -> RunConfig
         )
         section[name] = value
     return msgspec.convert(tree, RunConfig)
+
+
+async def instance_of(task: Task, instance: int) -> Task | None:
+    """Return an instance of every task but ``seed-1``."""
+    if task.task_id == "seed-1":
+        return None
+    return msgspec.structs.replace(
+        task,
+        task_id=attempted(task.task_id, instance),
+        origin=Instantiated(root=task.task_id, instance=instance),
+    )
+
+
+@pytest.mark.parametrize("arm", ["static", "full"])
+async def test_no_two_groups_attempt_the_same_instance(
+    tmp_path: Path, quickstart: RunConfig, arm: str
+):
+    desk = Desk(tmp_path, of(quickstart, arm), FewSeeds(), instance_of)
+    await desk.say(STARTED)
+    await desk.groups(4)
+    await desk.kill()
+    desk.start()
+    await desk.say(stepped(1, 2, 0, 1))
+    await desk.groups(6)
+    requests = await desk.requests()
+    tasks = [decode_as(record, Task) for record in await desk.store.scan("task")]
+    made = {task.task_id: task.origin for task in tasks}
+    by_group: dict[int, set[tuple[str, int]]] = {}
+    for each in requests:
+        by_group.setdefault(each.group, set()).add((each.task_id, each.instance))
+    attempts = [group.pop() for group in by_group.values() if len(group) == 1]
+    assert len(attempts) == 6
+    others = [each for each in attempts if each[0] != "seed-1"]
+    assert len(set(others)) == len(others) > 1
+    for task_id, instance in attempts:
+        if task_id == "seed-1":
+            assert instance == 0
+        else:
+            assert made[attempted(task_id, instance)] == Instantiated(
+                root=task_id, instance=instance
+            )
+    await desk.close()
 
 
 class Leaky(FewSeeds):

@@ -21,7 +21,7 @@ from protocols import columns
 from protocols.config import RunConfig
 from protocols.journal import Message
 from protocols.rollouts import Rollout
-from protocols.tasks import Task
+from protocols.tasks import Instantiated, Task, attempted
 from tests import evolving
 from tests.coevolve.export.conftest import Export, Refusal
 from tests.commands import answered
@@ -120,6 +120,25 @@ def test_rollouts_are_exported_token_by_token_with_their_chats(
     assert (
         sum(message["role"] == "tool" for message in many["messages"])
         == len(BODY.turns[0].reference) - 1
+    )
+
+
+def test_a_rollout_of_an_instance_is_exported_with_the_instances_names(
+    quickstart: RunConfig, export: Export, tmp_path: Path
+):
+    instance = msgspec.structs.replace(
+        SHORT,
+        task_id=attempted(TASK.task_id, 7),
+        origin=Instantiated(root=TASK.task_id, instance=7),
+    )
+    rollout = msgspec.structs.replace(tiny_rollout(instance, 0), task_id=TASK.task_id, instance=7)
+    run = write_run(tmp_path / "run", settings(quickstart), [TASK, instance, rollout])
+    assert export(run.path, "rollouts", "--to", tmp_path / "rollouts").endswith(": 1 rollouts\n")
+    (row,) = loaded(tmp_path / "rollouts", tmp_path / "cache")
+    assert (row["task_id"], row["instance"]) == (TASK.task_id, 7)
+    assert compact(row["messages"]) == as_json(SHORT)
+    assert export(run.path, "sft", "--to", tmp_path / "sft").startswith(
+        f"{tmp_path / 'sft'}: 1 references and 1 rollouts"
     )
 
 

@@ -1,6 +1,7 @@
 """Rollouts as a table: each with its chat, its reward and its original tokens.
 
-Columns: `sequence` (of the journal), `group_id`, `group`, `index`, `task_id`, `seed`, `reward`,
+Columns: `sequence` (of the journal), `group_id`, `group`, `index`, `task_id`, `instance` (0 if the
+task was attempted as given), `seed`, `reward`,
 `turns_passed`, `turns_total`, `ended`, `version_min` and `version_max` (of the policy versions
 that wrote it), `wall_s`, `messages`, `tools` (JSON), `written` (each message of the policy as its
 tokenizer decodes it, special tokens included), and the token columns `token_ids`, `mask` (1 on
@@ -31,11 +32,13 @@ from coevolve.export.parquet import writing
 from coevolve.export.source import Source
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
+from coevolve.journal.task_cache import TaskCache
 from protocols.rollouts import Rollout, Tokens
+from protocols.tasks import attempted
 
 PLAIN = (
-    *("group_id", "group", "index", "task_id", "seed", "reward", "turns_passed", "turns_total"),
-    *("ended", "version_min", "version_max", "wall_s"),
+    *("group_id", "group", "index", "task_id", "instance", "seed", "reward", "turns_passed"),
+    *("turns_total", "ended", "version_min", "version_max", "wall_s"),
 )
 """Fields of a rollout that become columns without change."""
 
@@ -45,6 +48,7 @@ COLUMNS: dict[str, Any] = {
     "group": pa.int64(),
     "index": pa.int32(),
     "task_id": pa.string(),
+    "instance": pa.int64(),
     "seed": pa.int64(),
     "reward": pa.float64(),
     "turns_passed": pa.int32(),
@@ -67,13 +71,13 @@ COLUMNS: dict[str, Any] = {
 async def write(source: Source, path: Path) -> str:
     """Write the table to ``path`` and return a description of it."""
     transcriber = transcriber_of(source.config)
-    tasks = {task_id: tool_task(task) for task_id, task in source.tasks.items()}
+    tasks = TaskCache(source.reader, tool_task)
     with writing(path, COLUMNS) as table:
         async for record in whole_topic(source.reader, "rollout"):
             rollout = decode_as(record, Rollout)
-            if rollout.task_id not in tasks:
+            if rollout.task_id not in source.tasks:
                 continue
-            body = tasks[rollout.task_id]
+            body = await tasks.get(attempted(rollout.task_id, rollout.instance))
             messages = chat(body, tuple(transcriber.said(rollout)))
             table.add(
                 {name: getattr(rollout, name) for name in PLAIN}

@@ -19,7 +19,9 @@ from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.export.source import Source
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
+from coevolve.journal.task_cache import TaskCache
 from protocols.rollouts import Rollout
+from protocols.tasks import attempted
 
 
 class Solution(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,11 +54,12 @@ async def _solutions(source: Source) -> AsyncIterator[Solution]:
         if all(len(turn.results) == len(turn.reference) for turn in body.turns):
             yield _solution(task_id, body, reference(body), "reference")
     transcriber = transcriber_of(source.config)
+    played = TaskCache(source.reader, tool_task)
     async for record in whole_topic(source.reader, "rollout"):
         rollout = decode_as(record, Rollout)
         if not rollout.succeeded or rollout.task_id not in tasks:
             continue
-        body = tasks[rollout.task_id]
+        body = await played.get(attempted(rollout.task_id, rollout.instance))
         messages = chat(body, tuple(transcriber.said(rollout)))
         key = (rollout.task_id, hashlib.sha256(msgspec.json.encode(messages)).digest())
         if key not in seen:

@@ -11,7 +11,7 @@ from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.commands import Failed
 from coevolve.environments.tools.filesystem.environment import Filesystem
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
-from coevolve.environments.tools.instances import Instances, Role, named, renamed
+from coevolve.environments.tools.instances import Instances, Role, named, names_of, renamed
 from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from coevolve.environments.tools.trial import TrialRun
 from protocols.errors import ConfigError
@@ -42,7 +42,7 @@ def tasks() -> Sequence[Task]:
 
 
 def instances_of(tasks: Sequence[Task], seed: int) -> dict[str, Task]:
-    return asyncio.run(Instances(InProcessSimulator(), tasks).of(tasks, seed))
+    return asyncio.run(Instances(InProcessSimulator(), names_of(tasks)).of(tasks, seed))
 
 
 def fails(body: ToolTask, calls: Sequence[Sequence[str]]) -> bool:
@@ -98,7 +98,7 @@ def test_what_the_tools_know_by_name_keeps_its_name():
         for task in pool
         if "'Buy'" in str(tool_task(task).turns) and "Buy" in named(tool_task(task))
     ]
-    made = asyncio.run(Instances(InProcessSimulator(), pool).of(tasks, 3))
+    made = asyncio.run(Instances(InProcessSimulator(), names_of(pool)).of(tasks, 3))
     assert made
     for instance in made.values():
         assert "'Buy'" in str(tool_task(instance).turns)
@@ -118,7 +118,7 @@ class Reciting:
         return tuple(map(self._score, tasks))
 
     async def instances(self, tasks: Sequence[Task], seed: int) -> Mapping[str, Task]:
-        return await Instances(InProcessSimulator(), tasks).of(tasks, seed)
+        return await Instances(InProcessSimulator(), names_of(tasks)).of(tasks, seed)
 
     def _score(self, task: Task) -> TaskScore:
         body, said = tool_task(task), _words(task)
