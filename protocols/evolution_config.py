@@ -17,9 +17,8 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     available, the curriculum draws seed tasks."""
 
     new_instances: bool = False
-    """Whether each group attempts its task under other names (``coevolve evaluate --fresh`` does
-    the same), so that the policy cannot memorize it. Tasks without names, and environments that
-    make no instances, stay as given."""
+    """Whether each group attempts its task under other names, so that the policy cannot memorize
+    it. Tasks without names, and environments that make no instances, stay as given."""
 
     capacity: Count = 512
     """Maximum number of live synthesized tasks; above it the least informative one is retired."""

@@ -26,8 +26,8 @@ def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int
     try:
         raise_when_interrupted()
         _find_own_environments()
-        for name, value in compiled_kernels().items():
-            os.environ.setdefault(name, value)
+        for variable, value in compiled_kernels().items():
+            os.environ.setdefault(variable, value)
         answer = command.main(
             list(words), prog_name=name, standalone_mode=False, help_option_names=["-h", "--help"]
         )
