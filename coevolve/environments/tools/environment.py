@@ -28,6 +28,7 @@ from coevolve.environments.tools.observer import ToolObserver
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import read_body, tool_task
 from coevolve.environments.tools.toolsets import tool_documents
+from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.environments.tools.worker import ToolWorker
 from coevolve.export.exporter import Exporter
@@ -49,7 +50,6 @@ from protocols.synthesizers import EndpointModel, PolicyModel
 from protocols.tasks import Task, TaskText, TurnText
 
 if TYPE_CHECKING:
-    from coevolve.environments.tools.instances import Names
     from coevolve.synthesis.worker import SynthesizerWorker
 
 ATTEMPT_GATHER_S = 0.1
@@ -155,10 +155,8 @@ class ToolEnvironment(BaseEnvironment):
         return await Instances(pool, self._names, self._leaks).of(tasks, seed)
 
     @cached_property
-    def _names(self) -> "Names":
-        from coevolve.environments.tools.instances import names_of
-
-        return names_of((*self.source().pool(), *self.canaries()))
+    def _names(self) -> Vocabulary:
+        return Vocabulary(map(tool_task, (*self.source().pool(), *self.canaries())))
 
     @cached_property
     def _shows_held_out(self) -> Leaks:

@@ -5,60 +5,33 @@ does not. The *instance gap*, success on the tasks as they were trained minus su
 instances, measures memorization (the idea of executable specifications: VeRA, arXiv 2602.13217).
 
 An instance renames what both an instruction and a call name: a file, a folder, a stock, a word. New
-names come from the same parameter in other tasks, have the same ending (``.txt``),
-and replace the old ones in world, instructions and calls alike. Execution decides: an instance is
-used only if its reference passes and fails exactly where the original's does, and if the original's
-calls fail on it. A name that means something to the tools (a currency, a travel class) keeps its
-place that way.
+names come from other tasks (`coevolve.environments.tools.vocabulary`), and replace the old ones in
+world, instructions and calls alike. Execution decides: an instance is used only if its reference
+passes and fails exactly where the original's does, and if the original's calls fail on it. A name
+that means something to the tools (a currency, a travel class) keeps its place that way.
 """
 
 import ast
 import asyncio
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
-from typing import NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import msgspec
 import numpy as np
 
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.mutants import Turns
-from coevolve.environments.tools.gates.reading import leaves, read_call, tools_of
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, tool_task
+from coevolve.environments.tools.vocabulary import Vocabulary, named, pattern_of
 from protocols.errors import SimulatorError
 from protocols.tasks import Instantiated, Task, attempted, body_of
-
-LEAST_CHARS = 2
-"""Shorter texts are modes and signs rather than names."""
 
 ATTEMPTS = 4
 """Draws of names for one instance."""
 
 _INSTANCE_STREAM = 9
-
-
-class Role(NamedTuple):
-    """Where a name is used; names of one role can take each other's place."""
-
-    parameter: str
-    ending: str
-    """The suffix of a file's name; empty for other names."""
-
-
-Names = Mapping[Role, Sequence[str]]
-"""The names that tasks use, by role, each once."""
-
-
-def names_of(tasks: Iterable[Task]) -> Names:
-    """Return the names of tasks, which should be training tasks."""
-    found: dict[Role, dict[str, None]] = {}
-    for task in tasks:
-        for name, role in named(tool_task(task)).items():
-            found.setdefault(role, {})[name] = None
-    return {role: tuple(names) for role, names in found.items()}
 
 
 class Instances:
@@ -67,7 +40,7 @@ class Instances:
     def __init__(
         self,
         simulator: Simulator,
-        names: Names,
+        names: Vocabulary,
         refuses: Callable[[Task], bool] = lambda task: False,
     ) -> None:
         """Take new names from ``names``; an instance that ``refuses`` is made with other ones."""
@@ -139,40 +112,18 @@ class Instances:
         """Return a new name for each name of the task that has an alternative."""
         body = tool_task(task)
         rng = np.random.default_rng((*seed, _INSTANCE_STREAM, *task.task_id.encode()))
-        taken = _everything(body)
+        text = _everything(body)
         new: dict[str, str] = {}
-        for name, role in named(body).items():
-            free = [each for each in self._names.get(role, ()) if not _mentions(taken, each)]
-            if free:
-                new[name] = free[int(rng.integers(len(free)))]
-                taken += f"\n{new[name]}"
+        for name, parameter in named(body).items():
+            if another := self._names.another(name, parameter, text, rng):
+                new[name] = another
+                text += f"\n{another}"
         return new
-
-
-def named(body: ToolTask) -> dict[str, Role]:
-    """Return the names that both an instruction and a call name, with their first roles.
-
-    Calls that cannot be read name nothing.
-    """
-    said = "\n".join(turn.instruction for turn in body.turns)
-    tools = tools_of(body.classes)
-    found: dict[str, Role] = {}
-    for text in (text for turn in body.turns for text in turn.reference):
-        try:
-            call = read_call(text, tools)
-        except ValueError:
-            continue
-        for argument in call.arguments:
-            for name in leaves(argument.value):
-                if isinstance(name, str) and _is_name(name) and _mentions(said, name):
-                    role = Role(argument.name, PurePosixPath(name).suffix)
-                    found.setdefault(name, role)
-    return found
 
 
 def renamed(body: ToolTask, names: Mapping[str, str]) -> ToolTask:
     """Return the task with other names in its world, instructions, calls and further fields."""
-    pattern = _pattern(names)
+    pattern = pattern_of(names)
 
     def put(text: str) -> str:
         return pattern.sub(lambda found: names[found[0]], text)
@@ -213,20 +164,6 @@ def _with_results(body: ToolTask, played: Tried) -> ToolTask:
             for turn, found in turns
         ),
     )
-
-
-def _is_name(value: str) -> bool:
-    return len(value) >= LEAST_CHARS and any(character.isalpha() for character in value)
-
-
-def _pattern(names: Iterable[str]) -> re.Pattern[str]:
-    """Return what finds each name that is no part of a longer word, longer names first."""
-    longest = sorted(names, key=len, reverse=True)
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest)) or '(?!)'})(?!\w)")
-
-
-def _mentions(text: str, name: str) -> bool:
-    return _pattern((name,)).search(text) is not None
 
 
 def _everything(body: ToolTask) -> str:

@@ -11,9 +11,10 @@ from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.commands import Failed
 from coevolve.environments.tools.filesystem.environment import Filesystem
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
-from coevolve.environments.tools.instances import Instances, Role, named, names_of, renamed
+from coevolve.environments.tools.instances import Instances, renamed
 from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from coevolve.environments.tools.trial import TrialRun
+from coevolve.environments.tools.vocabulary import Vocabulary, named
 from protocols.errors import ConfigError
 from protocols.learning import TaskScore
 from protocols.tasks import Task
@@ -41,8 +42,10 @@ def tasks() -> Sequence[Task]:
     return quickstart().source().pool()[:40]
 
 
-def instances_of(tasks: Sequence[Task], seed: int) -> dict[str, Task]:
-    return asyncio.run(Instances(InProcessSimulator(), names_of(tasks)).of(tasks, seed))
+def instances_of(tasks: Sequence[Task], seed: int, pool: Sequence[Task] = ()) -> dict[str, Task]:
+    """Return instances with the names of a pool, by default of the tasks themselves."""
+    names = Vocabulary(map(tool_task, pool or tasks))
+    return asyncio.run(Instances(InProcessSimulator(), names).of(tasks, seed))
 
 
 def fails(body: ToolTask, calls: Sequence[Sequence[str]]) -> bool:
@@ -51,10 +54,7 @@ def fails(body: ToolTask, calls: Sequence[Sequence[str]]) -> bool:
 
 
 def test_names_are_what_instruction_and_call_share():
-    assert named(NOTE) == {
-        "my notes.txt": Role("source", ".txt"),
-        "notes": Role("destination", ""),
-    }
+    assert named(NOTE) == {"my notes.txt": "source", "notes": "destination"}
 
 
 def test_a_name_is_replaced_wherever_it_stands_whole():
@@ -93,15 +93,18 @@ def test_a_seed_determines_the_instances(tasks: Sequence[Task]):
 
 def test_what_the_tools_know_by_name_keeps_its_name():
     pool = Bfcl(load_config("bfcl_qwen3_4b")).source().pool()
-    tasks = [
-        task
-        for task in pool
-        if "'Buy'" in str(tool_task(task).turns) and "Buy" in named(tool_task(task))
-    ]
-    made = asyncio.run(Instances(InProcessSimulator(), names_of(pool)).of(tasks, 3))
+    known = [task for task in pool if "sector='Technology'" in str(tool_task(task).turns)]
+    made = instances_of(known, 3, pool)
     assert made
     for instance in made.values():
-        assert "'Buy'" in str(tool_task(instance).turns)
+        assert "sector='Technology'" in str(tool_task(instance).turns)
+
+
+def test_what_the_documentation_names_is_no_name():
+    pool = Bfcl(load_config("bfcl_qwen3_4b")).source().pool()
+    buying = [body for body in map(tool_task, pool) if "order_type='Buy'" in str(body.turns)]
+    assert buying
+    assert not any("Buy" in named(body) for body in buying)
 
 
 class Reciting:
@@ -118,7 +121,9 @@ class Reciting:
         return tuple(map(self._score, tasks))
 
     async def instances(self, tasks: Sequence[Task], seed: int) -> Mapping[str, Task]:
-        return await Instances(InProcessSimulator(), names_of(tasks)).of(tasks, seed)
+        return await Instances(InProcessSimulator(), Vocabulary(map(tool_task, tasks))).of(
+            tasks, seed
+        )
 
     def _score(self, task: Task) -> TaskScore:
         body, said = tool_task(task), _words(task)
