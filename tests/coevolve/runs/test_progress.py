@@ -6,7 +6,8 @@ from rich.console import Console
 
 from coevolve.runs.costs import Costs
 from coevolve.runs.display import print_summary, score_tables
-from coevolve.runs.progress import HELD_OUT, MetricsFile, Progress
+from coevolve.runs.metrics_file import MetricsFile
+from coevolve.runs.progress import HELD_OUT, Progress
 from protocols.config import RunConfig
 from protocols.control import RunFinished
 from protocols.learning import (
