@@ -42,7 +42,6 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import JournalReader
 from coevolve.journal.snapshots import SPAN, Snapshots
 from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
-from coevolve.runs.lineage import whole_fold
 from coevolve.signals.detector import Detector
 from coevolve.validation.gates import NoIndex
 from coevolve.validation.ledger import Ledger
@@ -52,7 +51,20 @@ from protocols.evolution_config import SignalsConfig
 from protocols.interfaces import Reader
 from protocols.journal import Append, Complete, Message, Receipt, Record, Take
 from tests.bench import output
-from tests.evolving import BODY, admission, requested, seed, settled, signal, stepped, visit
+from tests.bench.soak_readers import LAUNCHER, READERS
+from tests.evolving import (
+    BODY,
+    admission,
+    called,
+    candidate,
+    exploration,
+    requested,
+    seed,
+    settled,
+    signal,
+    stepped,
+    visit,
+)
 from tests.pieces import State
 
 DAYS = 7
@@ -178,10 +190,10 @@ class _Run:
     def _task(self, about: str) -> list[Message]:
         number = self._made
         self._made += 1
-        candidate, cause = f"c{number}", f"s{number}"
+        made, cause = f"c{number}", f"s{number}"
         probe = ProbeRequest(
             probe_id=f"p{number}",
-            candidate_id=candidate,
+            candidate_id=made,
             body=BODY,
             rollouts=GROUP,
             seed=number,
@@ -189,8 +201,11 @@ class _Run:
         )
         return [
             signal(cause, about),
+            called(cause),
+            exploration(f"e-{cause}", cause),
+            candidate(made, cause),
             probe,
-            *admission(candidate, cause, f"m{number}"),
+            *admission(made, cause, f"m{number}"),
             settled(cause, 1),
         ]
 
@@ -252,15 +267,16 @@ SNAPSHOTTED: dict[str, Callable[[Reader], Snapshots[Any]]] = {
     "signals": _signals,
     "curriculum": _curriculum,
     "learner": checkpoint_snapshots,
+    **LAUNCHER,
 }
 WHOLE = ", whole"
-PARTS = (*(part + form for part in SNAPSHOTTED for form in ("", WHOLE)), "attach")
+PARTS = (*(part + form for part in SNAPSHOTTED for form in ("", WHOLE)), *READERS)
 
 
 async def _folded(part: str, reader: Reader) -> object:
-    """Return the state that a part, or ``attach``, folds when it starts."""
-    if part == "attach":
-        return await whole_fold(reader)
+    """Return what a part, or a command of `attach`, reads when it starts."""
+    if part in READERS:
+        return await READERS[part](reader)
     snapshots = SNAPSHOTTED[part.removesuffix(WHOLE)](reader)
     if not part.endswith(WHOLE):
         return await snapshots.folded()
