@@ -161,8 +161,11 @@ async def _lives(subject: Subject, tasks: Sequence[str]) -> Mapping[str, Life]:
         return {}
     state, _ = await snapshots.folded()
     assert isinstance(state.sampler, Pooled)
-    lives = ((task_id, state.sampler.pool.life(task_id)) for task_id in tasks)
-    return {task_id: life for task_id, life in lives if life is not None}
+    lives: dict[str, Life] = {}
+    for task_id in tasks:
+        if (life := state.sampler.pool.life(task_id)) is not None:
+            lives[task_id] = life
+    return lives
 
 
 def _signal_tree(

@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,8 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.runs.related import Related
 from protocols.interfaces import Reader
-from tests.evolving import seed, whole_fold, write
+from protocols.tasks import Continued
+from tests.evolving import made, seed, whole_fold, write
 from tests.random_histories import History
 
 
@@ -44,20 +46,15 @@ async def _compare(reader: Reader, history: History) -> None:
     assert [index.fate(each) for each in history.signals] == [*map(whole.fate, history.signals)]
 
 
-@pytest.mark.parametrize("task", ["none", "seed-1/1/0"])
+@pytest.mark.parametrize("task", ["none", "seed-1/1/ab"])
 async def test_neither_an_unknown_task_nor_one_that_continues_another_has_a_lineage(
     task: str, tmp_path: Path
 ):
-    history = History(random.Random(1))
-    continuing = next(
-        message
-        for number in range(1000)
-        for message in history.events(number)
-        if getattr(message, "task_id", "").startswith("seed-1/1/")
-    )
+    origin = Continued(root="seed-1", rollout="g0/1")
+    following = msgspec.structs.replace(made("seed-1/1/ab", "", ""), origin=origin)
     journal = Journal.open(tmp_path)
-    write(journal, [seed("seed-1"), continuing])
+    write(journal, [seed("seed-1"), following])
     related = Related(LocalStore(journal))
     assert await related.add_lineage("seed-1")
-    assert not await related.add_lineage(continuing.task_id if "/" in task else task)
+    assert not await related.add_lineage(task)
     journal.close()
