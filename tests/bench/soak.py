@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,9 @@ GROUPS_PER_STEP = 8
 GROUPS_PER_TASK = 16
 """Groups for each task that the loop makes."""
 
+SPREAD = 40_503
+"""Spreads the groups over the tasks that the loop made."""
+
 TOOLS = ("cd", "ls", "mv")
 
 
@@ -129,6 +132,9 @@ class _Run:
         self._counter = 0
         self._groups = count(GROUPS_PER_STEP)
         self._made = 0
+        self._lived: list[tuple[int, str]] = []
+        """Groups that no step has trained on, with their tasks."""
+
         self._through = 0
         self._journal = self._open()
         self._write([encode(seed(f"seed-{number}")) for number in range(SEEDS)])
@@ -170,7 +176,9 @@ class _Run:
 
     def _live(self, group: int) -> None:
         """Write a group's whole life, and now and then a step and a task."""
-        task = f"seed-{group % SEEDS}" if group % 2 or not self._made else f"m{group % self._made}"
+        is_seed = group % 2 or not self._made
+        task = f"seed-{group % SEEDS}" if is_seed else f"m{group * SPREAD % self._made}"
+        self._lived.append((group, task))
         version = group // GROUPS_PER_STEP
         self._write([encode(requested(group, task, version))] * GROUP)
         keys = (
@@ -182,7 +190,8 @@ class _Run:
         self._finish("rollout", "rollout_request", rollouts)
         messages: list[Message] = [visit(task, group * 7 % 9, version)]
         if group % GROUPS_PER_STEP == 0:
-            messages.append(stepped(version, task))
+            messages.append(step_on(version, self._lived))
+            self._lived.clear()
         if group % GROUPS_PER_TASK == 0:
             messages += self._task(task)
         self._finish("signals", "rollout", [encode(message) for message in messages])
@@ -243,6 +252,16 @@ class _Run:
         return Journal.open(self._folder, retain_bytes=self._retain_bytes)
 
 
+def step_on(step: int, groups: Sequence[tuple[int, str]]) -> Message:
+    """Return a step that trains on groups, each a number and a task."""
+    report = stepped(step, *(task for _, task in groups))
+    numbered = [
+        msgspec.structs.replace(trained, group=group)
+        for trained, (group, _) in zip(report.groups, groups, strict=True)
+    ]
+    return msgspec.structs.replace(report, groups=tuple(numbered))
+
+
 def _validator(reader: Reader) -> Snapshots[Ledger]:
     return Ledger(reader, NoIndex()).snapshots
 
@@ -287,9 +306,13 @@ async def _folded(part: str, reader: Reader) -> object:
 
 def restart(part: str, folder: Path) -> Restart:
     """Fold what a part folds when it starts, in this process."""
-    reader = JournalReader(folder)
+    return measured(_folded(part, JournalReader(folder)))
+
+
+def measured(folding: Coroutine[Any, Any, object]) -> Restart:
+    """Return what a fold of the journal takes in this process."""
     before_mb, started_s = _own_mb(), time.process_time()
-    state = asyncio.run(_folded(part, reader))
+    state = asyncio.run(folding)
     cpu_s = time.process_time() - started_s
     grown_mb = _own_mb() - before_mb
     del state
