@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.curriculum.pool_task import NEW
+from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_pool import Pool
 from protocols.config import RunConfig
 from protocols.journal import Message
 from protocols.rollouts import Writer
 from tests.coevolve.curriculum.plain_pool import PlainPool
-from tests.evolving import admitted, discarded, requested, seed, signal, verdict, visit
+from tests.evolving import admitted, discarded, requested, seed, signal, stepped, verdict, visit
 
 CONFIG = RunConfig(name="test")
 
@@ -209,6 +210,15 @@ def test_tasks_admitted_between_a_decision_and_its_record_join_as_in_the_journal
     rebuilt = folded([*start, made("b"), opening, later], config)
     assert live.live == rebuilt.live == ("s", "a", "b")
     assert live.groups == rebuilt.groups == 3
+
+
+def test_a_curriculum_without_the_oldest_requests_goes_on_after_the_newest():
+    later = [requested(7, "s"), visit("s", 3), stepped(1, "s"), discarded(6), requested(8, "m")]
+    pool, counts = folded([seed("s"), made("m"), *later]), Schedule(CONFIG)
+    for message in later:
+        counts.fold(message)
+    assert (pool.groups, counts.issued) == (9, 9)
+    assert (pool.life("m"), pool.live) == ("live", ("s", "m"))
 
 
 EVENTS = st.lists(
