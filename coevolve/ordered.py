@@ -5,7 +5,7 @@ than a given one. Neither depends on the order in which it came to its content, 
 repeated gives the same answers, to the bit.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 from sortedcontainers import SortedList
@@ -32,6 +32,10 @@ class SumTree:
         """Return the sum; an int if all numbers are."""
         return self._nodes[1]
 
+    def __getitem__(self, place: int) -> float:
+        """Return the number at a place."""
+        return self._nodes[self._width + place] if place < self._width else 0
+
     def __setitem__(self, place: int, number: float) -> None:
         while place >= self._width:
             self._double()
@@ -56,6 +60,13 @@ class SumTree:
                 point -= nodes[node]
                 node += 1
         return node - self._width
+
+    def moved(self, places: Iterable[int]) -> "SumTree":
+        """Return a tree with the numbers of these places, in this order, at 0, 1, 2, ...."""
+        tree = SumTree()
+        for place, old in enumerate(places):
+            tree[place] = self[old]
+        return tree
 
     def _double(self) -> None:
         """Make room for as many places again; the whole tree becomes the new root's left side."""

@@ -30,6 +30,10 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Share of groups that probe retired tasks for forgetting; a forgotten task becomes live
     again."""
 
+    retired_capacity: Count = 2048
+    """Maximum number of retired synthesized tasks. Above it the one that was retired or mastered
+    longest ago leaves the pool for good; it is never drawn again."""
+
 
 class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the rules that detect weaknesses of the policy."""

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from coevolve.environments.tools.task import ToolTask, ToolTurn
-from coevolve.journal.codec import encode
+from coevolve.journal.codec import decode, encode
+from coevolve.journal.fold import in_order
 from coevolve.journal.journal import Journal
+from coevolve.runs.lineage import TOPICS, LineageIndex
 from protocols.evolution import (
     Admitted,
     Candidate,
@@ -23,6 +25,7 @@ from protocols.evolution import (
     SignalSettled,
     SynthesizerSwapped,
 )
+from protocols.interfaces import Reader
 from protocols.journal import Append, Message, Receipt
 from protocols.learning import GroupDiscarded, StepReport, TrainedGroup
 from protocols.rollouts import Action, RolloutRequest
@@ -291,3 +294,11 @@ def write(journal: Journal, messages: Sequence[Message]) -> None:
     for number, message in enumerate(messages, 1):
         receipt = Receipt(producer="test", counter=number)
         journal.append(Append(records=(encode(message),), receipt=receipt)).result(10)
+
+
+async def whole_fold(reader: Reader) -> LineageIndex:
+    """Return the lineage of all records in the journal so far."""
+    evolution = LineageIndex()
+    async for record in in_order(reader, TOPICS):
+        evolution.fold(decode(record), record.time_ns)
+    return evolution

@@ -8,8 +8,11 @@ from coevolve.attach.output import console, print_json
 from coevolve.attach.subject import Subject
 from coevolve.attach.words import about, became, counted, origin_of, shortened, steps
 from coevolve.environments.interface import Environment
+from coevolve.journal.codec import decode_as, topic_of
+from coevolve.journal.paging import whole_topic
 from coevolve.runs.histories import Lineage, SignalHistory, TaskHistory
-from coevolve.runs.lineage import LineageIndex, whole_fold
+from coevolve.runs.lineage import LineageIndex
+from coevolve.runs.related import Related
 from protocols.errors import RunError
 from protocols.evolution import (
     Admitted,
@@ -20,7 +23,7 @@ from protocols.evolution import (
     ProbeReport,
     Refused,
 )
-from protocols.tasks import Synthesized, TaskText
+from protocols.tasks import NEW_TASKS, Synthesized, Task, TaskText
 
 NEAR = 5
 """Maximum number of ids that an error message lists."""
@@ -28,8 +31,14 @@ NEAR = 5
 
 async def lineage(subject: Subject, task: str, *, as_json: bool) -> None:
     """Print the origin and the results of the task whose id begins with ``task``."""
-    evolution = await whole_fold(subject.reader)
-    found = evolution.lineage(_task_id(subject, evolution, task))
+    related = Related(subject.reader)
+    if await related.add_lineage(task):
+        task_id = task
+    else:
+        task_id = await _task_id(subject, task)
+        await related.add_lineage(task_id)
+    evolution = related.index()
+    found = evolution.lineage(task_id)
     if as_json:
         print_json({"run": subject.name, "running": subject.running, "lineage": found})
         return
@@ -38,11 +47,15 @@ async def lineage(subject: Subject, task: str, *, as_json: bool) -> None:
     out.print(_tree(subject.environment, evolution, found))
 
 
-def _task_id(subject: Subject, evolution: LineageIndex, prefix: str) -> str:
-    """Return the only id that begins with ``prefix``. Raises RunError if it is not unique."""
-    if prefix in evolution.tasks:
-        return prefix
-    matches = [task for task in evolution.tasks if task.startswith(prefix)]
+async def _task_id(subject: Subject, prefix: str) -> str:
+    """Return the only id that begins with ``prefix``; this reads all tasks.
+
+    Raises RunError if it is not unique.
+    """
+    records = whole_topic(subject.reader, topic_of(Task))
+    tasks = [decode_as(record, Task) async for record in records]
+    known = [each.task_id for each in tasks if isinstance(each.origin, NEW_TASKS)]
+    matches = [task for task in known if task.startswith(prefix)]
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -51,7 +64,7 @@ def _task_id(subject: Subject, evolution: LineageIndex, prefix: str) -> str:
             f"{subject.name}: {len(matches)} tasks begin with {prefix!r}: {named}; "
             "give a longer prefix"
         )
-    near = difflib.get_close_matches(prefix, evolution.tasks, NEAR, cutoff=0.4)
+    near = difflib.get_close_matches(prefix, known, NEAR, cutoff=0.4)
     hint = f"did you mean {', '.join(near)}?" if near else "`attach tasks` lists all tasks"
     raise RunError(f"{subject.name}: no task has an id that begins with {prefix!r}; {hint}")
 

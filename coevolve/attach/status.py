@@ -1,25 +1,26 @@
 """`attach status`: the state of the parts, the run's progress, and the synthesizers' results."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from rich.table import Table
 
 from coevolve.attach.output import console, print_json, share, table
 from coevolve.attach.subject import Subject
 from coevolve.delivery.alarms import sentence
-from coevolve.journal.codec import decode
-from coevolve.journal.fold import in_order
+from coevolve.journal.codec import topic_of
+from coevolve.journal.paging import whole_topic
 from coevolve.runs.display import copy_failure, score_tables
+from coevolve.runs.evolution_totals import EvolutionTotals, evolution_snapshots
 from coevolve.runs.histories import WAITING, SynthesizerTotals
-from coevolve.runs.lineage import LineageIndex, whole_fold
-from coevolve.runs.progress import TOPICS, Progress
+from coevolve.runs.progress import Progress, progress_snapshots
 from coevolve.runs.scaling import sentence as sentence_of_scale
 from coevolve.runs.teaching import sentence as regression
 from protocols.capabilities import absent
 from protocols.control import PartStatus, RunCopied
+from protocols.evolution import SynthesizerSwapped
 from protocols.journal import JournalStatistics
 from protocols.synthesizers import EndpointModel, SynthesizerModel
 
@@ -32,15 +33,17 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
 
     ``journal`` adds the table of the journal.
     """
-    progress = await _progress(subject)
-    evolution = await whole_fold(subject.reader)
+    labels = subject.environment.labels()
+    progress, _ = await progress_snapshots(subject.reader, labels).folded()
+    evolution, _ = await evolution_snapshots(subject.reader).folded()
     statuses: Sequence[PartStatus] = ()
     statistics: JournalStatistics | None = None
     if subject.live is not None:
         statuses = await asyncio.gather(*(part.status() for part in subject.live.parts))
         statistics = await subject.live.store.statistics()
     if as_json:
-        print_json(_tree(subject, progress, evolution, statuses, statistics))
+        tree = _tree(subject, progress, evolution, statuses, statistics)
+        print_json({**tree, "swaps": await _swaps(subject, evolution)})
         return
     out = console()
     begun = await subject.reader.last("policy_version") is not None
@@ -59,17 +62,20 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
         out.print(part)
 
 
-async def _progress(subject: Subject) -> Progress:
-    progress = Progress(subject.environment.labels())
-    async for record in in_order(subject.reader, TOPICS):
-        progress.fold(decode(record))
-    return progress
+async def _swaps(subject: Subject, evolution: EvolutionTotals) -> list[Mapping[str, Any]]:
+    """Return the swaps with their times."""
+    records = whole_topic(subject.reader, topic_of(SynthesizerSwapped))
+    times_ns = [record.time_ns async for record in records]
+    return [
+        {**msgspec.to_builtins(swap), "time_ns": time_ns}
+        for swap, time_ns in zip(evolution.swaps, times_ns, strict=False)
+    ]
 
 
 def _tree(
     subject: Subject,
     progress: Progress,
-    evolution: LineageIndex,
+    evolution: EvolutionTotals,
     statuses: Sequence[PartStatus],
     statistics: JournalStatistics | None,
 ) -> Mapping[str, Any]:
@@ -88,6 +94,7 @@ def _tree(
         "deliveries": progress.deliveries.newest,
         "weight_sync_alarm": progress.deliveries.alarm,
         "failures": progress.failures,
+        "restarts": progress.restarts,
         "resting": progress.degraded.parts,
         "nodes_too_small": progress.degraded.too_small,
         "model_rests": progress.degraded.model,
@@ -102,23 +109,22 @@ def _tree(
         "signals": evolution.kinds(),
         "without": absent(subject.environment.capabilities),
         "refusals": evolution.refusals(),
-        "swaps": evolution.swaps,
         "refused_swaps": evolution.refused_swaps,
     }
 
 
-def _current(subject: Subject, evolution: LineageIndex) -> Mapping[str, Any] | None:
+def _current(subject: Subject, evolution: EvolutionTotals) -> Mapping[str, Any] | None:
     """Return the current synthesizer: its model and its name; None if the arm has none."""
     if not subject.config.synthesizes:
         return None
     return {"name": evolution.synthesizer, "model": _model(subject, evolution)}
 
 
-def _model(subject: Subject, evolution: LineageIndex) -> SynthesizerModel:
+def _model(subject: Subject, evolution: EvolutionTotals) -> SynthesizerModel:
     return evolution.swaps[-1].model if evolution.swaps else subject.config.synthesizer.model
 
 
-def _synthesizer_line(subject: Subject, evolution: LineageIndex) -> str:
+def _synthesizer_line(subject: Subject, evolution: EvolutionTotals) -> str:
     if not subject.config.synthesizes:
         return f"arm {subject.config.arm}: synthesizes no tasks"
     model = _model(subject, evolution)
@@ -170,7 +176,7 @@ def _progress_line(subject: Subject, progress: Progress, *, begun: bool) -> str:
     return line if begun else f"{line}; no policy version yet"
 
 
-def _remarks(progress: Progress, evolution: LineageIndex) -> list[str]:
+def _remarks(progress: Progress, evolution: EvolutionTotals) -> list[str]:
     """Return what a user should know first: an alarm, what rests, a pause, and the newest copy."""
     return [
         *([f"ALARM: {sentence(progress.deliveries.alarm)}"] if progress.deliveries.alarm else ()),
@@ -211,7 +217,6 @@ def _parts(statuses: Sequence[PartStatus], progress: Progress) -> list[Table | s
 def _parts_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
     columns = ("part", "pid", "version", "mailbox", "done", "restarts", "waits for", "since")
     parts = table("parts", columns, wrapped=("waits for",))
-    restarts = Counter(failure.part for failure in progress.failures)
     for entry in statuses:
         parts.add_row(
             entry.part,
@@ -219,7 +224,7 @@ def _parts_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
             str(entry.policy_version) if entry.policy_version >= 0 else "",
             str(entry.mailbox),
             str(entry.done),
-            str(restarts[entry.part]),
+            str(progress.restarts.get(entry.part, 0)),
             entry.waits_for,
             f"{entry.since_s:.0f} s",
         )
@@ -254,7 +259,7 @@ def _journal_table(statistics: JournalStatistics) -> Table:
     return journal
 
 
-def _evolution_tables(evolution: LineageIndex) -> list[Table]:
+def _evolution_tables(evolution: EvolutionTotals) -> list[Table]:
     """Return the tables of signals, synthesizers and refusals; those without rows are left out."""
     tables: list[Table] = []
     if evolution.signals:
@@ -268,7 +273,7 @@ def _evolution_tables(evolution: LineageIndex) -> list[Table]:
     return tables
 
 
-def _signals_table(evolution: LineageIndex) -> Table:
+def _signals_table(evolution: EvolutionTotals) -> Table:
     signals = table("signals", ("kind", "all", WAITING, "no candidates", "made candidates"))
     for kind, outcomes in sorted(evolution.kinds().items()):
         made, waiting = outcomes["synthesized"], outcomes[WAITING]

@@ -5,7 +5,6 @@ The default output is one line per record with long fields cut; ``--json`` print
 
 import difflib
 import sys
-from collections import deque
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from coevolve.attach.output import print_json
 from coevolve.attach.subject import Subject
 from coevolve.journal.codec import TOPICS
 from coevolve.journal.mailbox import IDLE_WAIT_S
-from coevolve.journal.paging import PAGE, whole_topic
+from coevolve.journal.paging import PAGE, newest
 from protocols.errors import RunError
 from protocols.journal import StoredRecord
 
@@ -29,12 +28,10 @@ async def tail(subject: Subject, topic: str, *, count: int, follow: bool, as_jso
     """Print the newest ``count`` records of ``topic``; ``follow`` prints new ones too."""
     if topic not in TOPICS:
         raise RunError(f"there is no topic {topic!r}{_hint(topic)}; topics: {', '.join(TOPICS)}")
-    newest = 0
-    recent: deque[StoredRecord] = deque(maxlen=count)
-    async for record in whole_topic(subject.reader, topic):
-        newest = record.sequence
-        recent.append(record)
-    for record in recent:
+    last = await subject.reader.last(topic)
+    through = last.sequence if last else 0
+    for record in await newest(subject.reader, topic, count):
+        through = max(through, record.sequence)
         _print(record, as_json=as_json)
     if not follow:
         if not subject.running:
@@ -42,9 +39,9 @@ async def tail(subject: Subject, topic: str, *, count: int, follow: bool, as_jso
         return
     live = subject.actors()
     while True:
-        await live.store.wait((topic,), newest, IDLE_WAIT_S)
-        for record in await subject.reader.scan(topic, after=newest, limit=PAGE):
-            newest = record.sequence
+        await live.store.wait((topic,), through, IDLE_WAIT_S)
+        for record in await subject.reader.scan(topic, after=through, limit=PAGE):
+            through = record.sequence
             _print(record, as_json=as_json)
 
 

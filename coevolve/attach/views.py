@@ -1,9 +1,7 @@
 """`attach signals` and `attach tasks`: the weaknesses found so far, and the tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
-
-import msgspec
 
 from coevolve.attach.output import age, console, print_json, table
 from coevolve.attach.subject import Subject
@@ -16,16 +14,19 @@ from coevolve.attach.words import (
     scores,
     shortened,
 )
-from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
-from coevolve.curriculum.task_pool import Life, Pool
+from coevolve.curriculum.pool_task import Life
+from coevolve.curriculum.state import curriculum_snapshots
+from coevolve.curriculum.task_sampler import Pooled
 from coevolve.environments.interface import Environment
-from coevolve.journal.fold import fold
+from coevolve.journal.codec import decode_as, topic_of
+from coevolve.journal.paging import newest
+from coevolve.runs.evolution_totals import evolution_snapshots
 from coevolve.runs.histories import SignalHistory, TaskHistory
-from coevolve.runs.lineage import LineageIndex, whole_fold
-from protocols.evolution import GroupSummary, OnTask, SignalKind
-from protocols.journal import Message
-from protocols.rollouts import RolloutRequest
-from protocols.tasks import Continued, Seeded, Synthesized, Task, TaskText
+from coevolve.runs.lineage import LineageIndex
+from coevolve.runs.related import Related
+from protocols.evolution import GroupSummary, OnTask, Signal, SignalKind
+from protocols.journal import StoredRecord
+from protocols.tasks import Continued, Instantiated, Seeded, Synthesized, Task, TaskText
 
 NS_PER_S = 1e9
 Origin = Literal["seed", "synthesized"]
@@ -35,25 +36,27 @@ async def signals(
     subject: Subject, *, kind: SignalKind | None, count: int, now_s: float, as_json: bool
 ) -> None:
     """Print the newest ``count`` signals and their outcomes; ``now_s`` is Unix time."""
-    evolution, environment = await whole_fold(subject.reader), subject.environment
-    chosen = [each for each in evolution.signals.values() if kind in (None, each.kind)]
-    fates = [evolution.fate(each.signal_id) for each in list(reversed(chosen))[:count]]
+    totals, _ = await evolution_snapshots(subject.reader).folded()
+    environment = subject.environment
+    of_all = sum(n for each, n in totals.signals.items() if kind in (None, each))
+    evolution, chosen = await _signals(subject, kind, count)
+    fates = [evolution.fate(signal_id) for signal_id in chosen]
     if as_json:
         print_json(
             {
                 "run": subject.name,
                 "running": subject.running,
-                "version": evolution.version,
-                "count": len(chosen),
+                "version": totals.version,
+                "count": of_all,
                 "signals": [_signal_tree(environment, evolution, fate) for fate in fates],
             }
         )
         return
     out = console()
-    out.print(f"{subject.standing}; version {evolution.version}")
+    out.print(f"{subject.standing}; version {totals.version}")
     columns = ("since", "kind", "about", "score", "rule", "outcome")
     shown = table(
-        f"signals, {len(fates)} of {len(chosen)}",
+        f"signals, {len(fates)} of {of_all}",
         columns,
         wrapped=("about", "rule", "outcome"),
     )
@@ -71,22 +74,20 @@ async def signals(
 
 async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json: bool) -> None:
     """Print the newest ``count`` tasks and the history of each."""
-    evolution, environment = await whole_fold(subject.reader), subject.environment
-    lives = await _lives(subject)
-    chosen = [
-        task.task_id
-        for task in evolution.tasks.values()
-        if origin in (None, "seed" if isinstance(task.origin, Seeded) else "synthesized")
-    ]
-    histories = [evolution.history(task) for task in list(reversed(chosen))[:count]]
+    totals, _ = await evolution_snapshots(subject.reader).folded()
+    of_all = (origin != "synthesized") * totals.seed_tasks + (origin != "seed") * totals.made_tasks
+    environment = subject.environment
+    evolution, chosen = await _tasks(subject, origin, count)
+    lives = await _lives(subject, chosen)
+    histories = [evolution.history(task_id) for task_id in chosen]
     texts = [environment.describe(history.task) for history in histories]
     if as_json:
         print_json(
             {
                 "run": subject.name,
                 "running": subject.running,
-                "version": evolution.version,
-                "count": len(chosen),
+                "version": totals.version,
+                "count": of_all,
                 "tasks": [
                     _task_tree(evolution, history, text, lives)
                     for history, text in zip(histories, texts, strict=True)
@@ -95,10 +96,10 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
         )
         return
     out = console()
-    out.print(f"{subject.standing}; version {evolution.version}")
+    out.print(f"{subject.standing}; version {totals.version}")
     columns = ("id", "life", "origin", "label", "turns", "groups", "last", "trained in steps")
     shown = table(
-        f"tasks, {len(histories)} of {len(chosen)}",
+        f"tasks, {len(histories)} of {of_all}",
         columns,
         wrapped=("origin", "turns", "trained in steps"),
     )
@@ -116,30 +117,55 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
     out.print(shown)
 
 
-async def _lives(subject: Subject) -> Mapping[str, Life]:
-    """Return the state of each task in the pool, by task id.
+async def _signals(
+    subject: Subject, kind: SignalKind | None, count: int
+) -> tuple[LineageIndex, list[str]]:
+    """Return the newest signals of a kind, the newest first, and all records about them."""
 
-    Seed tasks are left out if the run's sampler opens without them: the pool then does not draw
-    them.
-    """
-    pool = Pool(subject.config)
-    has_seeds = bool(subject.environment.sampler().opening())
-    roots: dict[str, str] = {}
+    def is_wanted(record: StoredRecord) -> bool:
+        return kind in (None, decode_as(record, Signal).kind)
 
-    def follow(message: Message) -> None:
-        """Fold a record; a request to continue a rollout counts for the task it started with."""
-        match message:
-            case Task(origin=Continued(root=root)):
-                roots[message.task_id] = root
-            case RolloutRequest(task_id=task_id):
-                root = roots.get(task_id, task_id)
-                pool.fold(msgspec.structs.replace(message, task_id=root))
+    related, chosen = Related(subject.reader), list[str]()
+    for record in reversed(await newest(subject.reader, topic_of(Signal), count, is_wanted)):
+        chosen.append(decode_as(record, Signal).signal_id)
+        await related.add_signal(chosen[-1])
+    return related.index(), chosen
+
+
+async def _tasks(
+    subject: Subject, origin: Origin | None, count: int
+) -> tuple[LineageIndex, list[str]]:
+    """Return the newest tasks of an origin, the newest first, and all records about them."""
+
+    def is_wanted(record: StoredRecord) -> bool:
+        match decode_as(record, Task).origin:
+            case Continued() | Instantiated():
+                return False
+            case Seeded():
+                return origin != "synthesized"
             case _:
-                pool.fold(message)
+                return origin != "seed"
 
-    await fold(subject.reader, POOL_TOPICS, follow)
-    tasks = [pool.task(task_id) for task_id in (*pool.live, *pool.retired)]
-    return {task.task_id: task.life for task in tasks if has_seeds or task.is_synthesized}
+    related, chosen = Related(subject.reader), list[str]()
+    for record in reversed(await newest(subject.reader, topic_of(Task), count, is_wanted)):
+        chosen.append(decode_as(record, Task).task_id)
+        await related.add_task(chosen[-1])
+    return related.index(), chosen
+
+
+async def _lives(subject: Subject, tasks: Sequence[str]) -> Mapping[str, Life]:
+    """Return the state of those of the tasks that are in the pool; none if the run has no pool."""
+    open_sampler = subject.environment.sampler
+    snapshots = curriculum_snapshots(subject.reader, subject.config, open_sampler)
+    if not isinstance(snapshots.new().sampler, Pooled):
+        return {}
+    state, _ = await snapshots.folded()
+    assert isinstance(state.sampler, Pooled)
+    lives: dict[str, Life] = {}
+    for task_id in tasks:
+        if (life := state.sampler.pool.life(task_id)) is not None:
+            lives[task_id] = life
+    return lives
 
 
 def _signal_tree(

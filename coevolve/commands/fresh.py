@@ -11,13 +11,15 @@ import numpy as np
 from rich.table import Table
 
 from coevolve.environments.interface import Environment
+from coevolve.journal.codec import decode_as
+from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
+from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.report.scales import wilson
 from coevolve.runs.directory import RunDirectory
-from coevolve.runs.lineage import whole_fold
 from protocols.errors import ConfigError
-from protocols.learning import TaskScore
-from protocols.tasks import Task
+from protocols.learning import StepReport, TaskScore
+from protocols.tasks import NEW_TASKS, Task
 
 NORMAL = 1.959964
 """Half the width of a 95 % interval, in standard errors."""
@@ -70,10 +72,15 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 async def trained_tasks(directory: RunDirectory, version: int) -> Sequence[Task]:
     """Return the tasks that a run has trained on up to ``version``, sorted by id."""
-    evolution = await whole_fold(run_reader(directory.path))
-    first = {task: min(each.step for each in steps) for task, steps in evolution.trained.items()}
-    used = sorted(task for task, step in first.items() if step <= version)
-    return [evolution.tasks[task] for task in used if task in evolution.tasks]
+    reader = run_reader(directory.path)
+    used = set[str]()
+    async for record in whole_topic(reader, "step_report"):
+        report = decode_as(record, StepReport)
+        if report.step <= version:
+            used.update(group.task_id for group in report.groups if group.use != "nothing")
+    cache = TaskCache(reader, unread)
+    tasks = [await cache.get(task_id) for task_id in sorted(used)]
+    return [task for task in tasks if isinstance(task.origin, NEW_TASKS)]
 
 
 async def compared(

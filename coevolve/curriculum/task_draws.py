@@ -3,12 +3,16 @@
 A task is *free* while no group on it is in flight. Each set is a `SumTree` in which every task has
 a fixed place, and a task outside the set has 0. A draw takes one random number and finds the task
 that `numpy.random.Generator.choice` would find on a list of the set, in the order of places; with
-weights, except where the number lies within a rounding error of the border between two tasks.
+weights, except where the number lies within a rounding error of the border between two tasks. When
+more than half of the places belong to no task any more, the tasks move together.
 """
 
 import numpy as np
 
 from coevolve.ordered import Ranked, SumTree
+
+SPARE = 1024
+"""Number of places without a task that are never too many."""
 
 
 class UniformDraws:
@@ -42,6 +46,13 @@ class UniformDraws:
         self._live_seeds[place] = int(not is_retired)
         self._free_live_seeds[place] = int(not is_retired and is_free)
 
+    def forget(self, task_id: str) -> None:
+        """Remove a synthesized task."""
+        place = self._places.pop(task_id)
+        self._retired[place] = 0
+        if len(self._ids) > 2 * len(self._places) + SPARE:
+            self._move_together()
+
     def retired(self, generator: np.random.Generator, *, seeds_only: bool) -> str | None:
         """Return the id of a free retired task; None if there is none."""
         return self._one_of(self._retired_seeds if seeds_only else self._retired, generator)
@@ -56,6 +67,17 @@ class UniformDraws:
         else:
             free, wanted = self._free_seeds, self._seeds
         return self._one_of(free if free.total else wanted, generator)
+
+    def _move_together(self) -> None:
+        old = list(self._places.values())
+        self._ids = list(self._places)
+        self._places = {task_id: place for place, task_id in enumerate(self._ids)}
+        self._retired = self._retired.moved(old)
+        self._retired_seeds = self._retired_seeds.moved(old)
+        self._seeds = self._seeds.moved(old)
+        self._free_seeds = self._free_seeds.moved(old)
+        self._live_seeds = self._live_seeds.moved(old)
+        self._free_live_seeds = self._free_live_seeds.moved(old)
 
     def _place(self, task_id: str) -> int:
         place = self._places.setdefault(task_id, len(self._ids))
@@ -104,6 +126,8 @@ class WeightedDraws:
     def add(self, task_id: str) -> None:
         """Add a task, unless it is there already; note it before anything else."""
         if task_id not in self._places:
+            if len(self._ids) > 2 * len(self._places) + SPARE:
+                self._move_together()
             self._places[task_id] = len(self._ids)
             self._ids.append(task_id)
 
@@ -130,3 +154,11 @@ class WeightedDraws:
         if not self._weights.total:
             return None
         return self._ids[self._weights.place_of(generator.random() * self._weights.total)]
+
+    def _move_together(self) -> None:
+        self._weights = self._weights.moved(self._places.values())
+        self._ids = list(self._places)
+        self._places = {task_id: place for place, task_id in enumerate(self._ids)}
+        for task_id, place in self._places.items():
+            if ranked := self._ranked.get(task_id):
+                self._ranked.put(task_id, (ranked[0], place))

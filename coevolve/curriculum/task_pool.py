@@ -25,7 +25,9 @@ process. A seed task joins with its `Task`. A synthesized task joins with the ve
 succeeded, because such a group has no gradient. Above ``pool.capacity`` the live synthesized task
 of least weight is retired. A task whose probes all succeeded starts as retired. Retired tasks are
 drawn with probability ``pool.retired_share``, to detect forgetting; a forgetting signal makes a
-task live again, as if new. Visits in which every rollout was an infrastructure failure are ignored.
+task live again, as if new. Above ``pool.retired_capacity`` the synthesized task that was retired or
+mastered longest ago leaves the pool for good, so that the pool has a bounded size. Visits in which
+every rollout was an infrastructure failure are ignored.
 
 A visit is a group whose rollouts all attempted exactly this task, did not continue from the end
 state of another rollout, and were written by the policy; rollouts of other authors do not show what
@@ -40,12 +42,11 @@ All arms that synthesize retire tasks in the same way, so comparisons between th
 """
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 import numpy as np
 
+from coevolve.curriculum.pool_task import Life, PoolTask
 from coevolve.curriculum.schedule import cycle_of
 from coevolve.curriculum.task_draws import UniformDraws, WeightedDraws
 from coevolve.journal.codec import topics_of
@@ -67,57 +68,9 @@ TOPICS = topics_of(
 )
 """Topics of the pool's fold."""
 
-FADING = 0.5
-"""Factor of each visit on the weight of all earlier evidence."""
-
-UNSOLVED = 0.5
-"""Value of imitating the reference of an unsolved task, before the first visit."""
-
-NEW = 4.0
-"""Factor on the weight of a task without visits."""
-
-Life = Literal["waiting", "live", "retired"]
-
-
-@dataclass
-class PoolTask:
-    """One task of the pool."""
-
-    task_id: str
-    is_synthesized: bool
-    life: Life = "live"
-
-    successes: float = 0.0
-    """Weighted count of successes, older ones counting less; likewise ``failures``."""
-
-    failures: float = 0.0
-    is_solved: bool = False
-    """Whether any rollout or probe ever succeeded."""
-
-    visits: int = 0
-    """Number of visits since the task became live or live again; likewise ``mastered``."""
-
-    mastered: int = 0
-    """Number of latest consecutive visits in which every rollout succeeded."""
-
-    steps: int = 0
-    """Number of training steps that used the task."""
-
-    def visited(self, successes: int, rollouts: int) -> None:
-        """Add the outcome of one group with at least one rollout."""
-        self.successes = FADING * self.successes + successes
-        self.failures = FADING * self.failures + rollouts - successes
-        self.is_solved = self.is_solved or successes > 0
-        self.visits += 1
-        self.mastered = self.mastered + 1 if successes == rollouts else 0
-
-    def weight(self, *, imitates: bool) -> float:
-        """Return the weight; ``imitates`` says whether the learner imitates references."""
-        won, lost = 1.0 + self.successes, 1.0 + self.failures
-        learnability = 4.0 * won * lost / ((won + lost) * (won + lost + 1.0))
-        imitation = UNSOLVED * 0.5**self.visits if imitates and not self.is_solved else 0.0
-        novelty = 1.0 / (1 + self.visits) if self.visits else NEW
-        return (learnability + imitation) * novelty
+LEFT = 1024
+"""Number of tasks that left last whose ids are known: a group on one may have been requested before
+it left, and recorded after that."""
 
 
 class PoolState(msgspec.Struct):
@@ -131,6 +84,8 @@ class PoolState(msgspec.Struct):
 
     next_place: int
     waiting: list[str]
+    retired: list[str]
+    left: list[str]
     in_flight: dict[int, str]
     groups: int
     synthesized_groups: int
@@ -153,6 +108,12 @@ class Pool:
         """The live synthesized tasks."""
 
         self._waiting: list[PoolTask] = []
+        self._retired: dict[str, None] = {}
+        """The retired synthesized tasks, the one that was retired or mastered last at the end."""
+
+        self._left: dict[str, None] = {}
+        """Ids of the `LEFT` tasks that left the pool last, in order."""
+
         self._in_flight: dict[int, str] = {}
         self._flying: Counter[str] = Counter()
         """Number of groups in flight of each task that has any."""
@@ -175,6 +136,8 @@ class Pool:
             places=places,
             next_place=next_place,
             waiting=[task.task_id for task in self._waiting],
+            retired=list(self._retired),
+            left=list(self._left),
             in_flight=self._in_flight,
             groups=self._groups,
             synthesized_groups=self._synthesized_groups,
@@ -187,6 +150,7 @@ class Pool:
         self._tasks = {task.task_id: task for task in state.tasks}
         self._teaching.take_places(state.places, state.next_place)
         self._waiting = [self._tasks[task_id] for task_id in state.waiting]
+        self._retired, self._left = dict.fromkeys(state.retired), dict.fromkeys(state.left)
         self._in_flight = state.in_flight
         self._flying = Counter(state.in_flight.values())
         self._groups, self._synthesized_groups = state.groups, state.synthesized_groups
@@ -217,6 +181,18 @@ class Pool:
     def task(self, task_id: str) -> PoolTask:
         """Return the state of a task. Raises KeyError if the pool has no such task."""
         return self._tasks[task_id]
+
+    def life(self, task_id: str) -> Life | None:
+        """Return the state of a task in a word; None if the pool has no such task."""
+        task = self._tasks.get(task_id)
+        return task.life if task else None
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def knows(self, task_id: str) -> bool:
+        """Return whether the pool has a task or had it until lately."""
+        return task_id in self._tasks or task_id in self._left
 
     def weights(self) -> dict[str, float]:
         """Return the weight of every live synthesized task."""
@@ -311,6 +287,7 @@ class Pool:
     def _enliven(self, task: PoolTask) -> None:
         """Make a task live, as if never visited; above capacity, retire another one."""
         task.life, task.visits, task.mastered = "live", 0, 0
+        self._retired.pop(task.task_id, None)
         if task.is_synthesized:
             self._teaching.add(task.task_id)
         self._note(task)
@@ -321,6 +298,19 @@ class Pool:
         task.life = "retired"
         self._teaching.remove(task.task_id)
         self._note(task)
+        if task.is_synthesized:
+            self._retired.pop(task.task_id, None)
+            self._retired[task.task_id] = None
+            if len(self._retired) > self._rules.retired_capacity:
+                self._leave(next(iter(self._retired)))
+
+    def _leave(self, task_id: str) -> None:
+        """Let a retired synthesized task leave the pool for good."""
+        del self._retired[task_id], self._tasks[task_id]
+        self._uniform.forget(task_id)
+        self._left[task_id] = None
+        if len(self._left) > LEFT:
+            del self._left[next(iter(self._left))]
 
     def _note(self, task: PoolTask) -> None:
         """Let draws know a task's state; call this after every change of it."""
@@ -356,7 +346,8 @@ class Pool:
             task = self._tasks.get(request.task_id)
             self._launch(request)
             self._groups = request.group + 1
-            self._synthesized_groups += task is not None and task.is_synthesized
+            is_made = task.is_synthesized if task else request.task_id in self._left
+            self._synthesized_groups += is_made
         if request.group == self._opening:
             self.join()  # includes tasks admitted between the decision and its record
 
@@ -380,8 +371,6 @@ class Pool:
     def _train(self, report: StepReport) -> None:
         for group in report.groups:
             self._land(group.group)
-            if group.use != "nothing" and group.task_id in self._tasks:
-                self._tasks[group.task_id].steps += 1
 
     def _weight(self, task: PoolTask) -> float:
         return task.weight(imitates=self._imitates)

@@ -7,7 +7,7 @@ lets the curriculum start from a snapshot; with any other one it starts from all
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -59,6 +59,13 @@ class TaskSampler(Protocol):
         ...
 
 
+@runtime_checkable
+class Pooled(Protocol):
+    """A sampler with a pool."""
+
+    pool: Pool
+
+
 class Nothing(msgspec.Struct):
     """The state of a sampler that remembers nothing."""
 
@@ -104,7 +111,9 @@ class PoolSampler:
     def __init__(self, config: RunConfig, source: TaskSource) -> None:
         self._seed = config.seed
         self._source = source
-        self._pool = Pool(config)
+        self.pool = Pool(config)
+        """The seed tasks and the synthesized ones."""
+
         self.topics: tuple[str, ...] = TOPICS
 
     def opening(self) -> Sequence[Message]:
@@ -113,29 +122,29 @@ class PoolSampler:
 
     def fold(self, message: Message) -> None:
         """Add the record to the pool."""
-        self._pool.fold(message)
+        self.pool.fold(message)
 
     @property
     def settings(self) -> object:
         """The settings on which the pool depends."""
-        return self._pool.settings
+        return self.pool.settings
 
     def dump(self) -> PoolState:
         """Return what the pool remembers."""
-        return self._pool.dump()
+        return self.pool.dump()
 
     def load(self, state: PoolState) -> None:
         """Take up what another pool remembered."""
-        self._pool.load(state)
+        self.pool.load(state)
 
     def join(self) -> None:
         """Add the waiting tasks to the pool."""
-        self._pool.join()
+        self.pool.join()
 
     def task(self, number: int) -> Draw:
         """Return a draw from the pool; it depends only on the seed, the number and the pool."""
         generator = np.random.default_rng((self._seed, _DRAW_STREAM, number))
-        return Draw(task_id=self._pool.draw(generator))
+        return Draw(task_id=self.pool.draw(generator))
 
 
 def sampler_of(config: RunConfig, source: TaskSource) -> TaskSampler:

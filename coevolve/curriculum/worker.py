@@ -19,15 +19,14 @@ signals and verdicts when it chooses a group. They wake it only while a cycle is
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import structlog
 
-from coevolve.curriculum import schedule
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.curriculum.held_out import HeldOut
 from coevolve.curriculum.schedule import Schedule
+from coevolve.curriculum.state import CurriculumState, curriculum_snapshots
 from coevolve.curriculum.task_sampler import Draw, TaskSampler
 from coevolve.journal.codec import TASKS_BY_ID, topics_of
 from coevolve.journal.fold import fold
@@ -50,26 +49,14 @@ _INSTANCE_STREAM = 11
 Instantiate = Callable[[Task, int], Awaitable[Task | None]]
 """Returns the instance of a task that a number determines; None if it has none."""
 
+MOST_KNOWN = 10_000
+"""Number of tasks of which it remembers that the journal has them; it looks up any other."""
+
 CALLS_FOR_GROUPS = topics_of(
     RunStarted, RunResumed, StepReport, GroupDiscarded, RunPaused, RunContinued
 )
 
 log = structlog.get_logger()
-
-
-class _State(NamedTuple):
-    """A state of the curriculum; see `coevolve.journal.snapshots.Folded`."""
-
-    schedule: Schedule
-    sampler: TaskSampler
-
-    @property
-    def pieces(self) -> Sequence[object]:
-        return self
-
-    def fold(self, message: Message) -> None:
-        self.schedule.fold(message)
-        self.sampler.fold(message)
 
 
 class Curriculum:
@@ -117,7 +104,7 @@ class Curriculum:
             lease_s=self._config.store.lease_s,
         )
         await mailbox.take_seat()
-        snapshots = Snapshots(self._reader, "curriculum", self._topics(), self._open_state)
+        snapshots = curriculum_snapshots(self._reader, self._config, self._open_sampler)
         state, through = await snapshots.restore()
         self._schedule = state.schedule
         session = _Session(
@@ -133,16 +120,6 @@ class Curriculum:
             standing=self._reporter,
         )
         await session.react()
-
-    def _open_state(self) -> _State:
-        return _State(Schedule(self._config), self._open_sampler())
-
-    def _topics(self) -> tuple[str, ...]:
-        """Return the topics of the fold."""
-        topics = {*schedule.TOPICS, *self._open_sampler().topics}
-        if self._config.evolve_every:
-            topics.update(schedule.CYCLE_TOPICS)
-        return tuple(sorted(topics))
 
     async def stop(self) -> None:
         """Request no further rollouts and make ``run`` return."""
@@ -163,8 +140,8 @@ class _Session:
         store: Store,
         reader: Reader,
         mailbox: Mailbox,
-        snapshots: Snapshots[_State],
-        state: _State,
+        snapshots: Snapshots[CurriculumState],
+        state: CurriculumState,
         through: int,
         held_out: HeldOut,
         instantiate: Instantiate | None,
@@ -200,6 +177,8 @@ class _Session:
 
     async def _answer(self, deliveries: Sequence[Delivery]) -> None:
         """Finish ``deliveries``, together with the group requests that are now allowed."""
+        if len(self._known) > MOST_KNOWN:
+            self._known.clear()
         self._read_through = await fold(
             self._reader, self._snapshots.topics, self._note, after=self._read_through
         )

@@ -123,7 +123,7 @@ def _run(source: Source) -> Iterable[str]:
     ]
     signals = [
         [kind, str(outcomes.total()), ", ".join(f"{n} {name}" for name, n in outcomes.items())]
-        for kind, outcomes in evolution.kinds().items()
+        for kind, outcomes in evolution.totals.kinds().items()
     ]
     synthesizers = [
         [
@@ -134,7 +134,7 @@ def _run(source: Source) -> Iterable[str]:
             str(totals.usage.tokens),
             f"{totals.usage.cost_usd:.4f}",
         ]
-        for totals in evolution.synthesizers()
+        for totals in evolution.totals.synthesizers()
     ]
     costs = [[cost.name.strip(), cost.text] for cost in source.material.costs.lines()]
     yield "## The run\n"

@@ -9,6 +9,7 @@ Indexes for `Reader.find`:
 |------------------------|------------------------|------------------------------------------|
 | `TASKS_BY_ID`          | Task                   | `task_id`                                |
 | `TASKS_BY_SIGNAL`      | Task, synthesized      | `signal_id`                              |
+| `TASKS_BY_ROOT`        | Task that continues a rollout | `root`                            |
 | `RECORDS_BY_KEY`       | EnvironmentRecord      | `kind` and `key`: see `record_key`       |
 | `REQUESTS_BY_GROUP`    | RolloutRequest         | `group_id`                               |
 | `ROLLOUTS_BY_TASK`     | Rollout, FailedRollout | `task_id`                                |
@@ -17,6 +18,7 @@ Indexes for `Reader.find`:
 | `ROLLOUTS_BY_OUTCOME`  | Rollout with an outcome key | `outcome_key`                       |
 | `DISCARDS_BY_GROUP`    | GroupDiscarded         | `group_id`                               |
 | `STEPS_BY_NUMBER`      | StepReport             | `step`                                   |
+| `STEPS_BY_TASK`        | StepReport             | `task_id` of each group                  |
 | `VERSIONS_BY_NUMBER`   | PolicyVersion          | `version`                                |
 | `CHECKPOINTS_BY_STEP`  | Checkpoint             | `step`                                   |
 | `REQUESTED_SCORES_BY_VERSION` | ScoreRequest    | `version`                                |
@@ -71,10 +73,11 @@ from protocols.learning import (
     StepReport,
 )
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
-from protocols.tasks import Synthesized, Task
+from protocols.tasks import Continued, Synthesized, Task
 
 TASKS_BY_ID = "tasks_by_id"
 TASKS_BY_SIGNAL = "tasks_by_signal"
+TASKS_BY_ROOT = "tasks_by_root"
 RECORDS_BY_KEY = "records_by_key"
 REQUESTS_BY_GROUP = "requests_by_group"
 ROLLOUTS_BY_TASK = "rollouts_by_task"
@@ -83,6 +86,7 @@ ROLLOUTS_BY_VERSION = "rollouts_by_version"
 ROLLOUTS_BY_OUTCOME = "rollouts_by_outcome"
 DISCARDS_BY_GROUP = "discards_by_group"
 STEPS_BY_NUMBER = "steps_by_number"
+STEPS_BY_TASK = "steps_by_task"
 VERSIONS_BY_NUMBER = "versions_by_number"
 CHECKPOINTS_BY_STEP = "checkpoints_by_step"
 REQUESTED_SCORES_BY_VERSION = "requested_scores_by_version"
@@ -181,6 +185,11 @@ def _keys(message: Message) -> tuple[tuple[str, str], ...]:
             return (*keys, (ROLLOUTS_BY_OUTCOME, key))
         case Task(origin=Synthesized(signal_id=signal_id)):
             return (*keys, (TASKS_BY_SIGNAL, signal_id))
+        case Task(origin=Continued(root=root)):
+            return (*keys, (TASKS_BY_ROOT, root))
+        case StepReport(groups=groups):
+            tasks = dict.fromkeys(group.task_id for group in groups)
+            return (*keys, *((STEPS_BY_TASK, task_id) for task_id in tasks))
         case Signal(about=OnTask(task_id=task_id)):
             return (*keys, (SIGNALS_BY_TASK, task_id))
         case RolloutScaled(request_id=request_id) if request_id:

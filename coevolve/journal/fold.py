@@ -8,7 +8,7 @@ import heapq
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from coevolve.journal.codec import decode
-from coevolve.journal.paging import PAGE, whole_topic
+from coevolve.journal.paging import stretch, whole_topic
 from protocols.interfaces import Reader
 from protocols.journal import Message, StoredRecord
 
@@ -22,34 +22,27 @@ async def fold(
     Records that arrive during the call are left to the next call, so no record is passed before an
     older one.
     """
+    return await fold_records(reader, topics, lambda record: into(decode(record)), after)
+
+
+async def fold_records(
+    reader: Reader, topics: Sequence[str], into: Callable[[StoredRecord], None], after: int = 0
+) -> int:
+    """Do the same as `fold`, with records that are not decoded."""
     newest = [await reader.last(topic) for topic in topics]
     through = max((record.sequence for record in newest if record), default=0)
     if through <= after:
         return after
     # Includes topics without news in the loop above: they may have received records since.
-    sources = [_pages(reader, topic, after, through) for topic in topics]
+    sources = [stretch(reader, topic, after, through + 1) for topic in topics]
     async for record in _merge(sources):
-        into(decode(record))
+        into(record)
     return through
 
 
 def in_order(reader: Reader, topics: Sequence[str]) -> AsyncIterator[StoredRecord]:
     """Yield every record of ``topics``, oldest first; keeps one page per topic in memory."""
     return _merge([whole_topic(reader, topic) for topic in topics])
-
-
-async def _pages(
-    reader: Reader, topic: str, after: int, through: int
-) -> AsyncIterator[StoredRecord]:
-    """Yield the records of ``topic`` with after < sequence <= through."""
-    while page := await reader.scan(topic, after=after, limit=PAGE):
-        for record in page:
-            if record.sequence > through:
-                return
-            yield record
-        if len(page) < PAGE:
-            return
-        after = page[-1].sequence
 
 
 async def _merge(sources: Sequence[AsyncIterator[StoredRecord]]) -> AsyncIterator[StoredRecord]:

@@ -16,15 +16,13 @@ from coevolve.build import parts as build
 from coevolve.config import load_config
 from coevolve.dependencies import refuse
 from coevolve.environments.registry import environment_of
-from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight
 from coevolve.launcher.address import VARIABLE, with_address
 from coevolve.launcher.cluster import Joined, cluster
 from coevolve.launcher.compose import clean_up, compose
 from coevolve.launcher.fitting import demands, gpus_line
-from coevolve.learning.guard import TOPICS as GUARD_TOPICS
-from coevolve.learning.guard import Guard
+from coevolve.learning.guard import guard_snapshots
 from coevolve.models.model_folder import model_config
 from coevolve.models.tiny_random.resolve import running
 from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
@@ -34,8 +32,7 @@ from coevolve.report.writing import report
 from coevolve.runs import sessions, starting
 from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import claim
-from coevolve.runs.costs import TOPICS as COSTLY
-from coevolve.runs.costs import Costs
+from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display, print_summary
 from coevolve.runs.drive import Run
@@ -251,8 +248,7 @@ async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
     """Print the run's summary."""
     run, directory = ended.run, ended.directory
     reader = run_reader(directory.path)
-    costs = Costs()
-    await fold(reader, COSTLY, costs.fold)
+    costs, _ = await costs_snapshots(reader).folded()
     print_summary(
         console,
         config,
@@ -273,8 +269,7 @@ async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
 
 async def _lost(reader: Reader, config: RunConfig) -> PolicyRegressed | None:
     """Return the regression that the guard finds at the end of a finished run, or None."""
-    guard = Guard(config.learner)
-    await fold(reader, GUARD_TOPICS, guard.fold)
+    guard, _ = await guard_snapshots(reader, config.learner).folded()
     return guard.loss()
 
 

@@ -19,6 +19,7 @@ from typing import Self
 from coevolve.journal.codec import CALLS_BY_SIGNAL, decode_as
 from coevolve.journal.mailbox import Appender
 from coevolve.journal.paging import PAGE
+from coevolve.llm.call_totals import call_snapshots
 from protocols.errors import EndpointError, OverBudgetError
 from protocols.evolution import CallFailed, CallKind, ModelCall, SignalKind
 from protocols.evolution_config import SynthesizerConfig
@@ -71,6 +72,7 @@ class Ledger:
         self._teaches = budget.teaches
         self._limited = bool(budget.max_tokens or budget.max_cost_usd or budget.max_tokens_by_kind)
         self._folded = 0
+        self._restored = False
         self._ahead: set[int] = set()
         self._tokens = _Account(f"{budget.section}.max_tokens", budget.max_tokens)
         self._cost = _Account(f"{budget.section}.max_cost_usd", budget.max_cost_usd)
@@ -120,6 +122,8 @@ class Ledger:
 
     async def _fold(self) -> None:
         """Count the calls recorded since the last time, including those of other processes."""
+        if not self._restored:
+            await self._restore()
         while page := await self._reader.scan("model_call", after=self._folded, limit=PAGE):
             for record in page:
                 if record.sequence in self._ahead:
@@ -128,11 +132,20 @@ class Ledger:
                     self._count(decode_as(record, ModelCall))
             self._folded = page[-1].sequence
 
+    async def _restore(self) -> None:
+        """Count the calls in the newest snapshot; call it before `_fold` reads the others."""
+        self._restored = True
+        totals, self._folded = await call_snapshots(self._reader).restore()
+        self._ahead = {sequence for sequence in self._ahead if sequence > self._folded}
+        for kind, usage in (totals.teachers if self._teaches else totals.others).items():
+            self._spend(kind, usage.tokens, usage.cost_usd)
+
     def _count(self, call: ModelCall) -> None:
-        if (call.purpose == "teach") != self._teaches:
-            return
-        tokens = call.prompt_tokens + call.answer_tokens
-        for account, amount in self._amounts(call.kind, tokens, call.cost_usd):
+        if (call.purpose == "teach") == self._teaches:
+            self._spend(call.kind, call.prompt_tokens + call.answer_tokens, call.cost_usd)
+
+    def _spend(self, kind: CallKind, tokens: int, cost_usd: float) -> None:
+        for account, amount in self._amounts(kind, tokens, cost_usd):
             account.spent += amount
 
     def _amounts(

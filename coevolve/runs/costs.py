@@ -1,14 +1,19 @@
 """The resources that a run has used, folded from its journal, to compare arms.
 
+The launcher writes snapshots of them (`coevolve.runs.drive`).
+
 The totals count all recorded work, including that of discarded groups, so two arms with equal
 totals had equal resources. They exclude the scoring of held-out tasks, which is the same in all
 arms.
 """
 
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from coevolve.journal.codec import topics_of
+from coevolve.journal.snapshots import Snapshots
 from coevolve.llm.usage import ModelUsage
 from protocols.evolution import (
     Admitted,
@@ -18,9 +23,10 @@ from protocols.evolution import (
     ProbeReport,
     SignalSettled,
 )
+from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import StepReport
-from protocols.tasks import Continued, Seeded, Synthesized, Task
+from protocols.tasks import Continued, Instantiated, Seeded, Synthesized, Task
 
 TOPICS = topics_of(
     Task,
@@ -31,6 +37,9 @@ TOPICS = topics_of(
     ProbeReport,
     ModelCall,
 )
+
+MOST_TASKS = 20_000
+"""Number of tasks, of those that were recorded or trained on last, that the costs tell apart."""
 
 
 @dataclass
@@ -77,9 +86,33 @@ class Cost:
                 return f"{self.amount:,.0f} {self.unit}".rstrip()
 
 
+class CostsState(msgspec.Struct):
+    """What `Costs` remembers, with the same names."""
+
+    training: Sampled
+    probing: Sampled
+    exploring_calls: int
+    judging_calls: int
+    visits: int
+    admitted: int
+    synthesizing: ModelUsage
+    teaching: ModelUsage
+    seed_tasks: int
+    synthesized_tasks: int
+    groups: int
+    synthesized_groups: int
+    known: dict[str, bool]
+
+
 @dataclass
 class Costs:
-    """The costs so far; `fold` takes the records in any order, each once."""
+    """The costs so far; `fold` takes the records in journal order, each once.
+
+    It is a `coevolve.journal.snapshots.Piece`.
+    """
+
+    kind = CostsState
+    settings = None
 
     training: Sampled = field(default_factory=Sampled)
     """All finished groups, including those that no step trained on."""
@@ -97,22 +130,44 @@ class Costs:
     admitted: int = 0
     synthesizing: ModelUsage = field(default_factory=ModelUsage)
     teaching: ModelUsage = field(default_factory=ModelUsage)
-    groups_by_task: Counter[str] = field(default_factory=Counter[str])
-    """Task id -> groups that training steps used; discarded groups do not count."""
+    seed_tasks: int = 0
+    """Training tasks that the loop did not make."""
 
-    _synthesized: dict[str, bool] = field(default_factory=dict[str, bool])
-    _roots: dict[str, str] = field(default_factory=dict[str, str])
-    """Task that continues a rollout -> the task that the rollout started with."""
+    synthesized_tasks: int = 0
+    """Training tasks that the loop made; likewise without those that continue a rollout."""
+
+    groups: int = 0
+    """Groups that training steps used; discarded groups do not count."""
+
+    synthesized_groups: int = 0
+    """Of these, groups on synthesized tasks, if the task is one of the last `MOST_TASKS`."""
+
+    known: dict[str, bool] = field(default_factory=dict[str, bool])
+    """Whether a task, or the one that it continues, is synthesized; in the order of the last
+    use."""
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        """Return itself: it is a whole state."""
+        return (self,)
+
+    def dump(self) -> CostsState:
+        """Return what it remembers."""
+        names = CostsState.__struct_fields__
+        return CostsState(**{name: getattr(self, name) for name in names})
+
+    def load(self, state: CostsState) -> None:
+        """Take up what another one remembered."""
+        for name in CostsState.__struct_fields__:
+            setattr(self, name, getattr(state, name))
 
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""
         match message:
-            case Task(split="train", origin=Continued(root=root), task_id=task_id):
-                self._roots[task_id] = root
-            case Task(split="train", origin=Seeded() | Synthesized() as origin, task_id=task_id):
-                self._synthesized[task_id] = isinstance(origin, Synthesized)
+            case Task(split="train"):
+                self._fold_task(message)
             case StepReport():
-                self.groups_by_task.update(group.task_id for group in message.groups)
+                self._train(message)
             case GroupSummary():
                 self.visits += 1
                 self.training.add(message)
@@ -128,30 +183,6 @@ class Costs:
                 usage.add(message.prompt_tokens, message.answer_tokens, message.cost_usd)
             case _:
                 pass
-
-    @property
-    def synthesized_tasks(self) -> int:
-        """Number of synthesized tasks."""
-        return sum(self._synthesized.values())
-
-    @property
-    def seed_tasks(self) -> int:
-        """Number of training tasks that the run started with."""
-        return len(self._synthesized) - self.synthesized_tasks
-
-    @property
-    def groups(self) -> int:
-        """Number of groups that training steps used."""
-        return self.groups_by_task.total()
-
-    @property
-    def synthesized_groups(self) -> int:
-        """Number of them on synthesized tasks."""
-        return sum(
-            groups
-            for task, groups in self.groups_by_task.items()
-            if self._synthesized.get(self._roots.get(task, task))
-        )
 
     @property
     def synthesized_share(self) -> float | None:
@@ -178,6 +209,34 @@ class Costs:
         """Synthesizers' cost per admitted task; None without any."""
         return _per(self.synthesizing.cost_usd, self.admitted)
 
+    def _fold_task(self, task: Task) -> None:
+        is_new = task.task_id not in self.known
+        match task.origin:
+            case Continued(root=root):
+                self._use(task.task_id, is_synthesized=self.known.get(root, False))
+            case Synthesized():
+                self.synthesized_tasks += is_new
+                self._use(task.task_id, is_synthesized=True)
+            case Instantiated():
+                pass  # groups on it count for the task that it is an instance of
+            case Seeded():
+                self.seed_tasks += is_new
+                self._use(task.task_id, is_synthesized=False)
+
+    def _train(self, report: StepReport) -> None:
+        self.groups += len(report.groups)
+        for group in report.groups:
+            if (is_synthesized := self.known.get(group.task_id)) is not None:
+                self.synthesized_groups += is_synthesized
+                self._use(group.task_id, is_synthesized=is_synthesized)
+
+    def _use(self, task_id: str, *, is_synthesized: bool) -> None:
+        """Note a task as the last used."""
+        self.known.pop(task_id, None)
+        self.known[task_id] = is_synthesized
+        if len(self.known) > MOST_TASKS:
+            del self.known[next(iter(self.known))]
+
     def lines(self) -> tuple[Cost, ...]:
         """Return the costs, one line per total, in the order in which they are shown."""
         return (
@@ -198,6 +257,11 @@ class Costs:
             Cost("  cost of each admitted task", "USD", self.cost_usd_per_admitted),
             *_teacher_costs(self.teaching),
         )
+
+
+def costs_snapshots(reader: Reader) -> Snapshots[Costs]:
+    """Return the snapshots of the costs."""
+    return Snapshots(reader, "launcher's costs", TOPICS, Costs)
 
 
 def _sampled(purpose: str, work: Sampled) -> tuple[Cost, ...]:

@@ -1,6 +1,6 @@
 """What a run goes on without: optional parts and models that rest, and units that were given up."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -28,7 +28,7 @@ class Degraded:
     model: ModelRests | None = None
     """Why the synthesizer's model rests; None if it answers."""
 
-    too_small: Sequence[str] = ()
+    too_small: tuple[str, ...] = ()
     """A sentence for each node that has no room for a rollout engine."""
 
     letters: int = 0

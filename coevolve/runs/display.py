@@ -278,7 +278,7 @@ def print_summary(
         ),
         *((name, str(count)) for name, count in sorted(progress.evolution.items())),
         *((cost.name, cost.text) for cost in costs.lines()),
-        ("restarts of parts", str(len(progress.failures))),
+        ("restarts of parts", str(sum(progress.restarts.values()))),
     )
     for what, value in rows:
         if value:

@@ -14,15 +14,20 @@ from typing import Any, cast
 import msgspec
 
 from coevolve.journal.codec import decode, decode_as
+from coevolve.journal.fold import fold_records
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
-from coevolve.journal.paging import PAGE
+from coevolve.journal.snapshots import Snapshots
+from coevolve.llm.call_totals import call_snapshots
 from coevolve.models.weight_files import version_digest
 from coevolve.parts.pausing import is_paused
 from coevolve.runs.accounting import CpuReading, CpuShares, read_cpu
 from coevolve.runs.copies.copier import RunCopier
+from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
-from coevolve.runs.progress import TOPICS, MetricsFile, Progress
+from coevolve.runs.evolution_totals import evolution_snapshots
+from coevolve.runs.metrics_file import MetricsFile, kept_bytes
+from coevolve.runs.progress import TOPICS, progress_snapshots
 from coevolve.runs.scaling import EnginePool, Scaling
 from coevolve.runs.supervisor import Supervisor, note_replacements
 from coevolve.runs.watchdog import watch
@@ -125,7 +130,17 @@ class Run:
         )
         self._first: CpuReading | None = None
         self._training_started = 0.0
-        self.progress = Progress(labels)
+        self._of_progress = progress_snapshots(reader, labels)
+        self._snapshots: Sequence[Snapshots[Any]] = (
+            self._of_progress,
+            evolution_snapshots(reader),
+            costs_snapshots(reader),
+            call_snapshots(reader),
+        )
+        self._waking = 0
+        """The newest record of `WAKING` that was folded."""
+
+        self.progress = self._of_progress.new()
         self.first_rollout_s: float | None = None
         self.training_s: float | None = None
         self.shares: CpuShares | None = None
@@ -234,25 +249,56 @@ class Run:
 
         Requests from before the record ``opened`` are ignored, and records before it are not shown.
         """
-        metrics = MetricsFile(self._directory.metrics)
-        seen = {topic: opened if topic in ASKED else 0 for topic in FOLLOWED}
+        through = await self._take_up()
+        metrics = MetricsFile(self._directory.metrics, self.progress.lines)
+
+        def take(record: StoredRecord) -> None:
+            if record.sequence > opened or record.topic not in ASKED:
+                self._take(record, metrics, stop, shown=record.sequence >= opened)
+
         try:
             while not self.finished:
-                before = [seen[topic] for topic in WAKING]
-                for record in await self._news(seen):
-                    message = decode(record)
-                    self.progress.fold(message)
-                    metrics.write(message, self.progress)
-                    if record.sequence >= opened and not isinstance(message, Stalled):
-                        self._display.show(message, self.progress)
-                    await self._measure()
-                    self._heed(message, stop)
+                before = self._waking
+                through = await fold_records(self._reader, FOLLOWED, take, through)
+                await self._measure()
+                await self._write_snapshots(through)
                 self.finished = self._is_finished()
-                if [seen[topic] for topic in WAKING] == before:
+                if self._waking == before:
                     await asyncio.sleep(LOOK_GATHER_S)
-                    await self._store.wait(WAKING, max(before), IDLE_WAIT_S)
+                    await self._store.wait(WAKING, through, IDLE_WAIT_S)
         finally:
             metrics.close()
+
+    async def _take_up(self) -> int:
+        """Take up the newest snapshot of the progress; return the sequence through which it goes.
+
+        The metrics of its records have to be in the file already, since nothing else keeps them.
+        """
+        progress, through = await self._of_progress.restore()
+        for each in self._snapshots[1:]:
+            await each.restore()
+        if kept_bytes(self._directory.metrics, progress.lines) is None:
+            return 0
+        self.progress = progress
+        return through
+
+    async def _write_snapshots(self, through: int) -> None:
+        for each in self._snapshots:
+            if snapshots := await each.due(through):
+                await self._mailbox.append(snapshots)
+
+    def _take(
+        self, record: StoredRecord, metrics: MetricsFile, stop: asyncio.Event, *, shown: bool
+    ) -> None:
+        """Fold a record; show what it says if it is new."""
+        message = decode(record)
+        self.progress.fold(message)
+        metrics.write(message, self.progress)
+        if record.topic in WAKING:
+            self._waking = record.sequence
+        if shown and not isinstance(message, Stalled):
+            self._display.show(message, self.progress)
+        self._heed(message, stop)
 
     def _is_finished(self) -> bool:
         """Return whether all steps are taken and scored; a resting evaluator is not waited for."""
@@ -270,16 +316,6 @@ class Run:
                 self._display.say("resumed")
             case _:
                 pass
-
-    async def _news(self, seen: dict[str, int]) -> list[StoredRecord]:
-        """Return the new records of the followed topics, in journal order."""
-        records: list[StoredRecord] = []
-        for topic in FOLLOWED:
-            page = await self._reader.scan(topic, after=seen[topic], limit=PAGE)
-            if page:
-                records.extend(page)
-                seen[topic] = page[-1].sequence
-        return sorted(records, key=lambda record: record.sequence)
 
     async def _time_start_up(self) -> None:
         """Record the time of the first rollout of this start, and the CPU time used until then."""

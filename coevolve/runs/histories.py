@@ -1,6 +1,5 @@
 """Histories of signals, tasks and synthesizers, as `LineageIndex` returns them."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from coevolve.llm.usage import ModelUsage
@@ -109,15 +108,15 @@ class SynthesizerTotals:
     """The results of one synthesizer, and the resources that it used."""
 
     synthesizer: str
-    settled: Counter[str] = field(default_factory=Counter[str])
+    settled: dict[str, int] = field(default_factory=dict[str, int])
     """Signals by outcome."""
 
     candidates: int = 0
-    labels: Counter[str] = field(default_factory=Counter[str])
+    labels: dict[str, int] = field(default_factory=dict[str, int])
     """Admitted candidates by label."""
 
     parked: int = 0
-    gates: Counter[str] = field(default_factory=Counter[str])
+    gates: dict[str, int] = field(default_factory=dict[str, int])
     """Refused candidates by gate."""
 
     usage: ModelUsage = field(default_factory=ModelUsage)
@@ -126,12 +125,12 @@ class SynthesizerTotals:
     @property
     def admitted(self) -> int:
         """Candidates that became tasks."""
-        return self.labels.total()
+        return sum(self.labels.values())
 
     @property
     def refused(self) -> int:
         """Candidates that failed a gate."""
-        return self.gates.total()
+        return sum(self.gates.values())
 
     @property
     def acceptance(self) -> float | None:
@@ -141,7 +140,7 @@ class SynthesizerTotals:
     @property
     def learnable_share(self) -> float | None:
         """Share of the admitted candidates that are learnable, in [0, 1]; None without any."""
-        return _ratio(self.labels["learnable"], self.admitted)
+        return _ratio(self.labels.get("learnable", 0), self.admitted)
 
     @property
     def tokens_per_admitted(self) -> float | None:
@@ -155,18 +154,18 @@ class SynthesizerTotals:
 
     def settled_one(self, settled: SignalSettled) -> None:
         """Count a signal that the synthesizer has resolved."""
-        self.settled[settled.outcome] += 1
+        _count(self.settled, settled.outcome)
         self.simulator_calls += settled.simulator_calls
 
     def judged(self, verdict: CandidateVerdict) -> None:
         """Count the newest verdict on a candidate."""
         match verdict.outcome:
             case Admitted(label=label):
-                self.labels[label] += 1
+                _count(self.labels, label)
             case Parked():
                 self.parked += 1
             case Refused(gate=gate):
-                self.gates[gate] += 1
+                _count(self.gates, gate)
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,9 @@ class Swap:
     version: int
     """Newest policy version in the journal at that moment."""
 
-    time_ns: int
+
+def _count(counts: dict[str, int], name: str) -> None:
+    counts[name] = counts.get(name, 0) + 1
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -1,61 +1,32 @@
 """How the training data of a run evolved, folded from its journal for attach and the report.
 
+The report folds all records; `coevolve.runs.related` folds those about single tasks and signals.
 Tables are keyed by the ids in the messages and joined when a caller asks, so an answer does not
 depend on the order of records that were written at the same time.
 """
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coevolve.journal.codec import decode, topics_of
-from coevolve.journal.fold import in_order
-from coevolve.llm.usage import ModelUsage
-from coevolve.runs.histories import (
-    WAITING,
-    Lineage,
-    SignalHistory,
-    Swap,
-    SynthesizerTotals,
-    TaskHistory,
-    Trained,
-)
-from protocols.control import RunContinued, RunPaused
+from coevolve.journal.codec import topics_of
+from coevolve.runs.evolution_totals import TOPICS as TOTALS_TOPICS
+from coevolve.runs.evolution_totals import EvolutionTotals
+from coevolve.runs.histories import Lineage, SignalHistory, TaskHistory, Trained
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
     Exploration,
     GroupSummary,
-    ModelCall,
     OnTask,
     ProbeReport,
-    Refused,
     Signal,
     SignalSettled,
-    SwapRefused,
-    SynthesizerSwapped,
 )
-from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import StepReport
 from protocols.tasks import NEW_TASKS, Synthesized, Task
 
-TOPICS = topics_of(
-    Task,
-    GroupSummary,
-    Signal,
-    SignalSettled,
-    Exploration,
-    Candidate,
-    CandidateVerdict,
-    ProbeReport,
-    ModelCall,
-    StepReport,
-    SynthesizerSwapped,
-    SwapRefused,
-    RunPaused,
-    RunContinued,
-)
+TOPICS = (*TOTALS_TOPICS, *topics_of(GroupSummary, Exploration, ProbeReport))
 
 
 class _Noted(NamedTuple):
@@ -68,15 +39,9 @@ class _Noted(NamedTuple):
 
 @dataclass
 class LineageIndex:
-    """The lineage so far; `fold` takes each record once."""
+    """The lineage of the records so far; `fold` takes each record once."""
 
-    version: int = 0
-    """The newest policy version that training has made."""
-
-    paused: bool = False
-    synthesizer: str = ""
-    """Name of the current synthesizer according to the records; empty if there is none yet."""
-
+    totals: EvolutionTotals = field(default_factory=EvolutionTotals)
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     """All tasks that are drawn: seeds and synthesized ones."""
 
@@ -97,9 +62,6 @@ class LineageIndex:
     trained: dict[str, list[Trained]] = field(default_factory=dict[str, list[Trained]])
     """Task id -> training steps that used it."""
 
-    swaps: list[Swap] = field(default_factory=list[Swap])
-    refused_swaps: list[SwapRefused] = field(default_factory=list[SwapRefused])
-
     _noted: dict[str, _Noted] = field(default_factory=dict[str, _Noted])
     _candidates_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _tasks_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -107,26 +69,18 @@ class LineageIndex:
     _roots: dict[str, str] = field(default_factory=dict[str, str])
     """Task that continues a rollout -> the task that the rollout started with."""
 
-    _usage: dict[str, ModelUsage] = field(default_factory=dict[str, ModelUsage])
-    """Model -> resources used by its calls, in the order of the models' first calls."""
-
     def fold(self, message: Message, time_ns: int = 0) -> None:
         """Add one record; records of other kinds change nothing."""
+        self.totals.fold(message)
         match message:
             case Task() | GroupSummary() | StepReport():
                 self._fold_training(message)
-            case Signal() | SignalSettled() | Exploration() | Candidate() | ModelCall():
+            case Signal() | SignalSettled() | Exploration() | Candidate():
                 self._fold_synthesis(message, time_ns)
             case CandidateVerdict(candidate_id=candidate):
                 self.verdicts.setdefault(candidate, []).append(message)
             case ProbeReport(candidate_id=candidate):
                 self.probes.setdefault(candidate, []).append(message)
-            case SynthesizerSwapped():
-                self._swap(message, time_ns)
-            case SwapRefused():
-                self.refused_swaps.append(message)
-            case RunPaused() | RunContinued():
-                self.paused = isinstance(message, RunPaused)
             case _:
                 pass
 
@@ -184,41 +138,6 @@ class LineageIndex:
             signals=tuple(self.fate(signal) for signal in self._signals_about.get(task_id, ())),
         )
 
-    def synthesizers(self) -> list[SynthesizerTotals]:
-        """Return the totals of each model, in the order of the models' first records.
-
-        A model that only judged has totals too: its calls, tokens and cost.
-        """
-        all_totals = {
-            model: SynthesizerTotals(synthesizer=model, usage=replace(usage))
-            for model, usage in self._usage.items()
-        }
-
-        def of(name: str) -> SynthesizerTotals:
-            return all_totals.setdefault(name, SynthesizerTotals(synthesizer=name))
-
-        for settled in filter(lambda each: each.synthesizer, self.settled.values()):
-            of(settled.synthesizer).settled_one(settled)
-        for candidate in self.candidates.values():
-            of(candidate.synthesizer).candidates += 1
-        for verdicts in self.verdicts.values():
-            of(verdicts[-1].synthesizer).judged(verdicts[-1])
-        return list(all_totals.values())
-
-    def kinds(self) -> dict[str, Counter[str]]:
-        """Return, for each kind of signal, the number of signals by outcome."""
-        counts: dict[str, Counter[str]] = {}
-        for signal_id, signal in self.signals.items():
-            settled = self.settled.get(signal_id)
-            outcome = settled.outcome if settled else WAITING
-            counts.setdefault(signal.kind, Counter())[outcome] += 1
-        return counts
-
-    def refusals(self) -> Counter[str]:
-        """Return the number of refused candidates by gate."""
-        outcomes = [verdicts[-1].outcome for verdicts in self.verdicts.values()]
-        return Counter(each.gate for each in outcomes if isinstance(each, Refused))
-
     def _fold_training(self, message: Task | GroupSummary | StepReport) -> None:
         match message:
             case Task():
@@ -226,7 +145,6 @@ class LineageIndex:
             case GroupSummary(root=root):
                 self.visits.setdefault(root, []).append(message)
             case StepReport(step=step, groups=groups):
-                self.version = step
                 for group in groups:
                     trained = Trained(step=step, use=group.use)
                     root = self._roots.get(group.task_id, group.task_id)
@@ -242,7 +160,7 @@ class LineageIndex:
 
     def _fold_synthesis(
         self,
-        message: Signal | SignalSettled | Exploration | Candidate | ModelCall,
+        message: Signal | SignalSettled | Exploration | Candidate,
         time_ns: int,
     ) -> None:
         match message:
@@ -254,35 +172,8 @@ class LineageIndex:
                     self._signals_about.setdefault(about.task_id, []).append(signal_id)
             case SignalSettled():
                 self.settled[message.signal_id] = message
-                if not self.swaps:  # after a swap, the old model may still finish its last signals
-                    self.synthesizer = message.synthesizer or self.synthesizer
             case Exploration():
                 self.explorations[message.exploration_id] = message
             case Candidate():
                 self.candidates[message.candidate_id] = message
                 self._candidates_of.setdefault(message.signal_id, []).append(message.candidate_id)
-            case ModelCall(purpose="teach"):
-                pass  # counted in `coevolve.runs.costs`
-            case ModelCall(model=model):
-                usage = self._usage.setdefault(model, ModelUsage())
-                usage.add(message.prompt_tokens, message.answer_tokens, message.cost_usd)
-
-    def _swap(self, message: SynthesizerSwapped, time_ns: int) -> None:
-        self.swaps.append(
-            Swap(
-                before=self.synthesizer,
-                after=message.synthesizer,
-                model=message.model,
-                version=self.version,
-                time_ns=time_ns,
-            )
-        )
-        self.synthesizer = message.synthesizer
-
-
-async def whole_fold(reader: Reader) -> LineageIndex:
-    """Return the lineage of all records in the journal so far."""
-    evolution = LineageIndex()
-    async for record in in_order(reader, TOPICS):
-        evolution.fold(decode(record), record.time_ns)
-    return evolution

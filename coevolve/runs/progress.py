@@ -1,22 +1,21 @@
 """The progress of a run, folded from its journal for the display, the metrics and attach."""
 
-import contextlib
-import json
-from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean
 
+import msgspec
+
 from coevolve.journal.codec import topics_of
+from coevolve.journal.snapshots import Snapshots
 from coevolve.runs.degraded import TOPICS as DEGRADED_TOPICS
 from coevolve.runs.degraded import Degraded
 from coevolve.runs.teaching import REMEDIES, Teaching
 from coevolve.runs.weight_sync import TOPICS as DELIVERY_TOPICS
 from coevolve.runs.weight_sync import Deliveries
 from protocols.control import CopyFailed, PartFailed, RunCopied, Stalled
-from protocols.errors import RunError
 from protocols.evolution import Admitted, CandidateVerdict, Refused, Signal, SignalSettled
+from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import (
     CanaryScores,
@@ -26,22 +25,26 @@ from protocols.learning import (
     StepReport,
 )
 
-TOPICS = (
-    *DELIVERY_TOPICS,
-    *DEGRADED_TOPICS,
-    *topics_of(
-        Evaluation,
-        CanaryScores,
-        PolicyRegressed,
-        GroupDiscarded,
-        Signal,
-        SignalSettled,
-        CandidateVerdict,
-        PartFailed,
-        Stalled,
-        RunCopied,
-        CopyFailed,
-    ),
+TOPICS = tuple(
+    dict.fromkeys(
+        (
+            *DELIVERY_TOPICS,
+            *DEGRADED_TOPICS,
+            *topics_of(
+                Evaluation,
+                CanaryScores,
+                PolicyRegressed,
+                GroupDiscarded,
+                Signal,
+                SignalSettled,
+                CandidateVerdict,
+                PartFailed,
+                Stalled,
+                RunCopied,
+                CopyFailed,
+            ),
+        )
+    )
 )
 RECENT = 5
 
@@ -49,9 +52,36 @@ HELD_OUT = "held out"
 """Label of the tasks that are never trained on, if other tasks are scored too."""
 
 
+class ProgressState(msgspec.Struct):
+    """What `Progress` remembers, with the same names."""
+
+    step: int
+    metrics: Mapping[str, float]
+    evaluations: dict[int, dict[str, float]]
+    measured: dict[str, dict[int, dict[str, float]]]
+    canaries: dict[int, float]
+    teaching: Teaching
+    errors: dict[int, int]
+    discarded: dict[str, int]
+    evolution: dict[str, int]
+    deliveries: Deliveries
+    failures: list[PartFailed]
+    restarts: dict[str, int]
+    degraded: Degraded
+    stalls: list[Stalled]
+    copied: RunCopied | None
+    copy_failed: CopyFailed | None
+    lines: int
+
+
 @dataclass
 class Progress:
-    """The progress so far; `fold` takes the records in journal order, each once."""
+    """The progress so far; `fold` takes the records in journal order, each once.
+
+    It is a `coevolve.journal.snapshots.Piece`.
+    """
+
+    kind = ProgressState
 
     labels: Mapping[str, Sequence[str]]
     """Held-out task id -> labels under which its success is reported."""
@@ -72,12 +102,17 @@ class Progress:
     teaching: Teaching = field(default_factory=Teaching)
     errors: dict[int, int] = field(default_factory=dict[int, int])
     discarded: dict[str, int] = field(default_factory=dict[str, int])
-    evolution: Counter[str] = field(default_factory=Counter[str])
+    evolution: dict[str, int] = field(default_factory=dict[str, int])
     """Counts by metric name: ``signal/<kind>``, ``synth/<outcome of a signal>``,
     ``validator/admit/<label>``, ``validator/parked``, ``validator/reject/<gate>``."""
 
     deliveries: Deliveries = field(default_factory=Deliveries)
     failures: list[PartFailed] = field(default_factory=list[PartFailed])
+    """The newest `RECENT` restarts of parts, and why."""
+
+    restarts: dict[str, int] = field(default_factory=dict[str, int])
+    """Part -> number of its restarts."""
+
     degraded: Degraded = field(default_factory=Degraded)
     stalls: list[Stalled] = field(default_factory=list[Stalled])
     copied: RunCopied | None = None
@@ -85,6 +120,29 @@ class Progress:
 
     copy_failed: CopyFailed | None = None
     """Why there is no newer copy; None if the last one was made."""
+
+    lines: int = 0
+    """Number of lines that `MetricsFile` has for these records."""
+
+    @property
+    def settings(self) -> object:
+        """The settings on which the progress depends."""
+        return self.labels
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        """Return itself: it is a whole state."""
+        return (self,)
+
+    def dump(self) -> ProgressState:
+        """Return what it remembers."""
+        names = ProgressState.__struct_fields__
+        return ProgressState(**{name: getattr(self, name) for name in names})
+
+    def load(self, state: ProgressState) -> None:
+        """Take up what another one remembered."""
+        for name in ProgressState.__struct_fields__:
+            setattr(self, name, getattr(state, name))
 
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""
@@ -104,15 +162,24 @@ class Progress:
             case GroupDiscarded():
                 self.discarded[message.reason] = self.discarded.get(message.reason, 0) + 1
             case Signal() | SignalSettled() | CandidateVerdict():
-                self.evolution[_evolved(message)] += 1
-            case PartFailed():
-                self.failures.append(message)
+                name = _evolved(message)
+                self.evolution[name] = self.evolution.get(name, 0) + 1
+            case PartFailed(part=part):
+                self.failures = [*self.failures, message][-RECENT:]
+                self.restarts[part] = self.restarts.get(part, 0) + 1
             case Stalled():
                 self.stalls = [*self.stalls, message][-RECENT:]
             case RunCopied() | CopyFailed():
                 self._note_copy(message)
             case _:
                 pass
+        self.lines += self.has_line(message)
+
+    def has_line(self, message: Message) -> bool:
+        """Return whether `MetricsFile` has a line for a message that was folded."""
+        if isinstance(message, CanaryScores):
+            return message.version in self.canaries
+        return isinstance(message, StepReport | Evaluation)
 
     def count(self, prefix: str) -> int:
         """Return the sum of the evolution counts whose names begin with ``prefix``."""
@@ -186,48 +253,6 @@ def _evolved(message: Signal | SignalSettled | CandidateVerdict) -> str:
             return "validator/parked"
 
 
-class MetricsFile:
-    """`metrics.jsonl`: one JSON object per step and per score, in journal order."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        with self._explained():
-            self._file = path.open("w", encoding="utf-8", buffering=1)
-
-    def write(self, message: Message, progress: Progress) -> None:
-        """Write the line for a message that ``progress`` has folded; some kinds have none."""
-        match message:
-            case StepReport():
-                line = {"step": message.step, **message.metrics, **progress.evolution}
-            case Evaluation():
-                scores = progress.evaluations[message.version]
-                line = {"step": message.version, "timing_s/testing": message.wall_s} | {
-                    f"val/success/{label}": share for label, share in scores.items()
-                }
-                for measure, means in progress.measured.items():
-                    shares = means.get(message.version, {})
-                    line |= {f"val/{measure}/{label}": share for label, share in shares.items()}
-            case CanaryScores() if message.version in progress.canaries:
-                line = {
-                    "step": message.version,
-                    "guard/canaries": progress.canaries[message.version],
-                }
-            case _:
-                return
-        with self._explained():
-            self._file.write(json.dumps(line) + "\n")
-
-    def close(self) -> None:
-        """Close the file."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-    @contextlib.contextmanager
-    def _explained(self) -> Generator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise RunError(
-                f"{self._path}: cannot be written: {error}; free disk space, then continue the run "
-                f"with `coevolve resume {self._path.parent}`"
-            ) from error
+def progress_snapshots(reader: Reader, labels: Mapping[str, Sequence[str]]) -> Snapshots[Progress]:
+    """Return the snapshots of the progress, with `Progress.labels`."""
+    return Snapshots(reader, "launcher's progress", TOPICS, lambda: Progress(labels))

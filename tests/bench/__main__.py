@@ -28,6 +28,7 @@ BENCHES = {
     "scores": "tests.bench.scores",
     "simulator": "tests.bench.simulator",
     "soak": "tests.bench.soak",
+    "soak-designs": "tests.bench.soak_designs",
     "store": "tests.bench.store",
     "trl": "tests.bench.against_trl",
 }

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,6 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import JournalReader
 from coevolve.journal.snapshots import SPAN, Snapshots
 from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
-from coevolve.runs.lineage import whole_fold
 from coevolve.signals.detector import Detector
 from coevolve.validation.gates import NoIndex
 from coevolve.validation.ledger import Ledger
@@ -52,7 +51,20 @@ from protocols.evolution_config import SignalsConfig
 from protocols.interfaces import Reader
 from protocols.journal import Append, Complete, Message, Receipt, Record, Take
 from tests.bench import output
-from tests.evolving import BODY, admission, requested, seed, settled, signal, stepped, visit
+from tests.bench.soak_readers import LAUNCHER, READERS
+from tests.evolving import (
+    BODY,
+    admission,
+    called,
+    candidate,
+    exploration,
+    requested,
+    seed,
+    settled,
+    signal,
+    stepped,
+    visit,
+)
 from tests.pieces import State
 
 DAYS = 7
@@ -61,6 +73,9 @@ SEEDS = 150
 GROUPS_PER_STEP = 8
 GROUPS_PER_TASK = 16
 """Groups for each task that the loop makes."""
+
+SPREAD = 40_503
+"""Spreads the groups over the tasks that the loop made."""
 
 TOOLS = ("cd", "ls", "mv")
 
@@ -117,6 +132,9 @@ class _Run:
         self._counter = 0
         self._groups = count(GROUPS_PER_STEP)
         self._made = 0
+        self._lived: list[tuple[int, str]] = []
+        """Groups that no step has trained on, with their tasks."""
+
         self._through = 0
         self._journal = self._open()
         self._write([encode(seed(f"seed-{number}")) for number in range(SEEDS)])
@@ -158,7 +176,9 @@ class _Run:
 
     def _live(self, group: int) -> None:
         """Write a group's whole life, and now and then a step and a task."""
-        task = f"seed-{group % SEEDS}" if group % 2 or not self._made else f"m{group % self._made}"
+        is_seed = group % 2 or not self._made
+        task = f"seed-{group % SEEDS}" if is_seed else f"m{group * SPREAD % self._made}"
+        self._lived.append((group, task))
         version = group // GROUPS_PER_STEP
         self._write([encode(requested(group, task, version))] * GROUP)
         keys = (
@@ -170,7 +190,8 @@ class _Run:
         self._finish("rollout", "rollout_request", rollouts)
         messages: list[Message] = [visit(task, group * 7 % 9, version)]
         if group % GROUPS_PER_STEP == 0:
-            messages.append(stepped(version, task))
+            messages.append(step_on(version, self._lived))
+            self._lived.clear()
         if group % GROUPS_PER_TASK == 0:
             messages += self._task(task)
         self._finish("signals", "rollout", [encode(message) for message in messages])
@@ -178,10 +199,10 @@ class _Run:
     def _task(self, about: str) -> list[Message]:
         number = self._made
         self._made += 1
-        candidate, cause = f"c{number}", f"s{number}"
+        made, cause = f"c{number}", f"s{number}"
         probe = ProbeRequest(
             probe_id=f"p{number}",
-            candidate_id=candidate,
+            candidate_id=made,
             body=BODY,
             rollouts=GROUP,
             seed=number,
@@ -189,8 +210,11 @@ class _Run:
         )
         return [
             signal(cause, about),
+            called(cause),
+            exploration(f"e-{cause}", cause),
+            candidate(made, cause),
             probe,
-            *admission(candidate, cause, f"m{number}"),
+            *admission(made, cause, f"m{number}"),
             settled(cause, 1),
         ]
 
@@ -228,6 +252,16 @@ class _Run:
         return Journal.open(self._folder, retain_bytes=self._retain_bytes)
 
 
+def step_on(step: int, groups: Sequence[tuple[int, str]]) -> Message:
+    """Return a step that trains on groups, each a number and a task."""
+    report = stepped(step, *(task for _, task in groups))
+    numbered = [
+        msgspec.structs.replace(trained, group=group)
+        for trained, (group, _) in zip(report.groups, groups, strict=True)
+    ]
+    return msgspec.structs.replace(report, groups=tuple(numbered))
+
+
 def _validator(reader: Reader) -> Snapshots[Ledger]:
     return Ledger(reader, NoIndex()).snapshots
 
@@ -252,15 +286,16 @@ SNAPSHOTTED: dict[str, Callable[[Reader], Snapshots[Any]]] = {
     "signals": _signals,
     "curriculum": _curriculum,
     "learner": checkpoint_snapshots,
+    **LAUNCHER,
 }
 WHOLE = ", whole"
-PARTS = (*(part + form for part in SNAPSHOTTED for form in ("", WHOLE)), "attach")
+PARTS = (*(part + form for part in SNAPSHOTTED for form in ("", WHOLE)), *READERS)
 
 
 async def _folded(part: str, reader: Reader) -> object:
-    """Return the state that a part, or ``attach``, folds when it starts."""
-    if part == "attach":
-        return await whole_fold(reader)
+    """Return what a part, or a command of `attach`, reads when it starts."""
+    if part in READERS:
+        return await READERS[part](reader)
     snapshots = SNAPSHOTTED[part.removesuffix(WHOLE)](reader)
     if not part.endswith(WHOLE):
         return await snapshots.folded()
@@ -271,9 +306,13 @@ async def _folded(part: str, reader: Reader) -> object:
 
 def restart(part: str, folder: Path) -> Restart:
     """Fold what a part folds when it starts, in this process."""
-    reader = JournalReader(folder)
+    return measured(_folded(part, JournalReader(folder)))
+
+
+def measured(folding: Coroutine[Any, Any, object]) -> Restart:
+    """Return what a fold of the journal takes in this process."""
     before_mb, started_s = _own_mb(), time.process_time()
-    state = asyncio.run(_folded(part, reader))
+    state = asyncio.run(folding)
     cpu_s = time.process_time() - started_s
     grown_mb = _own_mb() - before_mb
     del state

@@ -141,9 +141,8 @@ def events_section(data: ReportData) -> Markup:
         ],
         words=4,
     )
-    summary = (
-        f"Restarted parts: {len(data.progress.failures)}. Stalls: {data.timeline.stalls}. {cut}"
-    )
+    restarts = sum(data.progress.restarts.values())
+    summary = f"Restarted parts: {restarts}. Stalls: {data.timeline.stalls}. {cut}"
     return section("events", title, listed("Events", summary, table))
 
 

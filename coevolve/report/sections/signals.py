@@ -1,7 +1,7 @@
 """The sections on signals, candidates, verdicts and synthesizers."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 from coevolve.report.bar_chart import Layer, row_chart, stacked_chart
@@ -23,7 +23,7 @@ def signals_section(data: ReportData) -> Markup:
     evolution = data.evolution
     if not evolution.signals:
         return section("signals", title, missing("No signal has been recorded."))
-    counts = evolution.kinds()
+    counts = evolution.totals.kinds()
     outcomes = listed(
         "Outcomes of the signals",
         "",
@@ -46,7 +46,7 @@ def candidates_section(data: ReportData) -> Markup:
     if not evolution.candidates and not evolution.settled:
         return section("candidates", title, missing("Nothing has been synthesized."))
     parts = [_funnel(evolution), _refusals(evolution)]
-    all_totals = evolution.synthesizers()
+    all_totals = evolution.totals.synthesizers()
     if all_totals:
         parts.append(_synthesizers(all_totals))
     return section("candidates", title, *parts)
@@ -74,7 +74,7 @@ def funnel(evolution: LineageIndex) -> list[tuple[str, float]]:
 
 def _over_versions(evolution: LineageIndex) -> Markup:
     signals = evolution.signals.values()
-    newest = max(evolution.version, *(signal.policy_version for signal in signals), 0)
+    newest = max(evolution.totals.version, *(signal.policy_version for signal in signals), 0)
     periods = bins(0, newest, COLUMNS)
     names = [bin_name(period) for period in periods]
     width = len(periods[0])
@@ -108,7 +108,7 @@ def _funnel(evolution: LineageIndex) -> Markup:
 
 
 def _refusals(evolution: LineageIndex) -> Markup:
-    counts = evolution.refusals()
+    counts = evolution.totals.refusals()
     if not counts:
         return missing("No candidate has been refused.")
     gates = sorted(counts, key=lambda gate: (-counts[gate], gate))
@@ -121,7 +121,7 @@ def _refusals(evolution: LineageIndex) -> Markup:
     )
 
 
-def _synthesizers(all_totals: list[SynthesizerTotals]) -> Markup:
+def _synthesizers(all_totals: Sequence[SynthesizerTotals]) -> Markup:
     title = "By synthesizer"
     columns = (
         "model",
@@ -141,10 +141,10 @@ def _synthesizers(all_totals: list[SynthesizerTotals]) -> Markup:
     rows = [
         [
             totals.synthesizer or "none",
-            str(totals.settled.total()),
+            str(sum(totals.settled.values())),
             str(totals.candidates),
             str(totals.admitted),
-            str(totals.labels["learnable"]),
+            str(totals.labels.get("learnable", 0)),
             str(totals.parked),
             str(totals.refused),
             _or_dash(totals.acceptance, percent),
@@ -160,7 +160,7 @@ def _synthesizers(all_totals: list[SynthesizerTotals]) -> Markup:
 
 
 def _kinds(evolution: LineageIndex) -> list[str]:
-    present = evolution.kinds()
+    present = evolution.totals.kinds()
     return [kind for kind in get_args(SignalKind) if kind in present]
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coevolve.curriculum.task_pool import PoolTask
+from coevolve.curriculum.pool_task import PoolTask
 from protocols.config import RunConfig
 from protocols.evolution import Admitted, CandidateVerdict, GroupSummary, OnTask, Signal
 from protocols.journal import Message
@@ -19,6 +19,9 @@ class PlainPool:
         self._imitates = config.learner.imitation.weight > 0
         self._tasks: list[PoolTask] = []
         self._teaching: list[PoolTask] = []
+        self._retired: list[PoolTask] = []
+        """The synthesized ones, in the order in which they were last retired."""
+
         self._flying: dict[int, str] = {}
         self._groups = self._made_groups = 0
 
@@ -35,7 +38,7 @@ class PlainPool:
             case RolloutRequest():
                 self._flying[message.group] = message.task_id
                 self._groups += 1
-                self._made_groups += any(t.is_synthesized for t in self._known(message.task_id))
+                self._made_groups += not message.task_id.startswith("s")
             case GroupDiscarded(group=group):
                 self._flying.pop(group, None)
             case _:
@@ -70,7 +73,7 @@ class PlainPool:
         self._tasks.append(task)
         if admitted.label == "mastered":
             task.mastered = self._rules.retire_after
-            task.life = "retired"
+            self._retire(task)
         else:
             self._enliven(task)
 
@@ -89,6 +92,7 @@ class PlainPool:
         task.life, task.visits, task.mastered = "live", 0, 0
         if task.is_synthesized:
             self._teaching.append(task)
+        self._retired = [each for each in self._retired if each is not task]
         if len(self._teaching) > self._rules.capacity:
             self._retire(min(self._teaching, key=self._weight))
 
@@ -96,6 +100,10 @@ class PlainPool:
         task.life = "retired"
         if task in self._teaching:
             self._teaching.remove(task)
+        if task.is_synthesized:
+            self._retired = [*(each for each in self._retired if each is not task), task]
+        if len(self._retired) > self._rules.retired_capacity:
+            self._tasks.remove(self._retired.pop(0))
 
     def _known(self, task_id: str) -> list[PoolTask]:
         return [task for task in self._tasks if task.task_id == task_id]

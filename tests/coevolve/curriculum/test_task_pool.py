@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.curriculum.task_pool import NEW, Pool
+from coevolve.curriculum.pool_task import NEW
+from coevolve.curriculum.schedule import Schedule
+from coevolve.curriculum.task_pool import Pool
 from protocols.config import RunConfig
 from protocols.journal import Message
 from protocols.rollouts import Writer
@@ -113,9 +115,29 @@ def test_seed_tasks_take_up_no_capacity():
     assert len(pool.live) == 6
 
 
-def test_training_steps_that_made_use_of_a_task_are_counted():
-    pool = folded([seed("s"), made("a"), stepped(1, "s", "a"), stepped(2, "a")])
-    assert (pool.task("s").steps, pool.task("a").steps) == (1, 2)
+def test_beyond_its_capacity_the_task_that_was_mastered_longest_ago_leaves_for_good():
+    pool = folded([seed("s"), *map(made, "abc")], of(retired_capacity=2, retire_after=1))
+    for task in ("a", "b", "a", "s", "c"):
+        pool.fold(visit(task, 8))
+    assert (pool.life("b"), pool.retired) == (None, ("s", "a", "c"))
+    for message in (signal("s", "b"), visit("b", 8), requested(0, "b")):
+        pool.fold(message)
+    assert (pool.life("b"), len(pool), pool.synthesized_groups) == (None, 3, 1)
+
+
+def test_the_size_of_the_pool_is_bounded_however_many_tasks_were_made():
+    config = of(capacity=3, retired_capacity=5)
+    pool, sizes = folded([seed("s")], config), list[int]()
+    for number in range(6_000):
+        pool.fold(made(f"{number:05}"))
+        if number % 3 == 0 and pool.retired:
+            pool.fold(signal("s", pool.retired[0]))
+        if number in (3_000, 5_999):
+            sizes.append(len(msgspec.msgpack.encode(pool.dump())))
+    assert len(pool) == 1 + 8
+    assert sizes[1] == pytest.approx(sizes[0], abs=30)
+    drawn = {pool.draw(np.random.default_rng(number)) for number in range(100)}
+    assert drawn <= {*pool.live, *pool.retired}
 
 
 def draws(pool: Pool, count: int = 400) -> Counter[str]:
@@ -190,6 +212,15 @@ def test_tasks_admitted_between_a_decision_and_its_record_join_as_in_the_journal
     assert live.groups == rebuilt.groups == 3
 
 
+def test_a_curriculum_without_the_oldest_requests_goes_on_after_the_newest():
+    later = [requested(7, "s"), visit("s", 3), stepped(1, "s"), discarded(6), requested(8, "m")]
+    pool, counts = folded([seed("s"), made("m"), *later]), Schedule(CONFIG)
+    for message in later:
+        counts.fold(message)
+    assert (pool.groups, counts.issued) == (9, 9)
+    assert (pool.life("m"), pool.live) == ("live", ("s", "m"))
+
+
 EVENTS = st.lists(
     st.one_of(
         st.just(("ask",)),
@@ -256,11 +287,21 @@ def test_synthesized_tasks_never_exceed_their_share_also_when_the_pool_is_folded
     share=st.sampled_from((0.3, 0.75, 1.0)),
     retired_share=st.sampled_from((0.0, 0.5, 1.0)),
     capacity=st.integers(1, 40),
+    retired_capacity=st.integers(1, 40),
 )
 def test_draws_and_admissions_equal_those_of_a_pool_in_plain_lists(
-    events: list[tuple[Any, ...]], share: float, retired_share: float, capacity: int
+    events: list[tuple[Any, ...]],
+    share: float,
+    retired_share: float,
+    capacity: int,
+    retired_capacity: int,
 ):
-    config = of(synthetic_share=share, retired_share=retired_share, capacity=capacity)
+    config = of(
+        synthetic_share=share,
+        retired_share=retired_share,
+        capacity=capacity,
+        retired_capacity=retired_capacity,
+    )
     seeds: list[Message] = [seed(f"s{number}") for number in range(3)]
     pool, plain, consumed = folded(seeds, config), PlainPool(config), 0
     for message in seeds:

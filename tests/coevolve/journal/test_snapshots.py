@@ -28,6 +28,12 @@ from coevolve.journal.verification import faults
 from coevolve.learning import guard, recorded_checkpoints
 from coevolve.learning.guard import Guard
 from coevolve.learning.recorded_checkpoints import RecordedCheckpoints
+from coevolve.llm import call_totals
+from coevolve.llm.call_totals import CallTotals
+from coevolve.runs import costs, evolution_totals, progress
+from coevolve.runs.costs import Costs
+from coevolve.runs.evolution_totals import EvolutionTotals
+from coevolve.runs.progress import Progress
 from coevolve.signals.detector import Detector
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted, StateSnapshot
@@ -39,6 +45,7 @@ from protocols.learning import CanaryScores, Checkpoint, Returned, TaskScore
 from tests import evolving
 from tests.coevolve.signals.histories import visit
 from tests.pieces import State
+from tests.random_histories import History
 
 EAGER = SignalsConfig(
     kinds=("forgetting", "boundary", "rare", "uncertainty"),
@@ -248,12 +255,37 @@ def _step(step: int, chance: random.Random) -> Iterator[Message]:
     yield CanaryScores(version=step, scores=tuple(scores), errors=0)
 
 
-PARTS: dict[str, Callable[[], Curriculum | Signals | Learner]] = {
+class Launcher:
+    """The launcher's states, and a random run of all parts."""
+
+    topics = tuple({*progress.TOPICS, *evolution_totals.TOPICS, *costs.TOPICS, *call_totals.TOPICS})
+
+    def pieces(self) -> tuple[Any, ...]:
+        return Progress({"a": ("one",)}), EvolutionTotals(), Costs(), CallTotals()
+
+    async def live(self, live: Live, chance: random.Random) -> None:
+        history = History(chance)
+        await live.write(*history.opening())
+        for number in range(chance.randint(5, 40)):
+            await live.write(*history.events(number))
+            await live.follow()
+            if chance.random() < 0.1:
+                await live.write_snapshot()
+
+    def answers(self, pieces: Sequence[Any]) -> object:
+        following, totals, *_ = pieces
+        return following.lesson(), following.degraded.lines(), totals.kinds()
+
+
+Part = Curriculum | Signals | Learner | Launcher
+
+PARTS: dict[str, Callable[[], Part]] = {
     "curriculum": lambda: Curriculum(0),
     "curriculum in cycles": lambda: Curriculum(2),
     "signals": lambda: Signals("posterior"),
     "signals, the paper's": lambda: Signals("paper"),
     "learner": Learner,
+    "launcher": Launcher,
 }
 
 
@@ -264,7 +296,9 @@ def test_a_snapshot_and_the_records_after_it_give_the_state_of_all_records(part:
     asyncio.run(_random_run(PARTS[part](), random.Random(seed)))
 
 
-async def _random_run(part: Curriculum | Signals | Learner, chance: random.Random) -> None:
+async def _random_run(
+    part: Curriculum | Signals | Learner | Launcher, chance: random.Random
+) -> None:
     with TemporaryDirectory() as folder:
         journal = Journal.open(Path(folder))
         working = Live(journal, "p", part.pieces, part.topics)

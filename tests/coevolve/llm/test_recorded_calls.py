@@ -7,6 +7,8 @@ import pytest
 
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.journal.snapshots import SPAN
+from coevolve.llm.call_totals import call_snapshots
 from coevolve.llm.recorded_calls import (
     Budget,
     JournalCallLog,
@@ -59,6 +61,21 @@ def log(store: LocalStore, ledger: Ledger, kind: CallKind = "rare") -> JournalCa
 
 def ledger(store: LocalStore, **limits: object) -> Ledger:
     return Ledger(Budget.of_synthesizer(msgspec.convert(limits, SynthesizerConfig)), store)
+
+
+async def test_a_budget_starts_from_a_snapshot_of_the_calls_so_far(store: LocalStore):
+    snapshots = call_snapshots(store)
+    await snapshots.restore()
+    taught = msgspec.structs.replace(call(2, tokens=900), purpose="teach")
+    await add(store, call(0, tokens=300), call(1, tokens=200, kind="boundary"), taught)
+    await add(store, *await snapshots.due(SPAN))
+    await add(store, call(3, tokens=100))
+    limited = ledger(store, max_tokens=700, max_tokens_by_kind={"rare": 450})
+    await limited.reserve("rare", 50, 0.0)
+    with pytest.raises(OverBudgetError, match=r"max_tokens_by_kind.rare: .* 400 are used"):
+        await limited.reserve("rare", 51, 0.0)
+    with pytest.raises(OverBudgetError, match=r"max_tokens: .* 600 are used"):
+        await limited.reserve("boundary", 101, 0.0)
 
 
 async def test_a_recorded_call_is_found_by_its_signal_its_model_and_its_number(store: LocalStore):

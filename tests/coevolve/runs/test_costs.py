@@ -1,7 +1,7 @@
 import pytest
 
 from coevolve.environments.tools.task import ToolTask, ToolTurn
-from coevolve.runs.costs import Costs
+from coevolve.runs.costs import MOST_TASKS, Costs
 from protocols.evolution import (
     Admitted,
     CandidateVerdict,
@@ -13,12 +13,12 @@ from protocols.evolution import (
 )
 from protocols.journal import Message
 from protocols.learning import StepReport, TrainedGroup
-from protocols.tasks import Seeded, Synthesized, Task, body_of
+from protocols.tasks import Continued, Origin, Seeded, Synthesized, Task, body_of
 
 SYNTHESIZED = Synthesized(candidate_id="c", signal_id="s")
 
 
-def task(task_id: str, origin: Seeded | Synthesized) -> Task:
+def task(task_id: str, origin: Origin) -> Task:
     body = ToolTask(classes=(), world="{}", turns=(ToolTurn(instruction="do", reference=("f()",)),))
     return Task(task_id=task_id, split="train", origin=origin, skills=(), body=body_of(body))
 
@@ -130,8 +130,16 @@ def test_training_groups_are_counted_by_the_origin_of_their_task():
     assert costs.synthesized_share == pytest.approx(2 / 3)
 
 
-def test_a_group_counts_as_synthesized_whichever_record_came_first():
-    assert folded(step(1, "b"), task("b", SYNTHESIZED)).synthesized_groups == 1
+def test_a_group_that_continues_a_synthesized_task_counts_as_synthesized():
+    following = task("b/1", Continued(root="b", rollout="g0/1"))
+    costs = folded(task("b", SYNTHESIZED), following, step(1, "b/1"))
+    assert (costs.synthesized_tasks, costs.synthesized_groups) == (1, 1)
+
+
+def test_only_the_tasks_used_last_are_told_apart():
+    many = (task(f"t{number}", SYNTHESIZED) for number in range(MOST_TASKS))
+    costs = folded(task("a", SYNTHESIZED), task("b", SYNTHESIZED), *many, step(1, "a", "b", "t5"))
+    assert (costs.groups, costs.synthesized_groups, len(costs.known)) == (3, 1, MOST_TASKS)
 
 
 def test_a_task_that_was_recorded_twice_is_one_task():

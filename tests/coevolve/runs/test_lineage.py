@@ -4,9 +4,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.journal.fold import in_order
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.runs.lineage import TOPICS, LineageIndex, in_order, whole_fold
+from coevolve.runs.lineage import TOPICS, LineageIndex
 from protocols.control import RunContinued, RunPaused
 from protocols.evolution import Parked, Refused, SwapRefused
 from protocols.journal import Message
@@ -24,6 +25,7 @@ from tests.evolving import (
     swapped,
     verdict,
     visit,
+    whole_fold,
     write,
 )
 
@@ -98,7 +100,7 @@ def test_a_lineage_exists_even_if_records_are_missing():
 
 
 def test_a_synthesizer_is_counted_by_the_newest_verdict_on_each_candidate():
-    (totals,) = folded(story()).synthesizers()
+    (totals,) = folded(story()).totals.synthesizers()
     assert (totals.synthesizer, totals.candidates) == ("policy@0", 3)
     assert (totals.admitted, totals.parked, totals.refused) == (1, 1, 1)
     assert totals.gates == {"duplicate": 1}
@@ -111,11 +113,11 @@ def test_a_synthesizer_is_counted_by_the_newest_verdict_on_each_candidate():
 
 def test_reading_the_totals_changes_nothing():
     evolution = folded(story())
-    assert evolution.synthesizers() == evolution.synthesizers()
+    assert evolution.totals.synthesizers() == evolution.totals.synthesizers()
 
 
 def test_a_share_of_zero_candidates_is_none():
-    (totals,) = folded([called("s1")]).synthesizers()
+    (totals,) = folded([called("s1")]).totals.synthesizers()
     assert totals.acceptance is None
     assert totals.learnable_share is None
     assert totals.tokens_per_admitted is None
@@ -130,7 +132,7 @@ def test_each_synthesizer_has_its_own_totals():
             called("s2", model="glm", tokens=50),
         ]
     )
-    one, other = evolution.synthesizers()
+    one, other = evolution.totals.synthesizers()
     assert (one.synthesizer, one.admitted) == ("policy@0", 1)
     assert (other.synthesizer, other.admitted, other.learnable_share) == ("glm", 1, 0.0)
     assert other.tokens_per_admitted == 50
@@ -144,25 +146,24 @@ def test_signals_are_counted_by_kind_and_outcome_and_refusals_by_gate():
             verdict("c8", "s2", Parked(probe_rollouts=4)),
         ]
     )
-    assert evolution.kinds() == {"forgetting": {"synthesized": 1}, "rare": {"waiting": 1}}
-    assert evolution.refusals() == {"duplicate": 1, "no_effect": 1}
+    assert evolution.totals.kinds() == {"forgetting": {"synthesized": 1}, "rare": {"waiting": 1}}
+    assert evolution.totals.refusals() == {"duplicate": 1, "no_effect": 1}
 
 
 def test_a_swap_records_both_synthesizers_and_its_time():
     evolution = folded([*story(), swapped(), settled("s2", by="policy@0", kind="rare")])
-    (swap,) = evolution.swaps
+    (swap,) = evolution.totals.swaps
     assert (swap.before, swap.after, swap.version) == ("policy@0", "glm", 8)
-    assert swap.time_ns == len(story())
-    assert evolution.synthesizer == "glm"
+    assert evolution.totals.synthesizer == "glm"
     evolution.fold(SwapRefused(request_id="r2", reason="no answer"))
-    assert [each.reason for each in evolution.refused_swaps] == ["no answer"]
+    assert [each.reason for each in evolution.totals.refused_swaps] == ["no answer"]
 
 
 def test_a_pause_lasts_until_the_run_is_continued():
     evolution = folded([RunPaused(run_id="r")])
-    assert evolution.paused
+    assert evolution.totals.paused
     evolution.fold(RunContinued(run_id="r"))
-    assert not evolution.paused
+    assert not evolution.totals.paused
 
 
 async def test_the_whole_journal_is_folded_in_its_own_order(tmp_path: Path):

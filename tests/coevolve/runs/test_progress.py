@@ -1,15 +1,22 @@
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from coevolve.runs.costs import Costs
 from coevolve.runs.display import print_summary, score_tables
-from coevolve.runs.progress import HELD_OUT, MetricsFile, Progress
+from coevolve.runs.metrics_file import MetricsFile, kept_bytes
+from coevolve.runs.progress import HELD_OUT, Progress
 from protocols.config import RunConfig
 from protocols.control import RunFinished
+from protocols.journal import Message
 from protocols.learning import (
+    CanaryScores,
     Evaluation,
     GroupDiscarded,
     StepReport,
@@ -172,3 +179,29 @@ def test_the_metrics_file_has_one_line_per_step_and_per_score_and_no_other(tmp_p
         {"step": 1, "actor/lr": 0.1},
         {"step": 1, "timing_s/testing": 1.5, "val/success/all": 1.0, "val/success/one turn": 1.0},
     ]
+
+
+def _followed(path: Path, messages: Sequence[Message], lines: int = 0) -> bytes:
+    progress, metrics = Progress(LABELS), MetricsFile(path, lines)
+    for message in messages:
+        progress.fold(message)
+        if progress.lines > lines:
+            metrics.write(message, progress)
+    metrics.close()
+    assert path.read_bytes().count(b"\n") == progress.lines
+    return path.read_bytes()
+
+
+@given(kept=st.integers(0, 20), beyond=st.sampled_from(("", "{}\n{", "x" * 9000)))
+def test_a_metrics_file_that_is_continued_equals_one_that_is_written_anew(kept: int, beyond: str):
+    canaries = CanaryScores(version=7, scores=(), errors=0)
+    messages = [evaluated(0, a=1), canaries, *(stepped(n, (1, "nothing")) for n in range(20))]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "metrics.jsonl"
+        whole = _followed(path, messages)
+        lines = whole.splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[:kept]) + beyond.encode())
+        assert kept_bytes(path, kept) == len(b"".join(lines[:kept]))
+        assert _followed(path, messages, kept) == whole
+        path.write_bytes(b"".join(lines[:kept])[:-1])
+        assert kept_bytes(path, kept) == (0 if kept == 0 else None)

@@ -10,9 +10,11 @@ For each design and each kind of signal, signals about regions are at least
 ``signals.cool_down_versions`` versions apart, at most `MOST_PER_VISIT` at a time. Regions with the
 fewest signals so far come first, so that every region has its turn. Groups that the policy did not
 write get a summary but no signals.
+
+The rules remember the designs and the tasks that were visited last, `MOST_REMEMBERED` of each.
 """
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
 import msgspec
@@ -29,7 +31,7 @@ from coevolve.environments.hdl.policy.transition import coverage_of, graded_of
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.journal.task_cache import TaskCache
-from coevolve.signals.detector import Detector
+from coevolve.signals.detector import Detector, DetectorState
 from coevolve.signals.groups import CompleteGroup, summary_of
 from coevolve.signals.rules import MOST_PER_VISIT, Finding, signal_of
 from protocols.config import RunConfig
@@ -37,6 +39,9 @@ from protocols.evolution import GroupSummary, OnPattern, Signal, SignalKind
 from protocols.journal import Message
 from protocols.rollouts import Rollout
 from protocols.tasks import body_of
+
+MOST_REMEMBERED = 1_000
+"""Designs whose last groups are remembered, and tasks whose last first groups are."""
 
 ABOUT_REGIONS: tuple[SignalKind, ...] = ("forgetting", "rare")
 
@@ -57,18 +62,31 @@ def summary_on(group: CompleteGroup, task: CoverageTask) -> DesignSummary:
     return DesignSummary(summary, details)
 
 
+class LastSignal(msgspec.Struct):
+    """The last signal about a design's regions."""
+
+    kind: SignalKind
+    design: str
+    version: int
+    """The policy version."""
+
+
+class RegionsState(msgspec.Struct):
+    """What `RegionDetector` remembers."""
+
+    of_design: dict[str, list[GroupSummary]]
+    of_task: dict[str, list[GroupSummary]]
+    last: list[LastSignal]
+    signal_counts: list[tuple[OnPattern, int]]
+
+
 class RegionDetector:
     """The rules about regions, with their memory. A pure fold of the journal."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config.signals
-        window = self._config.window
-        self._of_design: defaultdict[str, deque[DesignSummary]] = defaultdict(
-            lambda: deque(maxlen=window)
-        )
-        self._of_task: defaultdict[str, deque[DesignSummary]] = defaultdict(
-            lambda: deque(maxlen=window)
-        )
+        self._of_design = _Recent(self._config.window)
+        self._of_task = _Recent(self._config.window)
         """Summaries of first groups, by task."""
 
         self._last: dict[tuple[SignalKind, str], int] = {}
@@ -76,29 +94,53 @@ class RegionDetector:
 
         self._signal_counts: Counter[OnPattern] = Counter()
 
+    def dump(self) -> RegionsState:
+        """Return what it remembers."""
+        return RegionsState(
+            of_design=self._of_design.dump(),
+            of_task=self._of_task.dump(),
+            last=[LastSignal(kind, design, n) for (kind, design), n in self._last.items()],
+            signal_counts=list(self._signal_counts.items()),
+        )
+
+    def load(self, state: RegionsState) -> None:
+        """Take up what another one remembered."""
+        self._of_design.load(state.of_design)
+        self._of_task.load(state.of_task)
+        self._last = {(each.kind, each.design): each.version for each in state.last}
+        self._signal_counts = Counter(dict(state.signal_counts))
+
     def recall(self, message: DesignSummary | Signal) -> None:
         """Process an earlier summary or signal."""
         match message:
             case DesignSummary():
-                self._of_design[message.details.design].append(message)
+                if forgotten_design := self._of_design.add(message.details.design, message):
+                    self._forget(forgotten_design)
                 if message.group.task_id == message.group.root:
-                    self._of_task[message.group.root].append(message)
+                    self._of_task.add(message.group.root, message)
             case Signal(about=OnPattern() as about):
                 self._last[message.kind, design_of(about)] = message.policy_version
                 self._signal_counts[about] += 1
             case Signal():
                 pass
 
+    def _forget(self, design: str) -> None:
+        """Forget the signals about a design's regions."""
+        for kind in ABOUT_REGIONS:
+            self._last.pop((kind, design), None)
+        counts = self._signal_counts.items()
+        self._signal_counts = Counter({x: n for x, n in counts if design_of(x) != design})
+
     def judge(self, visit: DesignSummary, found: Sequence[Region], points: int) -> list[Signal]:
         """Process a summary on a design with these regions; return the new signals."""
         earlier = [
             each
-            for each in self._of_task.get(visit.group.task_id, ())
+            for each in self._of_task.of(visit.group.task_id)
             if each.group.version_max < visit.group.version_min and _same_points(each, visit)
         ]
         self.recall(visit)
         recent = [
-            each for each in self._of_design[visit.details.design] if _same_points(each, visit)
+            each for each in self._of_design.of(visit.details.design) if _same_points(each, visit)
         ]
         findings: dict[SignalKind, list[Finding]] = {
             "forgetting": forgotten(self._config, earlier, visit, found, points) if earlier else [],
@@ -138,9 +180,61 @@ class RegionDetector:
         return self._signal_counts[finding.about] if isinstance(finding.about, OnPattern) else 0
 
 
-class DesignObserver:
-    """A `coevolve.signals.extractor.Observer` of rollouts on designs."""
+class _Recent:
+    """The last summaries of each design or task, of those that were visited last."""
 
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._summaries: dict[str, deque[DesignSummary]] = {}
+        """In the order of the last visit."""
+
+    def of(self, name: str) -> Sequence[DesignSummary]:
+        """Return the summaries, oldest first."""
+        return self._summaries.get(name, ())
+
+    def add(self, name: str, visit: DesignSummary) -> str | None:
+        """Add a summary; return the name that is forgotten in return, if any."""
+        summaries = self._summaries.pop(name, None) or deque(maxlen=self._window)
+        summaries.append(visit)
+        self._summaries[name] = summaries
+        if len(self._summaries) <= MOST_REMEMBERED:
+            return None
+        oldest = next(iter(self._summaries))
+        del self._summaries[oldest]
+        return oldest
+
+    def dump(self) -> dict[str, list[GroupSummary]]:
+        """Return all summaries."""
+        known = self._summaries.items()
+        return {name: [each.group for each in summaries] for name, summaries in known}
+
+    def load(self, state: dict[str, list[GroupSummary]]) -> None:
+        """Take up summaries, in place of those so far."""
+        self._summaries = {
+            name: deque(map(_alone, groups), maxlen=self._window) for name, groups in state.items()
+        }
+
+
+def _alone(group: GroupSummary) -> DesignSummary:
+    """Return a summary that does not keep the message around it in memory."""
+    return DesignSummary.of(msgspec.structs.replace(group, details=group.details.copy()))
+
+
+class ObserverState(msgspec.Struct):
+    """What `DesignObserver` remembers."""
+
+    first_groups: DetectorState
+    last_groups: DetectorState
+    of_regions: RegionsState
+
+
+class DesignObserver:
+    """A `coevolve.signals.extractor.Observer` of rollouts on designs.
+
+    It is a `coevolve.journal.snapshots.Piece`.
+    """
+
+    kind = ObserverState
     topics = ("group_summary", "signal")
 
     def __init__(
@@ -152,6 +246,7 @@ class DesignObserver:
         simulator: TestbenchSimulator,
     ) -> None:
         """Start without memory; ``simulator`` provides the points of designs."""
+        self._config = config.signals
         self._last_round = hdl_settings(config).rounds - 1
         self._first_groups = _detector(config, "forgetting")
         self._last_groups = _detector(config, "boundary")
@@ -160,6 +255,25 @@ class DesignObserver:
         self._catalogue = catalogue
         self._simulator = simulator
         self._regions: dict[str, tuple[Region, ...]] = {}
+
+    @property
+    def settings(self) -> object:
+        """The settings on which the state depends."""
+        return self._config, self._last_round
+
+    def dump(self) -> ObserverState:
+        """Return what the rules remember."""
+        return ObserverState(
+            first_groups=self._first_groups.dump(),
+            last_groups=self._last_groups.dump(),
+            of_regions=self._of_regions.dump(),
+        )
+
+    def load(self, state: ObserverState) -> None:
+        """Take up what other rules remembered."""
+        self._first_groups.load(state.first_groups)
+        self._last_groups.load(state.last_groups)
+        self._of_regions.load(state.of_regions)
 
     def recall(self, message: Message) -> None:
         """Process a summary or a signal; see `coevolve.signals.extractor.Observer`."""
@@ -185,6 +299,8 @@ class DesignObserver:
         unit = (await self._catalogue.get(task.design)).unit
         points = await self._simulator.points(unit)
         if task.design not in self._regions:
+            if len(self._regions) >= MOST_REMEMBERED:
+                self._regions.clear()
             self._regions[task.design] = regions(points, unit)
         signals = self._of_regions.judge(visit, self._regions[task.design], len(points))
         for detector in self._detectors(visit):

@@ -12,6 +12,7 @@ Guarantees:
   comes again, in an order drawn anew each time.
 - The state is a fold of the journal. Failed rollouts offer no state; a group of only failed
   rollouts ends its chain.
+- The size of the state is bounded: by the pool, the groups in flight and `MOST_RECORDED`.
 
 Source: LLM4Cov (arXiv 2602.16953), section 3, and its authors' online continuation, where the worst
 sample of a group becomes the next round's state; CoEvolve (arXiv 2604.15840) for the tasks that the
@@ -20,13 +21,12 @@ run makes.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 
+from coevolve.curriculum.task_pool import LEFT, Pool, PoolState
 from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
-from coevolve.curriculum.task_pool import Pool
 from coevolve.curriculum.task_sampler import Draw
 from coevolve.environments.hdl.curation.states import average, reached, state_key
 from coevolve.environments.hdl.designs.design import Design
@@ -44,6 +44,10 @@ from protocols.tasks import Continued, Synthesized, Task
 TOPICS = (*POOL_TOPICS, *topics_of(Rollout, FailedRollout))
 
 INSTANCE = "dut"
+
+MOST_RECORDED = 10_000
+"""Number of tasks that continue a rollout, the newest, of which it remembers that the journal has
+them. An older one that comes up once more is recorded once more."""
 
 _ORDER_STREAM = 211
 _CHOICE_STREAM = 223
@@ -83,18 +87,36 @@ def continued(task: CoverageTask, state: Graded, parent: str) -> CoverageTask:
     )
 
 
-@dataclass
-class _Group:
+class OpenGroup(msgspec.Struct):
     """The results of a group so far."""
 
     task: CoverageTask
     size: int
-    states: dict[int, Graded] = field(default_factory=dict[int, Graded])
-    answered: set[int] = field(default_factory=set[int])
+    states: dict[int, Graded] = msgspec.field(default_factory=dict[int, Graded])
+    answered: set[int] = msgspec.field(default_factory=set[int])
+
+
+class FrontierState(msgspec.Struct):
+    """What `Frontier` remembers, with the same names."""
+
+    pool: PoolState
+    synthesized: dict[str, CoverageTask]
+    begun_designs: set[str]
+    continued: list[str]
+    read: CoverageTask | None
+    groups: dict[str, OpenGroup]
+    waiting: list[CoverageTask]
+    numbered: int
+    begun: int
 
 
 class Frontier:
-    """A `coevolve.curriculum.task_sampler.TaskSampler` of coverage tasks."""
+    """A `coevolve.curriculum.task_sampler.TaskSampler` of coverage tasks.
+
+    It is a `coevolve.journal.snapshots.Piece`.
+    """
+
+    kind = FrontierState
 
     def __init__(self, config: RunConfig, designs: Sequence[Design]) -> None:
         """Sample tasks on ``designs``: at least one, all of the training split."""
@@ -107,16 +129,48 @@ class Frontier:
         self._config = config
         self._designs = {each.design_id: each for each in designs}
         self._synthesized: dict[str, CoverageTask] = {}
-        self._recorded: set[str] = set()
-        """Ids of the tasks that are in the journal."""
+        self._begun_designs: set[str] = set()
+        """Designs whose task is in the journal."""
+
+        self._continued: dict[str, None] = {}
+        """Ids of the newest tasks in the journal that continue a rollout, in order."""
 
         self._read: CoverageTask | None = None
         """The last task that came from the journal."""
 
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, OpenGroup] = {}
         self._waiting: deque[CoverageTask] = deque()
         self._numbered = 0
         self._begun = 0
+
+    @property
+    def settings(self) -> object:
+        """The settings on which the state depends."""
+        settings, seed = hdl_settings(self._config), self._config.seed
+        begun = [beginning(design, self._config) for _, design in sorted(self._designs.items())]
+        return self.pool.settings, settings.rounds, settings.next_state, seed, begun
+
+    def dump(self) -> FrontierState:
+        """Return what it remembers."""
+        return FrontierState(
+            pool=self.pool.dump(),
+            synthesized=self._synthesized,
+            begun_designs=self._begun_designs,
+            continued=list(self._continued),
+            read=self._read,
+            groups=self._groups,
+            waiting=list(self._waiting),
+            numbered=self._numbered,
+            begun=self._begun,
+        )
+
+    def load(self, state: FrontierState) -> None:
+        """Take up what another one remembered."""
+        self.pool.load(state.pool)
+        self._synthesized, self._begun_designs = state.synthesized, state.begun_designs
+        self._continued, self._read = dict.fromkeys(state.continued), state.read
+        self._groups, self._waiting = state.groups, deque(state.waiting)
+        self._numbered, self._begun = state.numbered, state.begun
 
     def opening(self) -> Sequence[Message]:
         """Return no messages: a task enters the journal with its first group."""
@@ -148,7 +202,7 @@ class Frontier:
         stages = hdl_settings(self._config).stages
         return Draw(
             task_id=task.task_id,
-            news=() if task.task_id in self._recorded else (task.task(),),
+            news=() if self._is_recorded(task.task_id) else (task.task(),),
             writer=writer_of(stages[stage_of(stages, number)], task.round),
         )
 
@@ -165,18 +219,36 @@ class Frontier:
         names = sorted(self._designs)
         return self._designs[names[int(order.permutation(len(names))[position])]]
 
+    def _is_recorded(self, task_id: str) -> bool:
+        """Return whether the journal is known to have a task."""
+        known = self._synthesized, self._begun_designs, self._continued
+        return any(task_id in tasks for tasks in known)
+
     def _note(self, task: CoverageTask) -> None:
-        self._recorded.add(task.task_id)
         self._read = task
-        if isinstance(task.origin, Synthesized):
-            self._synthesized[task.task_id] = task
+        match task.origin:
+            case Synthesized():
+                self._forget()
+                self._synthesized[task.task_id] = task
+            case Continued():
+                self._continued[task.task_id] = None
+                if len(self._continued) > MOST_RECORDED:
+                    del self._continued[next(iter(self._continued))]
+            case _:
+                self._begun_designs.add(task.task_id)
+
+    def _forget(self) -> None:
+        """Forget tasks that left the pool, if they are many; the pool knows all others by now."""
+        if len(self._synthesized) > 2 * (len(self.pool) + LEFT):
+            known = self._synthesized.items()
+            self._synthesized = {name: task for name, task in known if self.pool.knows(name)}
 
     def _ask(self, request: RolloutRequest) -> None:
         self._numbered = request.group + 1
         task = self._requested_task(request.task_id)
         if task is None:
             return
-        self._groups[request.group_id] = _Group(task, request.group_size)
+        self._groups[request.group_id] = OpenGroup(task, request.group_size)
         self.pool.fold(msgspec.structs.replace(request, task_id=task.root))
 
     def _requested_task(self, task_id: str) -> CoverageTask | None:
@@ -200,7 +272,7 @@ class Frontier:
         if len(group.answered) == group.size:
             self._complete(message.group_id, self._groups.pop(message.group_id))
 
-    def _complete(self, group_id: str, group: _Group) -> None:
+    def _complete(self, group_id: str, group: OpenGroup) -> None:
         task = group.task
         if task.round + 1 >= hdl_settings(self._config).rounds or not group.states:
             return

@@ -1,11 +1,20 @@
 """Signals about regions from counts made by hand, and when they repeat."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from coevolve.environments.hdl.coverage.regions import Region, about
-from coevolve.environments.hdl.evolution.observer import RegionDetector
+from coevolve.environments.hdl.evolution.messages import DesignSummary
+from coevolve.environments.hdl.evolution.observer import (
+    MOST_REMEMBERED,
+    DesignObserver,
+    RegionDetector,
+    RegionsState,
+)
 from coevolve.environments.hdl.evolution.rules import forgotten, rare
+from coevolve.journal.snapshots import Piece
 from protocols.config import RunConfig
 from protocols.evolution import Signal
 from protocols.evolution_config import SignalsConfig
@@ -16,6 +25,15 @@ POSTERIOR = SignalsConfig(cool_down_versions=4)
 A, B, C = (Region(name=name, points=(n, n + 1)) for name, n in (("a", 0), ("b", 2), ("c", 4)))
 REGIONS = (A, B, C)
 POINTS = 6
+SIGNAL = Signal(
+    signal_id="rare-g0-2",
+    kind="rare",
+    about=about("top", A),
+    score=1.0,
+    rule="rare",
+    evidence=(),
+    policy_version=3,
+)
 
 
 def visit(*counts: int, version: int = 0, group: int = 0, root: str = ""):
@@ -93,8 +111,46 @@ def test_a_rebuilt_detector_returns_the_same_signals():
         halves.recall(each)
         for signal in signals:
             halves.recall(signal)
+    state = msgspec.msgpack.encode(halves.dump())
+    halves = detector()
+    halves.load(msgspec.msgpack.decode(state, type=RegionsState))
     assert [halves.judge(each, REGIONS, POINTS) for each in visits[6:]] == expected[6:]
     assert any(expected[6:])
+
+
+def test_designs_and_tasks_visited_long_ago_are_forgotten():
+    desk = detector()
+    for number in range(MOST_REMEMBERED + 5):
+        name = f"d{number}"
+        desk.recall(msgspec.structs.replace(SIGNAL, about=about(name, A)))
+        seen = visit(8, 8, 0, 0, 0, 0, root=name)
+        details = msgspec.structs.replace(seen.details, design=name)
+        desk.recall(DesignSummary(seen.group, details))
+    state = desk.dump()
+    assert len(state.of_design) == len(state.last) == len(state.signal_counts) == MOST_REMEMBERED
+    assert "d4" not in state.of_design
+
+
+def test_the_observer_of_designs_starts_from_a_snapshot():
+    parts: Any = None
+    config = RunConfig(name="x", environment={"use": "hdl"}, signals=PAPER)
+    halves, whole, resumed = (
+        DesignObserver(config, tasks=parts, catalogue=parts, simulator=parts) for _ in range(3)
+    )
+    summaries = [
+        visit(8, n % 2, 0, 0, n % 3, 1, version=n, group=n, root="top").group for n in range(12)
+    ]
+    for number, each in enumerate([*summaries[:6], SIGNAL, *summaries[6:]]):
+        if number == 8:
+            state = msgspec.msgpack.encode(halves.dump())
+            resumed.load(msgspec.msgpack.decode(state, type=resumed.kind))
+        halves.recall(each)
+        whole.recall(each)
+        if number >= 8:
+            resumed.recall(each)
+    assert isinstance(resumed, Piece)
+    assert msgspec.msgpack.encode(resumed.dump()) == msgspec.msgpack.encode(whole.dump())
+    assert any(whole.dump().of_regions.of_design.values())
 
 
 def test_groups_that_start_from_a_state_cause_no_forgetting():

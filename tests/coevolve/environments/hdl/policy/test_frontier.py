@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from coevolve.curriculum.task_pool import LEFT
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.designs.design import Design, DesignFile
 from coevolve.environments.hdl.policy.frontier import (
@@ -20,8 +21,10 @@ from coevolve.environments.hdl.policy.transition import Blank, Graded, outcome_k
 from coevolve.environments.hdl.settings import with_hdl
 from coevolve.environments.hdl.simulate.messages import Covered
 from coevolve.environments.settings import section
+from coevolve.journal.snapshots import Piece
 from protocols.config import RunConfig
 from protocols.evolution import Admitted, CandidateVerdict
+from protocols.evolution_config import PoolConfig
 from protocols.journal import Message
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest, Tokens
 from protocols.tasks import NOTHING as NO_OUTCOME
@@ -74,10 +77,22 @@ class Desk:
         self.frontier = self.folded()
         self.groups = 0
 
-    def folded(self) -> Frontier:
-        """Return a frontier made from the journal alone."""
+    def folded(self, kept: int | None = None) -> Frontier:
+        """Return a frontier made from the journal alone, or from its first records."""
         frontier = Frontier(self._settings, self._designs)
-        for record in self.records:
+        for record in self.records[:kept]:
+            frontier.fold(record)
+        return frontier
+
+    def resumed(self, kept: int) -> Frontier:
+        """Return a frontier from a snapshot of the first records, and from the others."""
+        first, frontier = self.folded(kept), Frontier(self._settings, self._designs)
+        state = msgspec.msgpack.encode(first.dump())
+        frontier.load(msgspec.msgpack.decode(state, type=frontier.kind))
+        assert isinstance(frontier, Piece)
+        assert frontier.settings == first.settings
+        assert msgspec.json.encode(frontier.settings)
+        for record in self.records[kept:]:
             frontier.fold(record)
         return frontier
 
@@ -300,6 +315,35 @@ def test_the_tasks_that_the_run_made_are_read_from_the_journal():
         ]
         desk.answer(group, *states)
         assert desk.folded().task(group + 1) == desk.frontier.task(group + 1)
+
+
+def test_a_snapshot_and_the_records_after_it_give_the_frontier_of_all_records():
+    desk = Desk(config(rounds=3), ("a", "b", "c"))
+    generator = np.random.default_rng(5)
+    outcomes = (hitting(1), hitting(), FAILED, hitting(3, 9), None)
+    for group in range(16):
+        if group % 3 == 0:
+            admitted(desk, group, goal=(group % 16,))
+        desk.ask()
+        if group % 2:
+            for each in (group - 1, group):
+                desk.answer(each, *(outcomes[n] for n in generator.integers(0, 5, SIZE)))
+    whole = desk.folded()
+    for kept in range(len(desk.records) + 1):
+        resumed = desk.resumed(kept)
+        assert resumed.dump() == whole.dump()
+        assert resumed.task(16) == whole.task(16)
+
+
+def test_tasks_that_left_the_pool_are_forgotten():
+    small = PoolConfig(capacity=2, retired_capacity=3)
+    desk = Desk(msgspec.structs.replace(config(rounds=1), pool=small))
+    for number in range(4 * LEFT):
+        admitted(desk, number)
+    assert len(desk.frontier.dump().synthesized) < 3 * LEFT
+    again = desk.folded()
+    for group in range(8):
+        assert again.task(group) == desk.frontier.task(group)
 
 
 def test_instance_names_vary_if_configured():

@@ -1,0 +1,153 @@
+"""The launcher goes on from its snapshot: same progress, same metrics, and no old record read."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.journal.codec import encode
+from coevolve.journal.fold import fold
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.journal.snapshots import SPAN
+from coevolve.runs import directory as run_directory
+from coevolve.runs.drive import Run
+from coevolve.runs.progress import TOPICS, Progress, progress_snapshots
+from coevolve.runs.scaling import EnginePool
+from protocols.config import RunConfig
+from protocols.control import RunPaused, Stalled, StopRequested
+from protocols.journal import Append, Message, Receipt, StoredRecord
+from protocols.learning import StepReport
+from tests.coevolve.runs.test_scaling import Host
+from tests.evolving import signal, stepped
+from tests.exporting import scored
+from tests.fakes import SteadyPart
+
+STEPS = 8
+
+
+class Store(LocalStore):
+    """A store that remembers which step reports were read."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal)
+        self.read_steps: list[int] = []
+
+    async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
+        found = await super().scan(topic, after, limit)
+        if topic == "step_report":
+            self.read_steps += [record.sequence for record in found]
+        return found
+
+
+class Shown:
+    """A display that keeps what it shows."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    def show(self, message: Message, progress: Progress) -> None:
+        del progress
+        self.messages.append(message)
+
+    def say(self, text: str) -> None:
+        del text
+
+    def close(self) -> None:
+        return
+
+
+class Stage:
+    """A run's folder and journal, and launches of the run without a cluster."""
+
+    def __init__(self, journal: Journal, config: RunConfig, folder: Path) -> None:
+        self.journal = journal
+        self._config = config
+        self._directory = run_directory.create(folder, config)
+        self.metrics = self._directory.metrics
+        self._writes = 0
+
+    async def write(self, *messages: Message) -> None:
+        self._writes += 1
+        receipt = Receipt(producer="test", counter=self._writes)
+        self.journal.append(Append(records=tuple(map(encode, messages)), receipt=receipt)).result(9)
+
+    async def launched(self, store: Store, shown: Shown, *later: Message) -> Run:
+        """Drive the run until it ends; ``later`` is written when it has started."""
+        pool, learner = EnginePool(Host({"": 1}), 1), SteadyPart("learner")
+        await pool.open()
+        run = Run(
+            self._config,
+            self._directory,
+            store=store,
+            reader=store,
+            parts=[*pool.parts, learner],
+            models=[learner],
+            pool=pool,
+            simulators=[],
+            services=[],
+            labels={},
+            display=shown,
+            started=0.0,
+        )
+        before = await store.wait((), 0, 0.0)
+        driving = asyncio.create_task(run.drive(asyncio.Event()))
+        await store.wait(("rollout_scaled",), before, 20.0)
+        await self.write(*later)
+        async with asyncio.timeout(20):
+            await driving
+        return run
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, quickstart: RunConfig) -> AsyncIterator[Stage]:
+    learner = msgspec.structs.replace(quickstart.learner, steps=STEPS)
+    journal = Journal.open(tmp_path / "store")
+    config = msgspec.structs.replace(quickstart, learner=learner)
+    yield Stage(journal, config, tmp_path / "run")
+    journal.close()
+
+
+async def _whole(stage: Stage) -> Progress:
+    whole = Progress({})
+    await fold(LocalStore(stage.journal), TOPICS, whole.fold)
+    return whole
+
+
+async def test_a_run_goes_on_from_its_snapshot(stage: Stage):
+    steps = [stepped(number, "a") for number in range(1, STEPS + 1)]
+    asked = RunPaused(run_id="r"), StopRequested(run_id="r")
+    first = await stage.launched(Store(stage.journal), Shown(), *steps[:4], *asked)
+    assert not first.finished
+    assert first.progress.dump() == (await _whole(stage)).dump()
+    snapshots = progress_snapshots(LocalStore(stage.journal), {})
+    await snapshots.restore()
+    await stage.write(*await snapshots.due(SPAN), steps[4], signal("s"))
+
+    store, shown = Store(stage.journal), Shown()
+    late = Stalled(quiet_s=1.0, waiting=()), scored(STEPS, 3)
+    last = await stage.launched(store, shown, *steps[5:], *late)
+    assert last.finished
+    whole = await _whole(stage)
+    assert last.progress.dump() == whole.dump()
+    assert [each.step for each in shown.messages if isinstance(each, StepReport)] == [6, 7, 8]
+    reports = await LocalStore(stage.journal).scan("step_report")
+    assert set(store.read_steps) == {each.sequence for each in reports[4:]}
+    lines = stage.metrics.read_text().splitlines()
+    assert len(lines) == whole.lines == STEPS + 1
+    assert all(f'"step": {n}' in line for n, line in enumerate(lines[:STEPS], 1))
+
+
+async def test_a_run_whose_metrics_are_gone_writes_them_anew(stage: Stage):
+    steps = [stepped(number, "a") for number in range(1, STEPS + 1)]
+    await stage.launched(Store(stage.journal), Shown(), *steps[:4], StopRequested(run_id="r"))
+    snapshots = progress_snapshots(LocalStore(stage.journal), {})
+    await snapshots.restore()
+    await stage.write(*await snapshots.due(SPAN), *steps[4:])
+    written = stage.metrics.read_bytes()
+    stage.metrics.write_bytes(written[:40])
+    await stage.launched(Store(stage.journal), Shown(), scored(STEPS, 3))
+    assert stage.metrics.read_bytes().startswith(written)
+    assert len(stage.metrics.read_text().splitlines()) == STEPS + 1
