@@ -35,8 +35,8 @@ SYNC_S = 1.0
 """Pause between two flushes while records are written."""
 
 
-GROWTH_PAGES = 4096
-GROWTH_SHARE = 16
+GROWTH_PAGES = 1 << 15
+GROWTH_SHARE = 8
 """A file has grown much by so many pages, or by one in so many of its own if these are more."""
 
 
