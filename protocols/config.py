@@ -255,8 +255,8 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     content."""
 
     retain_gb: Positive = 32.0
-    """Gigabytes beyond which the journal drops the oldest rollouts. It keeps all tasks, verdicts,
-    signals and versions."""
+    """Gigabytes beyond which the journal drops the oldest rollouts, and then requests that are
+    older than all rollouts left. It keeps all tasks, verdicts, signals and versions."""
 
     lease_s: Positive = 120.0
     """Seconds of silence after which a member loses the work that it took."""

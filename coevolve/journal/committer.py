@@ -18,9 +18,10 @@ from coevolve.journal.layout import DATA_FILE, PackedRecord, topic_key
 from coevolve.journal.leases import lease
 from coevolve.journal.opening import WrittenJournal
 from coevolve.journal.queries import snapshot
+from coevolve.journal.retention import Retention
 from coevolve.journal.stale_readers import StaleReaders
 from coevolve.journal.state import State
-from coevolve.journal.sync_point import hold
+from coevolve.journal.sync_point import Growth, hold
 from coevolve.journal.transaction import WriteTransaction
 from protocols.errors import JournalError, JournalFullError
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
@@ -87,8 +88,7 @@ class Committer:
         written: WrittenJournal,
         *,
         pipelined: bool,
-        retain_bytes: int,
-        evictable: tuple[str, ...],
+        retention: Retention,
         clock: Callable[[], float],
         clock_ns: Callable[[], int],
     ) -> None:
@@ -99,8 +99,7 @@ class Committer:
         self._unmarked: int = self._env.info()["last_txnid"]
         self._mark.write(self._unmarked)
         self._pipelined = pipelined
-        self._retain_bytes = retain_bytes
-        self._evictable = evictable
+        self._retention = retention
         self._clock = clock
         self._clock_ns = clock_ns
         self._requests: queue.SimpleQueue[Work] = queue.SimpleQueue()
@@ -116,6 +115,9 @@ class Committer:
         self.listeners: list[Listener] = []
         self.committed = threading.Event()
         """Set by each commit."""
+
+        self.growth = Growth(self._env)
+        """How much the file has grown since its state was held last."""
 
         with naming_damage(self._file), self._env.begin() as txn:
             self._state.reload(txn, self._tables)
@@ -242,7 +244,7 @@ class Committer:
                     else:
                         if sequences is not None:
                             replies.append(Reply(work.answer, sequences))
-                write.finish(self._evictable, self._retain_bytes)
+                write.finish(self._retention)
         except lmdb.Error as error:
             self._abort(batch, error)
             return
@@ -262,6 +264,7 @@ class Committer:
         if write.wrote:
             self._commits += 1
             self.committed.set()
+            self.growth.look()
             if self._pipelined:
                 self._flushes += 1
                 self._acknowledge()
@@ -325,6 +328,7 @@ class Committer:
             self._notify(freed)
 
     def _answer_hold(self, answer: "Future[Any]") -> None:
+        self.growth.begin()
         try:
             answer.set_result(hold(self._env, self._folder))
         except (lmdb.Error, OSError) as error:
@@ -335,10 +339,7 @@ class Committer:
         leased = {name: len(consumer.leases) for name, consumer in consumers.items()}
         return JournalStatistics(
             last_sequence=self.visible,
-            topics={
-                topic: totals.appended - totals.evicted
-                for topic, totals in self._state.totals.items()
-            },
+            topics={topic: totals.kept for topic, totals in self._state.totals.items()},
             backlog={
                 name: self._state.unfinished(consumer) - leased[name]
                 for name, consumer in consumers.items()

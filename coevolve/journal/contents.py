@@ -1,11 +1,11 @@
 """Compares what the tables hold with the journal's root: nothing missing, left over or old.
 
-It reads all keys and all rows but no record's value, so it takes about a second for a million
-index entries. It needs a file whose pages LMDB can follow (`coevolve.journal.pages`).
+It reads all keys and all rows but no record's value, and takes about a third of a second for a
+million index entries. It needs a file whose pages LMDB can follow (`coevolve.journal.pages`).
 """
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, repeat
 from operator import lt
 
 import lmdb
@@ -94,15 +94,24 @@ def _records(txn: "lmdb.Transaction[bytes]", tables: Tables) -> tuple[int, int]:
 
 def _entries(txn: "lmdb.Transaction[bytes]", tables: Tables, table: int) -> tuple[int, int]:
     count = check = 0
-    last: tuple[bytes, int] = (b"", 0)
-    cursor = iter(txn.cursor(tables[table]))
-    while chunk := list(islice(cursor, CHUNK)):
-        entries, encoded = zip(*chunk, strict=True)
-        sequences: list[int] = np.frombuffer(b"".join(encoded), "<u8").tolist()
-        pairs = list(zip(entries, sequences, strict=True))
-        if not (last < pairs[0] and all(map(lt, pairs, islice(pairs, 1, None)))):
-            raise DamageError(f"the entries of {Tables._fields[table]} need to ascend and do not")
-        last = pairs[-1]
-        count += len(pairs)
-        check += entries_check(entries, sequences)
+    before = b""
+    cursor = txn.cursor(tables[table])
+    while cursor.next_nodup():
+        entry = cursor.key()
+        last = 0
+        encoded = cursor.iternext_dup(keys=False, values=True)
+        while chunk := b"".join(islice(encoded, CHUNK)):
+            sequences = memoryview(chunk).cast("Q").tolist()
+            if sequences[0] <= last or not all(map(lt, sequences, islice(sequences, 1, None))):
+                raise _disordered(table)
+            last = sequences[-1]
+            count += len(sequences)
+            check += entries_check(repeat(entry), sequences)
+        if entry <= before:
+            raise _disordered(table)
+        before = entry
     return count, check
+
+
+def _disordered(table: int) -> DamageError:
+    return DamageError(f"the entries of {Tables._fields[table]} need to ascend and do not")

@@ -8,9 +8,10 @@ Guarantees:
   stored completely or not at all.
 - Each (producer, counter) is executed once, so a producer may repeat a write until it is answered.
 - Each consumer finishes each record at most once, together with the outputs.
-- Retention (``retain_bytes`` of the ``evictable`` topics) deletes the oldest records first. It
-  deletes no record that a consumer of the topic has not finished. If a consumer stops for good, its
-  backlog stays and the file grows. Of the snapshots of a part it keeps the newest two.
+- Retention (``retain_bytes`` of the ``evictable`` topics) deletes the oldest records first, then
+  those of other topics that nothing needs any more (`coevolve.journal.retention`). It deletes no
+  record that a consumer of the topic has not finished. If a consumer stops for good, its backlog
+  stays and the file grows. Of the snapshots of a part it keeps the newest two.
 - A refused write, a full disk and a full map change nothing; the journal continues when there is
   space again. After any other disk failure it stops, because a page that the kernel once failed to
   write may be lost although the next flush succeeds.
@@ -34,7 +35,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -52,6 +53,7 @@ from coevolve.journal.opening import (
     open_for_writing,
 )
 from coevolve.journal.queries import Snapshot, snapshot
+from coevolve.journal.retention import EVICTABLE, SPENT, Needs, Retention
 from coevolve.journal.sync_point import SYNC_S, Held, SyncPoint
 from coevolve.journal.synced_file import this_boot
 from protocols.errors import JournalError
@@ -59,9 +61,6 @@ from protocols.journal import Append, Complete, Durability, JournalStatistics, R
 
 MAX_REQUEST_BYTES = 256 << 20
 """LMDB aborts a transaction at 512 MB of changed pages."""
-
-EVICTABLE = ("rollout", "failed_rollout")
-"""Topics whose records retention may delete."""
 
 
 class Journal:
@@ -92,6 +91,7 @@ class Journal:
         map_size_bytes: int = 1 << 40,
         retain_bytes: int = 32 << 30,
         evictable: Sequence[str] = EVICTABLE,
+        spent: Mapping[str, Needs] = SPENT,
         clock: Callable[[], float] = time.monotonic,
         clock_ns: Callable[[], int] = time.time_ns,
         sync_s: float = SYNC_S,
@@ -114,8 +114,7 @@ class Journal:
             folder,
             written,
             pipelined=durability == "power",
-            retain_bytes=retain_bytes,
-            evictable=tuple(evictable),
+            retention=Retention(retain_bytes, tuple(evictable), spent),
             clock=clock,
             clock_ns=clock_ns,
         )
@@ -229,6 +228,7 @@ def _sync_point(
             pause_s=sync_s,
             held=held,
             committed=committer.committed,
+            grown=committer.growth.is_much,
             failed=committer.fail,
         )
     except (OSError, lmdb.Error) as error:

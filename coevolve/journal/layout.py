@@ -24,7 +24,7 @@ import hashlib
 import struct
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import lmdb
 import msgspec
@@ -67,6 +67,7 @@ _KEYS = msgspec.msgpack.Decoder(list[bytes])
 _NAMES = msgspec.msgpack.Decoder(list[str])
 _encode = msgspec.msgpack.encode
 
+Body = TypeVar("Body", bytes, memoryview)
 
 TABLE_FLAGS = {
     b"records": 0x08,
@@ -224,24 +225,24 @@ def unpack_record(
 
     Raises DamageError if the checksum does not match, or if the record does not list ``entry``.
     """
-    names, time_ns, topic_end, body = _open(sequence, value)
+    names, time_ns, topic_end, body = _open(sequence, value, bytes)
     topic = names[_LENGTHS.size : topic_end]
     if entry is not None and entry[1:] != topic and entry not in _entries(names, topic_end):
         raise DamageError(
             f"the index entry {entry!r} needs to lead to its records and leads to record "
             f"{sequence}, which does not list it"
         )
-    return StoredRecord(sequence=sequence, topic=topic.decode(), time_ns=time_ns, body=bytes(body))
+    return StoredRecord(sequence=sequence, topic=topic.decode(), time_ns=time_ns, body=body)
 
 
-def unpack_body(sequence: int, value: memoryview) -> bytes | memoryview:
+def unpack_body(sequence: int, value: memoryview) -> memoryview:
     """Return a view of a record's body. Raises DamageError if the checksum does not match."""
-    return _open(sequence, value)[3]
+    return _open(sequence, value, memoryview)[3]
 
 
 def unpack_entries(sequence: int, value: bytes | memoryview) -> list[bytes]:
     """Return a record's index entries, its topic's first. Raises DamageError."""
-    names, _, topic_end, _ = _open(sequence, value)
+    names, _, topic_end, _ = _open(sequence, value, memoryview)
     return _entries(names, topic_end)
 
 
@@ -250,15 +251,20 @@ def unpack_topic(sequence: int, value: bytes | memoryview) -> str:
     return unpack_entries(sequence, value)[0][1:].decode()
 
 
-def _open(sequence: int, value: bytes | memoryview) -> tuple[bytes, int, int, bytes | memoryview]:
-    """Return the names, the time, the topic's end within the names, and a view of the body."""
+def _open(
+    sequence: int, value: bytes | memoryview, form: type[Body]
+) -> tuple[bytes, int, int, Body]:
+    """Return the names, the time, the topic's end within the names, and the body as a ``form``.
+
+    The digest is that of the copy, which is in the processor's cache then.
+    """
     try:
         found, time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
     except struct.error:
         raise DamageError(f"record {sequence} needs a head and has {len(value)} bytes") from None
     topic_end = _LENGTHS.size + topic_bytes
     body_at = PREFIX_BYTES + topic_end + keys_bytes
-    names, body = bytes(value[PREFIX_BYTES:body_at]), value[body_at:]
+    names, body = bytes(value[PREFIX_BYTES:body_at]), form(value[body_at:])
     needed = digest(body, digest(names)) ^ sequence ^ (time_ns & MASK)
     if found != needed:
         raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")

@@ -4,7 +4,7 @@ The memory is ahead of the file by the transaction in progress. If that transact
 `State.reload` restores agreement. Leases survive, because they are not in the file.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import lmdb
@@ -20,6 +20,7 @@ from coevolve.journal.layout import (
     unpack_triple,
     unpair_key,
 )
+from coevolve.journal.retention import covered
 from coevolve.journal.root import CONSUMERS, SEATS, TOPICS, Root
 
 
@@ -35,6 +36,11 @@ class Totals:
     check: int | None = None
     """Checksum of its row; None if it has none yet."""
 
+    @property
+    def kept(self) -> int:
+        """The number of records that the file has."""
+        return self.appended - self.evicted
+
 
 class State:
     """Last sequence, topic counts and consumers."""
@@ -44,6 +50,14 @@ class State:
         self.last = 0
         self.totals: dict[str, Totals] = {}
         self.consumers: dict[str, Consumer] = {}
+        self.covered: dict[str, int] = {}
+        """See `coevolve.journal.retention.covered`."""
+
+        self.spent: dict[str, int] = {}
+        """Topic -> sequence through which its records may go; without topics that have none."""
+
+        self.spent_due = 0
+        """Sequence from which on `spent` is old."""
 
     def reload(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
         """Reload everything except the leases from the file."""
@@ -65,6 +79,8 @@ class State:
             self.consumer(name).seats[member] = unpack_names(unseal(SEATS, key, row)[0])
         for consumer in self.consumers.values():
             consumer.drop_leases_without_place()
+        self.covered = covered(txn, tables)
+        self.spent, self.spent_due = {}, 0
 
     def consumer(self, name: str) -> Consumer:
         """Return the consumer, created on first use."""
@@ -91,6 +107,11 @@ class State:
         return sum(
             self.count(topic).appended - place.finished for topic, place in consumer.places.items()
         )
+
+    def places(self) -> Iterator[tuple[str, Place]]:
+        """Yield the topic and the place of each consumer in each of its topics."""
+        for consumer in self.consumers.values():
+            yield from consumer.places.items()
 
     def finished_by_all(self, topic: str) -> int:
         """Return the sequence up to which every consumer of ``topic`` has finished."""

@@ -5,6 +5,7 @@ Rows that change with every record are written once, at the end of the transacti
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import lmdb
 
@@ -36,6 +37,16 @@ from coevolve.journal.layout import (
     unpack_topic,
     unpack_triple,
 )
+from coevolve.journal.retention import (
+    SNAPSHOTS,
+    SNAPSHOTS_KEPT,
+    SPENT_EVERY,
+    SPENT_KEPT,
+    SPENT_PER_RECORD,
+    Needs,
+    Retention,
+    covered,
+)
 from coevolve.journal.root import (
     ACKS,
     CONSUMERS,
@@ -49,10 +60,6 @@ from coevolve.journal.root import (
 from coevolve.journal.state import State, Totals
 from protocols.errors import JournalError
 from protocols.journal import Append, Complete, Receipt, Take
-
-SNAPSHOTS = "state_snapshot"
-SNAPSHOTS_KEPT = 2
-"""Newest snapshots of each part that stay; a part that cannot use the last one tries the other."""
 
 EVICTIONS_PER_TRANSACTION = 2000
 """Bounds the duration of a commit after the byte budget was lowered."""
@@ -137,7 +144,7 @@ class WriteTransaction:
             old = self._txn.get(row, db=self._tables.seats)
             self._put(SEATS, row, pack_names(sat), check_of(old) if old else None)
 
-    def finish(self, evictable: Sequence[str], retain_bytes: int) -> None:
+    def finish(self, retention: Retention) -> None:
         """Write the pending rows of all requests; only the commit remains."""
         if self._records:
             first = self._state.root.last + 1
@@ -150,9 +157,10 @@ class WriteTransaction:
             self._advance(topic, place)
         touched = set(self.appended)
         if self._records:
-            touched |= self._evict(evictable, retain_bytes)
+            touched |= self._evict(retention)
             if SNAPSHOTS in self.appended:
                 self._supersede()
+            touched |= self._drop_spent(retention)
         for topic in touched:
             totals = self._state.count(topic)
             row = pack_triple(totals.appended, totals.evicted, totals.size_bytes)
@@ -262,20 +270,60 @@ class WriteTransaction:
         place.unstored.clear()
         place.frontier = max(place.frontier, place.cursor)
 
-    def _evict(self, evictable: Sequence[str], retain_bytes: int) -> set[str]:
+    def _evict(self, retention: Retention) -> set[str]:
         """Delete the oldest evictable records above the budget that every consumer has finished."""
-        excess = self._state.size_bytes(evictable) - retain_bytes
+        excess = self._state.size_bytes(retention.evictable) - retention.budget_bytes
         evicted: set[str] = set()
         if excess <= 0:
             return evicted
-        through = {topic: self._state.finished_by_all(topic) for topic in evictable}
+        finished = {topic: self._state.finished_by_all(topic) for topic in retention.evictable}
         for _ in range(EVICTIONS_PER_TRANSACTION):
-            oldest = min(self._oldest(through), default=None)
-            if excess <= 0 or oldest is None:
+            sequence, topic = min(self._oldest(retention.evictable), default=(0, ""))
+            if excess <= 0 or not sequence or sequence > finished[topic]:
                 break
-            excess -= self._delete(*oldest)
-            evicted.add(oldest[1])
+            excess -= self._delete(sequence, topic)
+            evicted.add(topic)
         return evicted
+
+    def _drop_spent(self, retention: Retention) -> set[str]:
+        """Delete the oldest spent records, a few for each record that was added."""
+        state = self._state
+        if state.last >= state.spent_due:
+            state.spent_due = state.last + SPENT_EVERY
+            state.spent = self._spent(retention)
+        dropped: set[str] = set()
+        for topic, through in list(state.spent.items()):
+            most = min(SPENT_PER_RECORD * len(self._records), state.count(topic).kept - SPENT_KEPT)
+            oldest = list(islice(self._sequences(topic), max(0, most)))
+            spent = [sequence for sequence in oldest if sequence <= through]
+            for sequence in spent:
+                self._delete(sequence, topic)
+                dropped.add(topic)
+            if not spent:
+                del state.spent[topic]
+        return dropped
+
+    def _spent(self, retention: Retention) -> dict[str, int]:
+        """Return the sequence through which each topic's records are spent."""
+        state = self._state
+        if not any(map(state.evicted, retention.evictable)):
+            return {}
+        left = self._oldest(retention.evictable)
+        older = min((sequence for sequence, _ in left), default=state.last) - 1
+        return {
+            topic: min(older, state.finished_by_all(topic), *self._bounds(needs))
+            for topic, needs in retention.spent.items()
+        }
+
+    def _bounds(self, needs: Needs) -> Iterator[int]:
+        """Yield the sequences beyond which records are needed."""
+        yield self._state.last
+        for part in needs.snapshots:
+            yield self._state.covered.get(part, 0)
+        if needs.units:
+            for topic, place in self._state.places():
+                for sequence in islice(self._sequences(topic, place.cursor), 1):
+                    yield sequence - 1
 
     def _supersede(self) -> None:
         """Delete the older snapshots of each part that wrote one."""
@@ -286,12 +334,19 @@ class WriteTransaction:
                 found = list(map(sequence_of, cursor.iternext_dup(keys=False, values=True)))
                 for sequence in found[:-SNAPSHOTS_KEPT]:
                     self._delete(sequence, SNAPSHOTS)
+        self._state.covered = covered(self._txn, self._tables)
 
-    def _oldest(self, through: dict[str, int]) -> Iterator[tuple[int, str]]:
+    def _oldest(self, topics: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Yield the oldest record of each topic that has any."""
+        for topic in topics:
+            for sequence in islice(self._sequences(topic), 1):
+                yield sequence, topic
+
+    def _sequences(self, topic: str, after: int = 0) -> Iterator[int]:
+        """Yield the sequences of a topic after ``after``."""
         cursor = self._txn.cursor(self._tables.indexes)
-        for topic, finished in through.items():
-            if cursor.set_key(topic_key(topic)) and sequence_of(cursor.value()) <= finished:
-                yield sequence_of(cursor.value()), topic
+        if cursor.set_range_dup(topic_key(topic), sequence_key(after + 1)):
+            yield from map(sequence_of, cursor.iternext_dup(keys=False, values=True))
 
     def _delete(self, sequence: int, topic: str) -> int:
         key = sequence_key(sequence)

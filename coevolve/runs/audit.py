@@ -3,8 +3,14 @@
 Each rule is a promise of the run, whatever process was killed. A run may be audited while it works;
 what it has asked for and not answered yet is then open, and no fault. Once it has finished, every
 rollout request has an answer, and every group was trained on or discarded.
+
+Retention deletes the oldest rollouts, and then the requests that are older than every rollout that
+is left (`coevolve.journal.retention`). So where records were deleted, the books say nothing about
+answers to requests that are older than the oldest one left, or about missing answers to requests
+that are older than the oldest answer left.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from operator import attrgetter
@@ -76,6 +82,22 @@ async def audit(reader: Reader) -> Audit:
     return books.close()
 
 
+class _Place(NamedTuple):
+    """Where a rollout request or its answer stands."""
+
+    sequence: int
+    number: tuple[int, int]
+    """The request's group and index. Requests are written in this order."""
+
+    @classmethod
+    def of(cls, sequence: int, message: RolloutRequest | Rollout | FailedRollout) -> "_Place":
+        return cls(sequence, (message.group, message.index))
+
+
+NEVER = (sys.maxsize, 0)
+"""A number that no request reaches."""
+
+
 class Books:
     """The accounts of a run; `enter` every record in order, then `close`."""
 
@@ -83,6 +105,10 @@ class Books:
         self._counts: Counter[str] = Counter()
         self._once: dict[str, Counter[Hashable]] = {}
         self._groups: set[Hashable] = set()
+        self._requested: dict[Hashable, _Place] = {}
+        self._answered: dict[Hashable, _Place] = {}
+        """Rollout requests, and answers to such requests, by their keys."""
+
         self._steps: list[int] = []
         self._versions: list[int] = []
         self._last = 0
@@ -100,6 +126,9 @@ class Books:
         match message:
             case RolloutRequest(group_id=group_id):
                 self._groups.add(group_id)
+                self._requested[group_id, message.index] = _Place.of(sequence, message)
+            case Rollout() | FailedRollout():
+                self._answered[message.group_id, message.index] = _Place.of(sequence, message)
             case StepReport(step=step):
                 self._steps.append(step)
             case PolicyVersion(version=version):
@@ -113,8 +142,7 @@ class Books:
 
     def close(self) -> Audit:
         """Return the counts, and what is wrong with them."""
-        requests, answers = self._of("rollout request"), self._of("rollout")
-        opened = set(requests) - set(answers)
+        opened = self._requested.keys() - self._answered.keys()
         superseded = sum(max(each) - len(each) for each in self._snapshots.values())
         deleted = self._last - self._counts.total() - superseded
         return Audit(
@@ -122,15 +150,15 @@ class Books:
             starts=self._counts[RunStarted.__name__] + self._counts[RunResumed.__name__],
             steps=len(self._steps),
             versions=len(self._versions),
-            requests=len(requests),
+            requests=len(self._requested),
             open_requests=len(opened),
             deleted=deleted,
             finished=self._finished,
             faults=(
                 *self._repeated(),
-                *self._unasked(),
+                *self._unasked(retained=bool(deleted)),
                 *self._order(),
-                *(self._left_open(opened, deleted) if self._finished else ()),
+                *(self._left_open(opened, retained=bool(deleted)) if self._finished else ()),
             ),
         )
 
@@ -143,9 +171,13 @@ class Books:
             if often:
                 yield f"{account}: {len(often)} recorded more than once: {_named(often)}"
 
-    def _unasked(self) -> Iterable[str]:
+    def _unasked(self, *, retained: bool) -> Iterable[str]:
+        """Name the answers without a request; ``retained``: whether retention deleted records."""
         for answer, request in ANSWERS.items():
             found = set(self._of(answer)) - set(self._of(request))
+            if retained and answer == "rollout":
+                oldest = min((each.number for each in self._requested.values()), default=NEVER)
+                found = {key for key in found if self._answered[key].number >= oldest}
             if found:
                 yield f"{answer}: {len(found)} without a {request}: {_named(found)}"
 
@@ -155,8 +187,11 @@ class Books:
         if self._versions != sorted(set(self._versions)):
             yield f"policy versions: need to increase and are {_named(self._versions)}"
 
-    def _left_open(self, opened: set[Hashable], deleted: int) -> Iterable[str]:
-        if len(opened) > deleted:
+    def _left_open(self, opened: set[Hashable], *, retained: bool) -> Iterable[str]:
+        if retained:
+            oldest = min((each.sequence for each in self._answered.values()), default=self._last)
+            opened = {key for key in opened if self._requested[key].sequence > oldest}
+        if opened:
             yield f"rollout request: {len(opened)} without an answer: {_named(opened)}"
         unused = self._groups - set(self._of("group trained on or discarded"))
         if unused:

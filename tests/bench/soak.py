@@ -2,27 +2,34 @@
 
 The records are those of a run that trains: rollout requests and rollouts, group summaries, steps,
 signals, probes, verdicts and tasks, of which a rollout is larger than usual records; consumers take
-and finish requests and rollouts, and retention drops rollouts. Nothing is sampled or trained.
+and finish requests and rollouts, and retention drops rollouts and what is spent with them. Nothing
+is sampled or trained.
 
-*Store*: memory and open files of the journal's process, and the time of opening it again. *Disk*:
-the journal's file. The other columns are fresh processes that fold what a part, or ``attach
-status``, folds when it starts: seconds of CPU, and the memory that the state takes. Parts with
-snapshots write them when they are due, and are measured twice: *whole* reads all records.
+*Kept*: the records that the journal has. *Store*: memory and open files of the journal's process,
+which stays the same for the whole week. *Opened*: the time of opening a copy of the journal in a
+fresh process, and its seconds of CPU. *Disk*: the journal's file, and *used*: its pages in use.
+
+The second table is about fresh processes that fold what a part, or ``attach status``, folds when it
+starts: seconds of CPU, and the memory that the state takes. Parts with snapshots write them when
+they are due, and are measured twice: *whole* reads all records.
 """
 
 import argparse
 import asyncio
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import psutil
+from msgspec.structs import replace
+from rich.console import Group
 from rich.table import Table
 
 from coevolve.curriculum.schedule import TOPICS as SCHEDULE_TOPICS
@@ -38,7 +45,7 @@ from coevolve.journal.codec import (
 from coevolve.journal.fold import fold
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
-from coevolve.journal.local_store import LocalStore
+from coevolve.journal.opening import open_for_reading
 from coevolve.journal.reader import JournalReader
 from coevolve.journal.snapshots import SPAN, Snapshots
 from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
@@ -46,6 +53,7 @@ from coevolve.signals.detector import Detector
 from coevolve.validation.gates import NoIndex
 from coevolve.validation.ledger import Ledger
 from protocols.config import RunConfig
+from protocols.control import UnitsBegan
 from protocols.evolution import ProbeRequest
 from protocols.evolution_config import SignalsConfig
 from protocols.interfaces import Reader
@@ -78,6 +86,9 @@ SPREAD = 40_503
 """Spreads the groups over the tasks that the loop made."""
 
 TOOLS = ("cd", "ls", "mv")
+PAGES = ("branch_pages", "leaf_pages", "overflow_pages")
+
+Kind = TypeVar("Kind")
 
 
 class Day(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,11 +96,21 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
 
     day: int
     records: int
+    kept: int
     store_mb: float
     store_files: int
-    reopened_s: float
+    opened: "Opened"
     disk_mb: float
     restarts: dict[str, "Restart"]
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fresh process needs to open the journal."""
+
+    wall_s: float
+    cpu_s: float
+    used_mb: float
+    """Pages in use."""
 
 
 class Restart(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,8 +122,9 @@ class Restart(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(arguments: list[str]) -> None:
     """Measure, and print a table or JSON."""
-    if arguments[:1] == ["restart"]:
-        sys.stdout.write(msgspec.json.encode(restart(arguments[1], Path(arguments[2]))).decode())
+    if arguments and arguments[0] in CHILDREN:
+        said = CHILDREN[arguments[0]](Path(arguments[1]), *arguments[2:])
+        sys.stdout.write(msgspec.json.encode(said).decode())
         return
     parser = output.parser_of("soak", __doc__)
     parser.add_argument("--records", type=int, default=2_000_000, help="records of the week")
@@ -111,7 +133,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-soak-") as folder:
         days = list(_week(Path(folder), options))
-    output.show(days, _table, as_json=options.json, width=180)
+    output.show(days, _tables, as_json=options.json, width=180)
 
 
 def _week(folder: Path, options: argparse.Namespace) -> Iterator[Day]:
@@ -149,30 +171,28 @@ class _Run:
             self._live(next(self._groups))
             if newest - self._through >= SPAN:
                 self._through = newest
-                asyncio.run(self._write_snapshots(newest))
+                self._write_snapshots(newest)
 
     def measured(self, day: int) -> Day:
-        """Open the journal again, and measure."""
-        self._journal.close()
-        started_s = time.perf_counter()
-        self._journal = self._open()
-        reopened_s = time.perf_counter() - started_s
-        return Day(
+        """Measure, while the journal is open."""
+        copy = self._folder / "copy"
+        self._journal.checkpoint(copy)
+        measured = Day(
             day=day,
             records=self._journal.newest(()),
+            kept=sum(self._journal.statistics().result().topics.values()),
             store_mb=_own_mb(),
             store_files=psutil.Process().num_fds(),
-            reopened_s=reopened_s,
+            opened=_child("opened", copy, kind=Opened),
             disk_mb=(self._folder / DATA_FILE).stat().st_size / 1e6,
-            restarts={part: _restarted(part, self._folder) for part in PARTS},
+            restarts={part: _child("restart", self._folder, part, kind=Restart) for part in PARTS},
         )
+        shutil.rmtree(copy)
+        return measured
 
-    async def _write_snapshots(self, through: int) -> None:
-        reader = LocalStore(self._journal)
-        for of_part in SNAPSHOTTED.values():
-            snapshots = of_part(reader)
-            await snapshots.restore()
-            self._write([encode(each) for each in await snapshots.due(through)])
+    def _write_snapshots(self, through: int) -> None:
+        """Write the parts' snapshots, which another process makes, as in a run."""
+        self._write(_child("snapshots", self._folder, str(through), kind=list[Record]))
 
     def _live(self, group: int) -> None:
         """Write a group's whole life, and now and then a step and a task."""
@@ -180,7 +200,8 @@ class _Run:
         task = f"seed-{group % SEEDS}" if is_seed else f"m{group * SPREAD % self._made}"
         self._lived.append((group, task))
         version = group // GROUPS_PER_STEP
-        self._write([encode(requested(group, task, version))] * GROUP)
+        request = requested(group, task, version)
+        self._write([encode(replace(request, index=index)) for index in range(GROUP)])
         keys = (
             (ROLLOUTS_BY_TASK, task),
             (ROLLOUTS_BY_GROUP, f"g{group}"),
@@ -230,12 +251,14 @@ class _Run:
             wait_s=0.0,
         )
         taken = self._journal.take(take).result().records
+        sequences = tuple(record.sequence for record in taken)
+        self._write([encode(UnitsBegan(consumer=consumer, member=consumer, sequences=sequences))])
         self._journal.complete(
             Complete(
                 consumer=consumer,
                 member=consumer,
                 incarnation="soak",
-                sequences=tuple(record.sequence for record in taken),
+                sequences=sequences,
                 outputs=tuple(outputs),
                 receipt=self._receipt(),
             )
@@ -304,7 +327,33 @@ async def _folded(part: str, reader: Reader) -> object:
     return state
 
 
-def restart(part: str, folder: Path) -> Restart:
+def opened(folder: Path) -> Opened:
+    """Open the journal, which no writer has open, in this process."""
+    cpu_s, wall_s = time.process_time(), time.perf_counter()
+    env, tables = open_for_reading(folder)
+    cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
+    with env, env.begin() as txn:
+        stats = [txn.stat(table) for table in tables]
+    pages = sum(each[kind] for each in stats for kind in PAGES)
+    return Opened(cpu_s=cpu_s, wall_s=wall_s, used_mb=pages * stats[0]["psize"] / 1e6)
+
+
+def snapshots(folder: Path, through: str) -> list[Record]:
+    """Return the records of the snapshots that are due at sequence ``through``."""
+
+    async def due() -> list[Record]:
+        reader = JournalReader(folder)
+        records: list[Record] = []
+        for of_part in SNAPSHOTTED.values():
+            part = of_part(reader)
+            await part.restore()
+            records += map(encode, await part.due(int(through)))
+        return records
+
+    return asyncio.run(due())
+
+
+def restart(folder: Path, part: str) -> Restart:
     """Fold what a part folds when it starts, in this process."""
     return measured(_folded(part, JournalReader(folder)))
 
@@ -319,10 +368,19 @@ def measured(folding: Coroutine[Any, Any, object]) -> Restart:
     return Restart(cpu_s=cpu_s, state_mb=grown_mb)
 
 
-def _restarted(part: str, folder: Path) -> Restart:
-    command = [sys.executable, "-m", "tests.bench", "soak", "restart", part, str(folder)]
+CHILDREN: Mapping[str, Callable[..., Any]] = {
+    "opened": opened,
+    "snapshots": snapshots,
+    "restart": restart,
+}
+"""What this file does in processes of their own, by the command's first argument."""
+
+
+def _child(name: str, folder: Path, *more: str, kind: type[Kind]) -> Kind:
+    """Return what one of `CHILDREN` returns in a process of its own."""
+    command = [sys.executable, "-m", "tests.bench", "soak", name, str(folder), *more]
     said = subprocess.run(command, check=True, capture_output=True).stdout
-    return msgspec.json.decode(said, type=Restart)
+    return msgspec.json.decode(said, type=kind)
 
 
 def _own_mb() -> float:
@@ -331,14 +389,35 @@ def _own_mb() -> float:
     return (memory.rss - memory.shared) / 1e6
 
 
-def _table(days: Sequence[Day]) -> Table:
-    headings = ["day", "records", "store MB", "files", "reopened s", "disk MB"]
-    for part in PARTS:
-        headings += [f"{part} s", "MB"]
-    cells: list[Sequence[str]] = []
-    for day in days:
-        figures = [day.records, day.store_mb, day.store_files, day.reopened_s, day.disk_mb]
-        for part in PARTS:
-            figures += [day.restarts[part].cpu_s, day.restarts[part].state_mb]
-        cells.append((str(day.day), *map(output.number, figures)))
-    return output.table("a week", headings, cells)
+def _tables(days: Sequence[Day]) -> Group:
+    return Group(_journal_table(days), _restarts_table(days))
+
+
+def _journal_table(days: Sequence[Day]) -> Table:
+    headings = ("day", "records", "kept", "store MB", "files", "opened s", "CPU s", "disk MB")
+    cells = [
+        (
+            *(str(each) for each in (day.day, day.records, day.kept)),
+            output.number(day.store_mb),
+            str(day.store_files),
+            *map(output.number, (day.opened.wall_s, day.opened.cpu_s)),
+            *map(output.number, (day.disk_mb, day.opened.used_mb)),
+        )
+        for day in days
+    ]
+    return output.table("a week", (*headings, "used MB"), cells)
+
+
+def _restarts_table(days: Sequence[Day]) -> Table:
+    cells = [
+        (
+            str(day.day),
+            *(
+                f"{output.number(each.cpu_s)} s, {output.number(each.state_mb)} MB"
+                for part in PARTS
+                for each in (day.restarts[part],)
+            ),
+        )
+        for day in days
+    ]
+    return output.table("restarts", ("day", *PARTS), cells)

@@ -77,3 +77,28 @@ def test_a_snapshot_that_newer_ones_replaced_does_not_count_as_deleted():
     ]
     assert audited(REQUEST, DISCARD, FINISHED, *kept, gap=2).faults
     assert audited(STARTED, *kept, gap=2).deleted == 0
+
+
+def group(number: int) -> tuple[RolloutRequest, FailedRollout, GroupDiscarded]:
+    """Return a group of one rollout."""
+    name = f"g{number}"
+    return (
+        replace(REQUEST, group_id=name, group=number),
+        replace(ANSWER, group_id=name, group=number),
+        replace(DISCARD, group_id=name, group=number),
+    )
+
+
+def test_a_request_that_retention_deleted_before_its_answer_is_not_missed():
+    (_, answer, discard), later = group(0), group(1)
+    assert not audited(STARTED, answer, discard, *later, FINISHED, gap=1).faults
+    found = audited(STARTED, answer, discard, *later, FINISHED).faults
+    assert found == ("rollout: 1 without a rollout request: ('g0', 0)",)
+
+
+def test_what_is_missing_among_newer_records_is_found_although_retention_deleted_older_ones():
+    first, (request, answer, discard), last = group(1), group(2), group(3)
+    unasked = audited(STARTED, *first, answer, discard, *last, FINISHED, gap=9)
+    assert unasked.faults == ("rollout: 1 without a rollout request: ('g2', 0)",)
+    unanswered = audited(STARTED, *first, request, discard, *last, FINISHED, gap=9)
+    assert unanswered.faults == ("rollout request: 1 without an answer: ('g2', 0)",)
