@@ -6,6 +6,7 @@ from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from protocols.evolution import (
+    NO_READING,
     Admitted,
     Candidate,
     CandidateVerdict,
@@ -16,6 +17,7 @@ from protocols.evolution import (
     OnTask,
     Parked,
     ProbeReport,
+    Reading,
     Reflection,
     Refused,
     Signal,
@@ -161,6 +163,7 @@ def verdict(
     signal_id: str,
     outcome: Admitted | Parked | Refused,
     by: str = "policy@0",
+    reading: Reading = NO_READING,
 ) -> CandidateVerdict:
     return CandidateVerdict(
         candidate_id=candidate_id,
@@ -169,7 +172,11 @@ def verdict(
         outcome=outcome,
         policy_version=4,
         simulator_calls=9,
+        reading=reading,
     )
+
+
+CONFIRMED = Reading(reader="scripted", outcome="confirmed", found="picked 1 of 5 options")
 
 
 def admitted(task_id: str, successes: int = 2) -> Admitted:

@@ -7,7 +7,13 @@ from protocols.rollouts import RolloutRequest, Writer
 
 
 def group_requests(
-    config: RunConfig, number: int, task_id: str, *, version: int = 0, author: Writer = "policy"
+    config: RunConfig,
+    number: int,
+    task_id: str,
+    *,
+    version: int = 0,
+    author: Writer = "policy",
+    imitable: bool = True,
 ) -> list[RolloutRequest]:
     """Return one request per rollout of a group, seeded by the run's seed and ``number``."""
     size = config.rollout.group_size
@@ -22,6 +28,7 @@ def group_requests(
             seed=int(seed),
             policy_version_at_least=version,
             author=author,
+            imitable=imitable,
         )
         for index, seed in enumerate(seeds)
     ]

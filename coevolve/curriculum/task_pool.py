@@ -13,7 +13,7 @@ process. A seed task joins with its `Task`. A synthesized task joins with the ve
   Beta(1 + successes, 1 + failures). The validator's probes are the first evidence. With each
   further visit all older evidence counts half, because the policy changes.
 - ``imitation`` = 0.5 * 0.5 ** visits while no rollout has ever solved the task and the learner
-  imitates references; else 0. An unsolved task then teaches its reference, about as much as a
+  imitates its reference; else 0. An unsolved task then teaches its reference, about as much as a
   learnable one teaches by comparison. If two or three imitations were not enough, the task is too
   hard for now. Weights that favour failure let hopeless tasks crowd out the others (a pilot lost
   most of its groups to them).
@@ -94,6 +94,9 @@ class PoolTask:
     is_solved: bool = False
     """Whether any rollout or probe ever succeeded."""
 
+    is_read: bool = False
+    """Whether a reader confirmed that the instructions ask for the reference."""
+
     visits: int = 0
     """Number of visits since the task became live or live again; likewise ``mastered``."""
 
@@ -111,11 +114,17 @@ class PoolTask:
         self.visits += 1
         self.mastered = self.mastered + 1 if successes == rollouts else 0
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the reference may be imitated: it was given, read, or the policy reached it."""
+        return not self.is_synthesized or self.is_read or self.is_solved
+
     def weight(self, *, imitates: bool) -> float:
         """Return the weight; ``imitates`` says whether the learner imitates references."""
         won, lost = 1.0 + self.successes, 1.0 + self.failures
         learnability = 4.0 * won * lost / ((won + lost) * (won + lost + 1.0))
-        imitation = UNSOLVED * 0.5**self.visits if imitates and not self.is_solved else 0.0
+        is_shown = imitates and self.is_confirmed and not self.is_solved
+        imitation = UNSOLVED * 0.5**self.visits if is_shown else 0.0
         novelty = 1.0 / (1 + self.visits) if self.visits else NEW
         return (learnability + imitation) * novelty
 
@@ -231,8 +240,8 @@ class Pool:
         match message:
             case Task(origin=Seeded(), split="train", task_id=task_id):
                 self._add(PoolTask(task_id, is_synthesized=False))
-            case CandidateVerdict(outcome=Admitted() as admitted):
-                self._admit(admitted)
+            case CandidateVerdict(outcome=Admitted() as admitted, reading=reading):
+                self._admit(admitted, is_read=reading.outcome == "confirmed")
             case GroupSummary(root=root, author="policy") if message.task_id == root:
                 self._visit(root, message)
             case Signal(kind="forgetting", about=OnTask(task_id=task_id)):
@@ -285,7 +294,7 @@ class Pool:
             raise ValueError("a draw needs a seed task in the pool, found none")
         return seed
 
-    def _admit(self, admitted: Admitted) -> None:
+    def _admit(self, admitted: Admitted, *, is_read: bool) -> None:
         task = PoolTask(
             admitted.task_id,
             is_synthesized=True,
@@ -293,6 +302,7 @@ class Pool:
             successes=admitted.probe_successes,
             failures=admitted.probe_rollouts - admitted.probe_successes,
             is_solved=admitted.probe_successes > 0,
+            is_read=is_read,
             mastered=self._rules.retire_after if admitted.label == "mastered" else 0,
         )
         if self._add(task):

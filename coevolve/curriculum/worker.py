@@ -259,7 +259,12 @@ class _Session:
         draw = self._sampler.task(number)
         await self._check_known(draw)
         requests = group_requests(
-            self._config, number, draw.task_id, version=self.schedule.steps, author=draw.writer
+            self._config,
+            number,
+            draw.task_id,
+            version=self.schedule.steps,
+            author=draw.writer,
+            imitable=draw.imitable,
         )
         return [*draw.news, *requests]
 

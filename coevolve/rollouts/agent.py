@@ -86,6 +86,7 @@ def _rollout(request: RolloutRequest, episode: Episode) -> Rollout:
         outcome=episode.outcome,
         outcome_key=episode.outcome_key,
         author=request.author,
+        imitable=request.imitable,
         simulator_cpu_s=episode.simulator_cpu_s,
     )
 
