@@ -9,8 +9,10 @@ import pytest
 
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
+from coevolve.environments.tools.gates.contrast import AskedReader
 from coevolve.environments.tools.gates.decoys import MOST, decoys, written
 from coevolve.environments.tools.gates.gates import ToolGates
+from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.gates.reading import read_call, tools_of
 from coevolve.environments.tools.gates.trials import Trials, passes
@@ -27,7 +29,7 @@ from tests.planted import candidate, draws, reworded
 from tests.synthesizing import MemoryCalls, model_at
 
 
-class PerfectReader:
+class PerfectModel:
     """Knows the calls that the instructions of some tasks ask for; others ask for nothing."""
 
     name = "perfect"
@@ -41,6 +43,13 @@ class PerfectReader:
         picks = [number for number, option in enumerate(options, 1) if option == asked]
         return Pick(picks=tuple(picks), reason="known")
 
+    async def rebuild(self, candidate: Candidate, body: ToolTask, number: int) -> Turns:
+        return self._asked.get(_said(body), ((),) * len(body.turns))
+
+
+def perfect(tasks: Iterable[Task]) -> AskedReader:
+    return AskedReader(PerfectModel(tasks), rebuilds=1)
+
 
 def _said(body: ToolTask) -> tuple[str, ...]:
     return body.world, *(turn.instruction for turn in body.turns)
@@ -51,9 +60,9 @@ def _normal(body: ToolTask) -> Turns:
     return written([[read_call(call, tools) for call in turn.reference] for turn in body.turns])
 
 
-async def examined(body: ToolTask, reader: PerfectReader | EndpointReader) -> Findings:
-    gates = ToolGates(InProcessSimulator(), calls_per_turn=4, reader=reader)
-    return await gates.examine(candidate(body))
+async def examined(body: ToolTask, reader: InstructionReader) -> Findings:
+    gates, asked = ToolGates(InProcessSimulator(), calls_per_turn=4, reader=reader), candidate(body)
+    return await gates.read(asked, await gates.examine(asked))
 
 
 def endpoint_reader(url: str, calls: MemoryCalls) -> EndpointReader:
@@ -76,7 +85,7 @@ async def test_decoys_do_something_else_than_the_reference() -> None:
 
 async def test_a_perfect_reader_admits_own_tasks_and_no_planted_fault() -> None:
     simulator, tasks = InProcessSimulator(), list(islice(draws(12), 12))
-    gates = ToolGates(simulator, calls_per_turn=4, reader=PerfectReader(tasks))
+    gates = ToolGates(simulator, calls_per_turn=4, reader=perfect(tasks))
     calibration = GateCalibration(gates, simulator, Sample(given=9, planted=1, seed=0))
     found = await calibration.rates(by_label({task.task_id: "all" for task in tasks}, tasks))
     assert [len(each.admitted) for each in found.given] == [9]
@@ -88,7 +97,7 @@ async def test_a_perfect_reader_admits_own_tasks_and_no_planted_fault() -> None:
 
 async def test_the_verdict_has_the_evidence() -> None:
     task = next(draws(31))
-    body, reader = tool_task(task), PerfectReader([task])
+    body, reader = tool_task(task), perfect([task])
     sound = await examined(body, reader)
     assert isinstance(sound.outcome, Sound)
     assert (sound.reading.reader, sound.reading.outcome) == ("perfect", "confirmed")
@@ -103,14 +112,15 @@ async def test_an_endpoint_that_fails_or_talks_nonsense_refuses_nothing() -> Non
     body, calls = tool_task(next(draws(31))), MemoryCalls()
     with serving(lambda messages: "perhaps") as server:
         reader = endpoint_reader(server.base_url, calls)
+        asked = AskedReader(reader, rebuilds=1)
         server.then(fails(401))
         with pytest.raises(EndpointError):
-            await examined(body, reader)
-        unread = await examined(body, reader)
+            await examined(body, asked)
+        unread = await examined(body, asked)
         assert isinstance(unread.outcome, Sound)
         assert unread.reading.outcome == "unread"
         server.then(says('{"reason": "", "picks": [99]}'), says('{"reason": "no", "picks": []}'))
-        refuted = await examined(body, reader)
+        refuted = await examined(body, asked)
         assert (refuted.reading.reader, refuted.reading.outcome) == ("scripted", "refuted")
         await reader.close()
     assert {call.purpose for call in calls.calls.values()} == {"read"}
