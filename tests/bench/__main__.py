@@ -20,6 +20,7 @@ BENCHES = {
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
     "mutations": "tests.bench.mutations",
+    "planted": "tests.bench.planted",
     "powercuts": "tests.bench.powercuts",
     "recovery": "tests.bench.recovery",
     "rollouts": "tests.bench.rollouts",

@@ -1,6 +1,7 @@
 """Builds the synthesizer, the gates and the judge of tasks with tools."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
@@ -8,6 +9,7 @@ from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.synthesis.accounts import Account, FindAccount
+from coevolve.environments.tools.synthesis.structured_call import Unrecorded
 from coevolve.environments.tools.wire import ToolClient
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Appender
@@ -121,6 +123,17 @@ def _reader(context: PartContext) -> InstructionReader | None:
     if model is None:
         return None
     return instruction_reader(config, model, _accounts(context, _name(model), "reader"))
+
+
+def unrecorded_reader(config: RunConfig) -> InstructionReader | None:
+    """Return the run's reader, whose calls no journal keeps; None if the run has none."""
+    model = reading_model(config)
+
+    async def account_of(candidate: Candidate) -> Account:
+        del candidate
+        return Account(calls=nullcontext(Unrecorded()), kind="rare")
+
+    return None if model is None else instruction_reader(config, model, account_of)
 
 
 def instruction_reader(

@@ -1,6 +1,6 @@
 """Tests of the gate of meaning, with a reader that knows what each instruction asks for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import nullcontext
 from itertools import islice
 from random import Random
@@ -10,14 +10,12 @@ import pytest
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
 from coevolve.environments.tools.gates.contrast import AskedReader
-from coevolve.environments.tools.gates.decoys import MOST, decoys, written
+from coevolve.environments.tools.gates.decoys import MOST, decoys
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.instructions import InstructionReader
-from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.gates.reading import read_call, tools_of
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.synthesis.accounts import Account
-from coevolve.environments.tools.synthesis.answers import Pick
 from coevolve.environments.tools.synthesis.reader import EndpointReader
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.validation.gates import Findings, Sound
@@ -25,39 +23,13 @@ from protocols.errors import EndpointError
 from protocols.evolution import Candidate, Refused
 from protocols.tasks import Task
 from tests.chat_server import fails, says, serving
+from tests.meant.knowing import KnowingModel
 from tests.planted import candidate, draws, reworded
 from tests.synthesizing import MemoryCalls, model_at
 
 
-class PerfectModel:
-    """Knows the calls that the instructions of some tasks ask for; others ask for nothing."""
-
-    name = "perfect"
-
-    def __init__(self, tasks: Iterable[Task]) -> None:
-        bodies = list(map(tool_task, tasks))
-        self._asked = {_said(body): _normal(body) for body in bodies}
-
-    async def pick(self, candidate: Candidate, body: ToolTask, options: Sequence[Turns]) -> Pick:
-        asked = self._asked.get(_said(body))
-        picks = [number for number, option in enumerate(options, 1) if option == asked]
-        return Pick(picks=tuple(picks), reason="known")
-
-    async def rebuild(self, candidate: Candidate, body: ToolTask, number: int) -> Turns:
-        return self._asked.get(_said(body), ((),) * len(body.turns))
-
-
 def perfect(tasks: Iterable[Task]) -> AskedReader:
-    return AskedReader(PerfectModel(tasks), rebuilds=1)
-
-
-def _said(body: ToolTask) -> tuple[str, ...]:
-    return body.world, *(turn.instruction for turn in body.turns)
-
-
-def _normal(body: ToolTask) -> Turns:
-    tools = tools_of(body.classes)
-    return written([[read_call(call, tools) for call in turn.reference] for turn in body.turns])
+    return AskedReader(KnowingModel(map(tool_task, tasks)), rebuilds=1)
 
 
 async def examined(body: ToolTask, reader: InstructionReader) -> Findings:
