@@ -3,8 +3,8 @@
 The cases are those of `tests.meant`: natural English, written without a look at the gates. *Gates*
 are the executed gates alone. *Perfect* adds a scripted reader that picks and writes what is meant,
 an upper bound for an endpoint's model. *Policy* adds the tiny policy as a reader, in the file
-system only: it admits what it confirms, and what it solves in one of four probes. *Voice* says the same of
-the quickstart's own wordings: tasks of its grammar, and those tasks spoilt on purpose.
+system only: it admits what it confirms, and what it solves in one of four probes. *Voice* says the
+same of the quickstart's own wordings: tasks of its grammar, and those tasks spoilt on purpose.
 """
 
 import asyncio
