@@ -29,10 +29,10 @@ class Choices(NamedTuple):
     sample: int
     planted: int
     calls_per_turn: int
-    reader: RunConfig | None
-    """The run whose reader reads; None for no reader."""
-
     seed: int
+
+    reader: RunConfig | None = None
+    """The run whose reader reads; None for no reader."""
 
 
 def measure_gates(use: str, settings: Sequence[str], choices: Choices, *, as_json: bool) -> None:
