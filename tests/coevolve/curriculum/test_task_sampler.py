@@ -1,5 +1,6 @@
 """Tests that a group's requests say whether its task's reference may be imitated."""
 
+import msgspec
 import pytest
 
 from coevolve.curriculum.group_requests import group_requests
@@ -18,8 +19,15 @@ from tests.evolving import CONFIRMED, admitted, verdict
 def test_the_reference_of_a_made_task_is_imitable_once_confirmed(
     quickstart: RunConfig, reading: Reading, successes: int, imitable: bool
 ) -> None:
-    sampler = PoolSampler(quickstart, StaticSource(0, FilesystemConfig(seeds=1)))
-    sampler.fold(verdict("c", "s", admitted("made", successes), reading=reading))
-    draw = next(draw for number in range(400) if (draw := sampler.task(number)).task_id == "made")
+    pool = msgspec.structs.replace(quickstart.pool, synthetic_share=1.0)
+    config = msgspec.structs.replace(quickstart, pool=pool)
+    sampler = PoolSampler(config, StaticSource(0, FilesystemConfig(seeds=1)))
+    for message in (
+        *sampler.opening(),
+        verdict("c", "s", admitted("made", successes), reading=reading),
+    ):
+        sampler.fold(message)
+    draw = sampler.task(0)
+    assert draw.task_id == "made"
     requests = group_requests(quickstart, 0, draw.task_id, imitable=draw.imitable)
     assert {request.imitable for request in requests} == {imitable}
