@@ -22,7 +22,7 @@ from protocols.capabilities import absent
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
 from protocols.objectives import Dapo, NoObjective, PolicyGradient
-from protocols.synthesizers import PolicyModel, SynthesizerReader
+from protocols.synthesizers import PolicyModel
 
 MAX_ADAPTER_RANK = 512
 
@@ -164,12 +164,6 @@ def _evolution_rules(config: RunConfig) -> tuple[Fault, ...]:
             config.validator.judge and isinstance(config.synthesizer.model, PolicyModel),
             "$.validator.judge: needs a synthesizer.model of kind endpoint, found kind policy, "
             "which cannot judge; leave it false",
-        ),
-        (
-            isinstance(config.validator.reader, SynthesizerReader)
-            and isinstance(config.synthesizer.model, PolicyModel),
-            "$.validator.reader: kind synthesizer needs a synthesizer.model of kind endpoint, "
-            "found kind policy; choose kind endpoint, or leave it out",
         ),
     )
 

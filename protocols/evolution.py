@@ -229,11 +229,14 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: Literal["confirmed", "refuted", "unread", "none"]
     """``refuted``: by the reader the instructions ask for something else; this refuses a candidate.
-    ``unread``: the reader's answers are unusable, or its budget is used up; then the candidate is
-    admitted only if the policy solves it. ``none``: the run has no reader."""
+    ``unread``: the reader cannot tell, its answers are unusable, or its budget is used up; then the
+    candidate is admitted only if the policy solves it. ``none``: the run has no reader."""
 
     found: str
     """The evidence."""
+
+    agreement: float = 0.0
+    """How far instructions and reference agree, 0..1; comparable within one kind of reader."""
 
 
 NO_READING = Reading(reader="", outcome="none", found="")

@@ -6,7 +6,7 @@ import msgspec
 
 from protocols.evolution import PatternKind, SignalKind
 from protocols.numbers import Count, NonNegative, Positive, Share
-from protocols.synthesizers import NoReader, PolicyModel, ReaderModel, SynthesizerModel
+from protocols.synthesizers import PolicyModel, ReaderModel, SynthesizerModel, SynthesizerReader
 
 
 class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -138,10 +138,21 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Whether the synthesizer's endpoint gives a second opinion. It is logged beside the verdict
     and does not change it."""
 
-    reader: ReaderModel = NoReader()
-    """The model that reads a candidate's instructions and picks the calls that they ask for, out
-    of the reference and decoys; another pick refuses the candidate. Off by default, because it
-    needs an endpoint. Its calls count towards the budget of ``synthesizer``."""
+    reader: ReaderModel = SynthesizerReader()
+    """The model that reads a candidate's instructions. An endpoint picks the calls that they ask
+    for, out of the reference and decoys; another pick refuses the candidate. The learner imitates
+    the reference of a made task only if a reader or a success of the policy has confirmed it. Its
+    calls count towards the budget of ``synthesizer``."""
+
+    rebuilds: Annotated[int, msgspec.Meta(ge=0)] = 1
+    """How often an endpoint also writes the calls itself, without seeing the reference; the
+    candidate's verifier says whether they do the same."""
+
+    agreement: Share = 0.0
+    """Agreement from which a reader confirms: for an endpoint the share of agreeing answers (pick
+    and rebuilds), for the policy the probability of the wording. 0 stands for the reader's own
+    limit. ``coevolve calibrate --gates`` measures one. Below it, a candidate is admitted only if
+    the policy solves it."""
 
     positive_reward_clause: bool = False
     """CoEvolve's clause: admit a candidate whose reference fails if the simulator still gives a

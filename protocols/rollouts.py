@@ -43,6 +43,10 @@ class RolloutRequest(msgspec.Struct, frozen=True, kw_only=True, tag="rollout_req
     """Who writes the rollout. The learner only imitates rollouts of other authors than the
     policy."""
 
+    imitable: bool = True
+    """Whether the learner may imitate the task's reference. False for a made task until a reader,
+    or a success of the policy, has confirmed that its instructions ask for it."""
+
     def __post_init__(self) -> None:
         """Refuse a position outside the group."""
         if self.index >= self.group_size:
@@ -153,6 +157,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
 
     instance: int = 0
     """As in the request."""
+
+    imitable: bool = True
+    """That of the request."""
 
     simulator_cpu_s: float = 0.0
     """CPU seconds of grading; 0 if the environment does not measure them."""

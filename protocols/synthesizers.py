@@ -106,7 +106,11 @@ class SynthesizerReader(
     tag_field="kind",
     tag="synthesizer",
 ):
-    """The endpoint of ``synthesizer.model``, which does not see what it wrote as a synthesizer."""
+    """The model of ``synthesizer.model``, which does not see what it wrote as a synthesizer.
+
+    An endpoint is asked. The tiny policy says how probable an instruction's wording is for its
+    calls; where it is not, the candidate is admitted only if the policy solves it.
+    """
 
 
 ReaderModel = NoReader | SynthesizerReader | EndpointModel

@@ -249,6 +249,8 @@ def file_system_brain(messages: Messages) -> str:
         return _explored(messages)
     if '"tasks"' in task:
         return _abstracted(messages[1]["content"])
+    if '"calls_by_turn"' in task:
+        return _rebuilt(messages[1]["content"])
     if '"picks"' in task:
         return _picked(messages[1]["content"])
     if '"success"' in task:
@@ -334,6 +336,12 @@ def _picked(prompt: str) -> str:
     wanted = [_wanted(instruction) for instruction in _by_turn(asked)]
     picks = [number for number, option in enumerate(options, 1) if _by_turn(option) == wanted]
     return json.dumps({"reason": "It does this.", "picks": picks})
+
+
+def _rebuilt(prompt: str) -> str:
+    """Write the calls that `_abstracted` has for the instructions; none for other ones."""
+    wanted = map(_wanted, _by_turn(prompt.rpartition("The instructions:")[2]))
+    return json.dumps({"reason": "", "calls_by_turn": [[call] if call else [] for call in wanted]})
 
 
 def _by_turn(text: str) -> list[str]:

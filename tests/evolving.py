@@ -8,6 +8,7 @@ from coevolve.journal.fold import in_order
 from coevolve.journal.journal import Journal
 from coevolve.runs.lineage import TOPICS, LineageIndex
 from protocols.evolution import (
+    NO_READING,
     Admitted,
     Candidate,
     CandidateVerdict,
@@ -18,6 +19,7 @@ from protocols.evolution import (
     OnTask,
     Parked,
     ProbeReport,
+    Reading,
     Reflection,
     Refused,
     Signal,
@@ -164,6 +166,7 @@ def verdict(
     signal_id: str,
     outcome: Admitted | Parked | Refused,
     by: str = "policy@0",
+    reading: Reading = NO_READING,
 ) -> CandidateVerdict:
     return CandidateVerdict(
         candidate_id=candidate_id,
@@ -172,7 +175,11 @@ def verdict(
         outcome=outcome,
         policy_version=4,
         simulator_calls=9,
+        reading=reading,
     )
+
+
+CONFIRMED = Reading(reader="scripted", outcome="confirmed", found="picked 1 of 5 options")
 
 
 def admitted(task_id: str, successes: int = 2) -> Admitted:

@@ -47,6 +47,7 @@ def rollout(
     size: int,
     passed: bool = True,
     version: int = 0,
+    imitable: bool = True,
 ) -> Rollout:
     """Return a rollout of the task ``t{group}``."""
     return Rollout(
@@ -65,6 +66,7 @@ def rollout(
         version_max=version,
         ended="finished" if passed else "wrong",
         wall_s=0.1,
+        imitable=imitable,
     )
 
 

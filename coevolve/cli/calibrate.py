@@ -37,6 +37,12 @@ from coevolve.cli.options import json_option, overrides_argument, run_file_argum
     show_default=True,
     help="With --gates: calls that a reference may have in a turn.",
 )
+@click.option(
+    "--reader-of",
+    metavar="FILE",
+    help="With --gates: read with the reader of this run file, and print the agreement that "
+    "separates own from spoilt tasks best; without it, nobody reads.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all random choices.")
 @click.option(
     "--histories",
@@ -54,6 +60,7 @@ def command(
     sample: int,
     planted: int,
     calls_per_turn: int,
+    reader_of: str | None,
     seed: int,
     histories: int,
     as_json: bool,
@@ -74,7 +81,13 @@ def command(
 
         logs.to_errors()
         settings = (run_file, *overrides) if run_file else overrides
-        choices = Choices(sample=sample, planted=planted, calls_per_turn=calls_per_turn, seed=seed)
+        choices = Choices(
+            sample=sample,
+            planted=planted,
+            calls_per_turn=calls_per_turn,
+            reader=load_config(reader_of) if reader_of else None,
+            seed=seed,
+        )
         use = gates or load_config("quickstart").uses
         measure_gates(use, settings, choices, as_json=as_json)
         return 0

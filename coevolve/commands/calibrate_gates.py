@@ -14,6 +14,8 @@ from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.gate_rates import GateRates, KindRate
 from coevolve.environments.registry import environment_of
 from coevolve.terminal import Terminal
+from protocols.config import RunConfig
+from protocols.synthesizers import NoReader
 
 EXAMPLES = 3
 """Examples of each gate's refusals, and of each kind's admissions, that are printed."""
@@ -29,13 +31,18 @@ class Choices(NamedTuple):
     calls_per_turn: int
     seed: int
 
+    reader: RunConfig | None = None
+    """The run whose reader reads; None for no reader."""
+
 
 def measure_gates(use: str, settings: Sequence[str], choices: Choices, *, as_json: bool) -> None:
     """Print the rates. Raises ConfigError and RunError."""
     with told(f"environment.use: {use!r} cannot be measured"), exits_raised():
         config = configured(use, settings)
         rollout = msgspec.structs.replace(config.rollout, max_calls_per_turn=choices.calls_per_turn)
-        environment = environment_of(msgspec.structs.replace(config, rollout=rollout))
+        environment = environment_of(
+            _with_reader(msgspec.structs.replace(config, rollout=rollout), choices.reader)
+        )
         rates = asyncio.run(
             environment.gate_rates(most=choices.sample, planted=choices.planted, seed=choices.seed)
         )
@@ -43,6 +50,15 @@ def measure_gates(use: str, settings: Sequence[str], choices: Choices, *, as_jso
         sys.stdout.write(msgspec.json.encode(rates).decode() + "\n")
     else:
         _show(use, rates)
+
+
+def _with_reader(config: RunConfig, of: RunConfig | None) -> RunConfig:
+    if of is None:
+        unread = msgspec.structs.replace(config.validator, reader=NoReader())
+        return msgspec.structs.replace(config, validator=unread)
+    return msgspec.structs.replace(
+        config, arm=of.arm, policy=of.policy, synthesizer=of.synthesizer, validator=of.validator
+    )
 
 
 def _show(use: str, rates: GateRates) -> None:
@@ -54,6 +70,11 @@ def _show(use: str, rates: GateRates) -> None:
     console.print(_table("spoilt: only the meaning of the words can show it", "kind", unseen))
     console.print(_examples("own tasks refused", rates.given))
     console.print(_admitted(rates.planted))
+    if (threshold := rates.threshold()) is not None:
+        console.print(
+            f"validator.agreement: {threshold:.2g} separates the tasks that were read best; "
+            "an unread one is admitted only if the policy solves it"
+        )
 
 
 def _table(title: str, label: str, rates: Sequence[KindRate]) -> Table:

@@ -24,6 +24,7 @@ from coevolve.journal.reader import run_reader
 from coevolve.launcher.preflight import install
 from coevolve.llm.recorded_calls import RecordedCalls, recorded_calls, without_version
 from coevolve.parts.files import LocalFiles
+from coevolve.runs.costs import Costs
 from coevolve.runs.directory import RunDirectory
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.briefs import BriefContext
@@ -37,7 +38,7 @@ from protocols.errors import (
     RunError,
     SimulatorError,
 )
-from protocols.evolution import Candidate, Signal, SignalSettled, SynthesizerSwapped
+from protocols.evolution import Candidate, ModelCall, Signal, SignalSettled, SynthesizerSwapped
 from protocols.interfaces import Reader, Synthesizer
 from protocols.journal import Message
 from protocols.synthesizers import SynthesizerModel
@@ -239,7 +240,27 @@ async def _compare(run_dir: Path, *, as_json: bool) -> bool:
         sys.stdout.write(f"{json.dumps(report)}\n")
     else:
         sys.stdout.write(f"{equal} of {len(signals)} signals led to their recorded candidates\n")
+        sys.stdout.write(readings(await _used(reader)))
     return equal == len(signals)
+
+
+async def _used(reader: Reader) -> Costs:
+    """Return what the run's calls of models used."""
+    costs = Costs()
+    async for record in whole_topic(reader, "model_call"):
+        costs.fold(decode_as(record, ModelCall))
+    return costs
+
+
+def readings(costs: Costs) -> str:
+    """Return what the calls cost that are not repeated, as a line of text; empty without any."""
+    read = costs.reading
+    if not read.calls:
+        return ""
+    return (
+        f"not repeated: {read.calls} calls that read instructions, with {read.tokens} tokens, "
+        f"for {read.cost_usd:.4f} USD\n"
+    )
 
 
 def line(signal: Resynthesized) -> str:

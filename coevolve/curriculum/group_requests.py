@@ -14,6 +14,7 @@ def group_requests(
     version: int = 0,
     author: Writer = "policy",
     instance: int = 0,
+    imitable: bool = True,
 ) -> list[RolloutRequest]:
     """Return one request per rollout of a group, seeded by the run's seed and ``number``."""
     size = config.rollout.group_size
@@ -29,6 +30,7 @@ def group_requests(
             policy_version_at_least=version,
             author=author,
             instance=instance,
+            imitable=imitable,
         )
         for index, seed in enumerate(seeds)
     ]

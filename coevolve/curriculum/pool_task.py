@@ -33,6 +33,9 @@ class PoolTask:
     is_solved: bool = False
     """Whether any rollout or probe ever succeeded."""
 
+    is_read: bool = False
+    """Whether a reader confirmed that the instructions ask for the reference."""
+
     visits: int = 0
     """Number of visits since the task became live or live again; likewise ``mastered``."""
 
@@ -47,10 +50,16 @@ class PoolTask:
         self.visits += 1
         self.mastered = self.mastered + 1 if successes == rollouts else 0
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the reference may be imitated: it was given, read, or the policy reached it."""
+        return not self.is_synthesized or self.is_read or self.is_solved
+
     def weight(self, *, imitates: bool) -> float:
         """Return the weight; ``imitates`` says whether the learner imitates references."""
         won, lost = 1.0 + self.successes, 1.0 + self.failures
         learnability = 4.0 * won * lost / ((won + lost) * (won + lost + 1.0))
-        imitation = UNSOLVED * 0.5**self.visits if imitates and not self.is_solved else 0.0
+        is_shown = imitates and self.is_confirmed and not self.is_solved
+        imitation = UNSOLVED * 0.5**self.visits if is_shown else 0.0
         novelty = 1.0 / (1 + self.visits) if self.visits else NEW
         return (learnability + imitation) * novelty

@@ -13,7 +13,7 @@ process. A seed task joins with its `Task`. A synthesized task joins with the ve
   Beta(1 + successes, 1 + failures). The validator's probes are the first evidence. With each
   further visit all older evidence counts half, because the policy changes.
 - ``imitation`` = 0.5 * 0.5 ** visits while no rollout has ever solved the task and the learner
-  imitates references; else 0. An unsolved task then teaches its reference, about as much as a
+  imitates its reference; else 0. An unsolved task then teaches its reference, about as much as a
   learnable one teaches by comparison. If two or three imitations were not enough, the task is too
   hard for now. Weights that favour failure let hopeless tasks crowd out the others (a pilot lost
   most of its groups to them).
@@ -207,8 +207,8 @@ class Pool:
         match message:
             case Task(origin=Seeded(), split="train", task_id=task_id):
                 self._add(PoolTask(task_id, is_synthesized=False))
-            case CandidateVerdict(outcome=Admitted() as admitted):
-                self._admit(admitted)
+            case CandidateVerdict(outcome=Admitted() as admitted, reading=reading):
+                self._admit(admitted, is_read=reading.outcome == "confirmed")
             case GroupSummary(root=root, author="policy") if message.task_id == root:
                 self._visit(root, message)
             case Signal(kind="forgetting", about=OnTask(task_id=task_id)):
@@ -261,7 +261,7 @@ class Pool:
             raise ValueError("a draw needs a seed task in the pool, found none")
         return seed
 
-    def _admit(self, admitted: Admitted) -> None:
+    def _admit(self, admitted: Admitted, *, is_read: bool) -> None:
         task = PoolTask(
             admitted.task_id,
             is_synthesized=True,
@@ -269,6 +269,7 @@ class Pool:
             successes=admitted.probe_successes,
             failures=admitted.probe_rollouts - admitted.probe_successes,
             is_solved=admitted.probe_successes > 0,
+            is_read=is_read,
             mastered=self._rules.retire_after if admitted.label == "mastered" else 0,
         )
         if self._add(task):

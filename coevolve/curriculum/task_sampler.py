@@ -31,6 +31,9 @@ class Draw:
 
     writer: Writer = "policy"
 
+    imitable: bool = True
+    """Whether the learner may imitate the task's reference, if it has one."""
+
 
 class TaskSampler(Protocol):
     """Chooses a task for each group, in the order of requests."""
@@ -144,7 +147,8 @@ class PoolSampler:
     def task(self, number: int) -> Draw:
         """Return a draw from the pool; it depends only on the seed, the number and the pool."""
         generator = np.random.default_rng((self._seed, _DRAW_STREAM, number))
-        return Draw(task_id=self.pool.draw(generator))
+        task_id = self.pool.draw(generator)
+        return Draw(task_id=task_id, imitable=self.pool.task(task_id).is_confirmed)
 
 
 def sampler_of(config: RunConfig, source: TaskSource) -> TaskSampler:

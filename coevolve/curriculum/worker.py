@@ -266,6 +266,7 @@ class _Session:
             version=self.schedule.steps,
             author=draw.writer,
             instance=instance,
+            imitable=draw.imitable,
         )
         return [*draw.news, *made, *requests]
 

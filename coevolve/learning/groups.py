@@ -71,13 +71,15 @@ def own_rewards(rollouts: Sequence[Rollout]) -> tuple[float, ...]:
 def use_of(group: Group, config: LearnerConfig, shape: Shape = own_rewards) -> Use:
     """Return how a step uses the group.
 
-    A policy gradient does not use rollouts of other authors; they are imitated.
+    A policy gradient does not use rollouts of other authors; they are imitated. A reference is
+    imitated only if it was confirmed when the group was requested.
     """
     rollouts = [rollout for _, rollout in group.rollouts]
     is_fine_tuned = isinstance(config.objective, Sft | Dpo)
     if not is_fine_tuned and any(rollout.author != "policy" for rollout in rollouts):
         return "imitation"
-    if group.successes == 0 and config.imitation.weight > 0:
+    is_confirmed = all(rollout.imitable for rollout in rollouts)
+    if group.successes == 0 and config.imitation.weight > 0 and is_confirmed:
         return "imitation"
     if config.credit == "turn":
         informative = credit.is_informative(rollouts)

@@ -87,6 +87,7 @@ def _rollout(request: RolloutRequest, episode: Episode) -> Rollout:
         outcome_key=episode.outcome_key,
         author=request.author,
         instance=request.instance,
+        imitable=request.imitable,
         simulator_cpu_s=episode.simulator_cpu_s,
     )
 

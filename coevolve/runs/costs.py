@@ -129,6 +129,11 @@ class Costs:
 
     admitted: int = 0
     synthesizing: ModelUsage = field(default_factory=ModelUsage)
+    """Calls that make and judge tasks."""
+
+    reading: ModelUsage = field(default_factory=ModelUsage)
+    """Those of ``synthesizing`` that read instructions."""
+
     teaching: ModelUsage = field(default_factory=ModelUsage)
     seed_tasks: int = 0
     """Training tasks that the loop did not make."""
@@ -178,11 +183,17 @@ class Costs:
             case CandidateVerdict():
                 self.judging_calls += message.simulator_calls
                 self.admitted += isinstance(message.outcome, Admitted)
-            case ModelCall(purpose=purpose):
-                usage = self.teaching if purpose == "teach" else self.synthesizing
-                usage.add(message.prompt_tokens, message.answer_tokens, message.cost_usd)
+            case ModelCall():
+                self._ask(message)
             case _:
                 pass
+
+    def _ask(self, call: ModelCall) -> None:
+        usages = [self.teaching if call.purpose == "teach" else self.synthesizing]
+        if call.purpose == "read":
+            usages.append(self.reading)
+        for usage in usages:
+            usage.add(call.prompt_tokens, call.answer_tokens, call.cost_usd)
 
     @property
     def synthesized_share(self) -> float | None:
@@ -255,6 +266,9 @@ class Costs:
             Cost("  tokens for each admitted task", "", self.tokens_per_admitted),
             Cost("synthesizer, cost", "USD", self.synthesizing.cost_usd),
             Cost("  cost of each admitted task", "USD", self.cost_usd_per_admitted),
+            Cost("  of these, calls that read instructions", "", self.reading.calls),
+            Cost("  of these, tokens that read instructions", "", self.reading.tokens),
+            Cost("  of these, cost of reading instructions", "USD", self.reading.cost_usd),
             *_teacher_costs(self.teaching),
         )
 

@@ -39,10 +39,17 @@ class Gates(Protocol):
     """Runs every gate that looks at one candidate alone."""
 
     async def examine(self, candidate: Candidate) -> Findings:
-        """Run the gates in order until one refuses.
+        """Run the executed gates in order until one refuses.
 
-        Raises SimulatorError if a simulator failed, and EndpointError if a reader gives no answer;
-        the candidate is then neither valid nor refused.
+        Raises SimulatorError if a simulator failed; the candidate is then neither valid nor
+        refused.
+        """
+        ...
+
+    async def read(self, candidate: Candidate, findings: Findings) -> Findings:
+        """Return the findings on a sound candidate, with what a reader of its instructions adds.
+
+        Raises SimulatorError, and EndpointError if the reader gives no answer now.
         """
         ...
 

@@ -274,12 +274,20 @@ class Validator:
         while True:
             try:
                 async with self._judging:
-                    return await self._gates.examine(candidate)
+                    findings = await self._gates.examine(candidate)
+                    if self._is_refused(findings):
+                        return findings
+                    return await self._gates.read(candidate, findings)
             except (SimulatorError, EndpointError) as error:
                 self._reporter.last_error = str(error)
                 log.warning("not_examined", candidate=candidate.candidate_id, reason=str(error))
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PUT_BY_S)
+
+    def _is_refused(self, findings: Findings) -> bool:
+        """Return whether a candidate is refused already, so that no reader need be asked."""
+        outcome = findings.outcome
+        return isinstance(outcome, Refused) or bool(self._similarity_refusal(outcome.body))
 
     async def _candidate(self, candidate_id: str) -> Candidate:
         found = await self._reader.find(CANDIDATES_BY_ID, candidate_id, limit=1)

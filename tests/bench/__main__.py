@@ -21,6 +21,7 @@ BENCHES = {
     "learning": "tests.bench.learning",
     "memorization": "tests.bench.memorization",
     "mutations": "tests.bench.mutations",
+    "planted": "tests.bench.planted",
     "powercuts": "tests.bench.powercuts",
     "recovery": "tests.bench.recovery",
     "rollouts": "tests.bench.rollouts",

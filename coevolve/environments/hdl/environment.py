@@ -36,7 +36,7 @@ from protocols.evolution import Candidate
 from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.objectives import Dpo, PolicyGradient
 from protocols.rollouts import Writer
-from protocols.synthesizers import EndpointModel, NoReader
+from protocols.synthesizers import EndpointModel
 from protocols.tasks import SPLITS, Task, TaskText
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Hdl(BaseEnvironment):
                 "have one; choose rollout",
             ),
             (
-                not isinstance(config.validator.reader, NoReader),
+                isinstance(config.validator.reader, EndpointModel),
                 "$.validator.reader: environment hdl has no instructions to read; leave it out",
             ),
             (

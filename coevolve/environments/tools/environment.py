@@ -275,7 +275,7 @@ class ToolEnvironment(BaseEnvironment):
 
     async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
         """Return what the gates refuse and admit falsely, measured on the environment's tasks."""
-        from coevolve.environments.tools.evolution import TRIALS_IN_BATCH
+        from coevolve.environments.tools.evolution import TRIALS_IN_BATCH, unrecorded_reader
         from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
         from coevolve.environments.tools.gates.gates import ToolGates
 
@@ -285,7 +285,11 @@ class ToolEnvironment(BaseEnvironment):
         labels = {task.task_id: " ".join(self.kinds(task)) or "all" for task in tasks}
         services = [self.simulator() for _ in range(self._config.simulator.workers)]
         pool = SimulatorPool(list(map(ToolClient, services)), TRIALS_IN_BATCH)
-        gates = ToolGates(pool, calls_per_turn=self._config.rollout.max_calls_per_turn)
+        gates = ToolGates(
+            pool,
+            calls_per_turn=self._config.rollout.max_calls_per_turn,
+            reader=unrecorded_reader(self._config),
+        )
         try:
             sample = Sample(given=most, planted=planted, seed=seed)
             return await GateCalibration(gates, pool, sample).rates(by_label(labels, tasks))

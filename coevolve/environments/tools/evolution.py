@@ -1,13 +1,15 @@
 """Builds the synthesizer, the gates and the judge of tasks with tools."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.gates.contrast import InstructionReader
 from coevolve.environments.tools.gates.gates import ToolGates
+from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.synthesis.accounts import Account, FindAccount
+from coevolve.environments.tools.synthesis.structured_call import Unrecorded
 from coevolve.environments.tools.wire import ToolClient
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Appender
@@ -116,24 +118,60 @@ def gates(context: PartContext, simulators: Sequence[SimulatorService]) -> ToolG
 
 def _reader(context: PartContext) -> InstructionReader | None:
     """Return the reader of instructions; None if the run has none."""
-    model = reading_endpoint(context.config)
+    config = context.config
+    model = reading_model(config)
     if model is None:
         return None
-    from coevolve.environments.tools.synthesis.reader import EndpointReader
-
-    return EndpointReader(model, account_of=_accounts(context, model, "reader"))
+    return instruction_reader(config, model, _accounts(context, _name(model), "reader"))
 
 
-def reading_endpoint(config: RunConfig) -> EndpointModel | None:
-    """Return the endpoint that reads instructions; None if the run has none."""
+def unrecorded_reader(config: RunConfig) -> InstructionReader | None:
+    """Return the run's reader, whose calls no journal keeps; None if the run has none."""
+    model = reading_model(config)
+
+    async def account_of(candidate: Candidate) -> Account:
+        del candidate
+        return Account(calls=nullcontext(Unrecorded()), kind="rare")
+
+    return None if model is None else instruction_reader(config, model, account_of)
+
+
+def instruction_reader(
+    config: RunConfig, model: SynthesizerModel, account_of: FindAccount
+) -> InstructionReader:
+    """Return a reader with a model; ``account_of`` finds where its calls are recorded."""
+    settings = config.validator
+    match model:
+        case PolicyModel():
+            from coevolve.environments.tools.filesystem import reader
+
+            folder = model_folder(config.policy.model)
+            limit = settings.agreement or reader.AGREEMENT
+            return reader.PolicyReader(folder, account_of=account_of, agreement=limit)
+        case EndpointModel():
+            from coevolve.environments.tools.gates import contrast
+            from coevolve.environments.tools.synthesis.reader import EndpointReader
+
+            return contrast.AskedReader(
+                EndpointReader(model, account_of=account_of),
+                rebuilds=settings.rebuilds,
+                agreement=settings.agreement or contrast.AGREEMENT,
+            )
+
+
+def reading_model(config: RunConfig) -> SynthesizerModel | None:
+    """Return the model that reads instructions; None if the run has none, or makes no tasks."""
     match config.validator.reader:
         case NoReader():
             return None
         case SynthesizerReader():
-            model = config.synthesizer.model
-            return model if isinstance(model, EndpointModel) else None
+            return config.synthesizer.model if config.synthesizes else None
         case EndpointModel() as model:
-            return model
+            return model if config.synthesizes else None
+
+
+def _name(model: SynthesizerModel) -> str:
+    return model.model if isinstance(model, EndpointModel) else "policy@0"
 
 
 def judge(context: PartContext) -> Judge:
@@ -143,11 +181,13 @@ def judge(context: PartContext) -> Judge:
         return NoJudge()
     from coevolve.environments.tools.synthesis.judge import EndpointJudge
 
-    return EndpointJudge(model, account_of=_accounts(context, model, "judge"))
+    return EndpointJudge(model, account_of=_accounts(context, model.model, "judge"))
 
 
-def _accounts(context: PartContext, model: EndpointModel, name: str) -> FindAccount:
-    """Return a function that finds the record of a candidate's calls; ``name`` writes it.
+def _accounts(context: PartContext, model: str, name: str) -> FindAccount:
+    """Return a function that finds the record of a candidate's calls of ``model``.
+
+    ``name`` writes it.
 
     The calls count towards the budget of synthesis.
     """
@@ -160,7 +200,7 @@ def _accounts(context: PartContext, model: EndpointModel, name: str) -> FindAcco
         calls = JournalCallLog(
             candidate.signal_id,
             kind,
-            model.model,
+            model,
             ledger=ledger,
             reader=context.reader,
             append=append,

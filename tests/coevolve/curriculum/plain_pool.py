@@ -29,8 +29,8 @@ class PlainPool:
         match message:
             case Task(task_id=task_id) if not self._known(task_id):
                 self._tasks.append(PoolTask(task_id, is_synthesized=False))
-            case CandidateVerdict(outcome=Admitted() as admitted):
-                self._admit(admitted)
+            case CandidateVerdict(outcome=Admitted() as admitted, reading=reading):
+                self._admit(admitted, is_read=reading.outcome == "confirmed")
             case GroupSummary(task_id=task_id):
                 self._visit(self._known(task_id), message)
             case Signal(kind="forgetting", about=OnTask(task_id=task_id)):
@@ -62,13 +62,14 @@ class PlainPool:
         live = [task for task in seeds if task.life == "live"] or seeds
         return _one_of(self._free(live) or live, generator)
 
-    def _admit(self, admitted: Admitted) -> None:
+    def _admit(self, admitted: Admitted, *, is_read: bool) -> None:
         task = PoolTask(
             admitted.task_id,
             is_synthesized=True,
             successes=admitted.probe_successes,
             failures=admitted.probe_rollouts - admitted.probe_successes,
             is_solved=admitted.probe_successes > 0,
+            is_read=is_read,
         )
         self._tasks.append(task)
         if admitted.label == "mastered":

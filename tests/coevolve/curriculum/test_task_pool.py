@@ -12,10 +12,21 @@ from coevolve.curriculum.pool_task import NEW
 from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_pool import Pool
 from protocols.config import RunConfig
+from protocols.evolution import NO_READING, Reading
 from protocols.journal import Message
 from protocols.rollouts import Writer
 from tests.coevolve.curriculum.plain_pool import PlainPool
-from tests.evolving import admitted, discarded, requested, seed, signal, stepped, verdict, visit
+from tests.evolving import (
+    CONFIRMED,
+    admitted,
+    discarded,
+    requested,
+    seed,
+    signal,
+    stepped,
+    verdict,
+    visit,
+)
 
 CONFIG = RunConfig(name="test")
 
@@ -35,9 +46,9 @@ def folded(messages: Iterable[Message], config: RunConfig = CONFIG) -> Pool:
     return pool
 
 
-def made(task_id: str, successes: int = 2) -> Message:
+def made(task_id: str, successes: int = 2, reading: Reading = NO_READING) -> Message:
     """Return a verdict that admits a task after ``successes`` of four probes."""
-    return verdict(f"c-{task_id}", "s", admitted(task_id, successes))
+    return verdict(f"c-{task_id}", "s", admitted(task_id, successes), reading=reading)
 
 
 def test_the_weight_of_a_learnable_task_is_as_computed_by_hand():
@@ -50,7 +61,7 @@ def test_the_weight_of_a_learnable_task_is_as_computed_by_hand():
 
 
 def test_the_imitation_value_of_an_unsolved_task_falls_with_every_visit():
-    unsolved = [made("a", successes=0)]
+    unsolved = [made("a", 0, CONFIRMED)]
     imitating = folded(unsolved)
     assert imitating.weights() == {"a": pytest.approx(NEW * (4 * 5 / (6 * 7) + 0.5))}
     imitating.fold(visit("a", 0))  # Beta(1, 1 + 2 + 8)
@@ -59,6 +70,16 @@ def test_the_imitation_value_of_an_unsolved_task_falls_with_every_visit():
     assert imitating.weights() == {"a": pytest.approx(4 * (2 * 13) / (15 * 16) / 3)}
     alone = folded(unsolved, of(imitation_weight=0.0))
     assert alone.weights() == {"a": pytest.approx(NEW * 4 * 5 / (6 * 7))}
+
+
+def test_a_reference_has_no_imitation_value_until_a_reader_or_a_success_confirms_it():
+    pool = folded([seed("s"), made("read", 0, CONFIRMED), made("solved", 1), made("unread", 0)])
+    assert [pool.task(name).is_confirmed for name in ("s", "read", "solved", "unread")] == [
+        *(True, True, True, False)
+    ]
+    assert pool.weights()["unread"] == pytest.approx(NEW * 4 * 5 / (6 * 7))
+    pool.fold(visit("unread", 1))
+    assert pool.task("unread").is_confirmed
 
 
 def test_an_unvisited_task_outweighs_every_visited_one():

@@ -127,6 +127,19 @@ def test_all_fail_groups_are_kept_for_imitation_although_they_have_no_variance()
     assert groups.filled == 1
 
 
+def test_an_all_fail_group_whose_reference_is_not_confirmed_teaches_nothing():
+    config = LearnerConfig(groups_per_step=2, refill_batches=99)
+    groups = Groups(config, step=1, consumed=0)
+    for number, imitable in enumerate((True, False)):
+        failures = (
+            rollout(number, index, size=2, passed=False, imitable=imitable) for index in range(2)
+        )
+        filled(groups, list(enumerate(failures, start=1 + 2 * number)))
+    assert [(each.message.group, each.message.reason) for each in groups.judge()] == [
+        (1, "zero_variance")
+    ]
+
+
 @pytest.mark.parametrize("passed", [True, False])
 def test_dapo_replaces_every_group_that_teaches_nothing(passed: bool):
     config = LearnerConfig(

@@ -1,5 +1,6 @@
 import math
 
+import msgspec
 import pytest
 
 from coevolve.rollouts.agent import Episode, rollout_of, room_left
@@ -40,6 +41,12 @@ def episode(*, reward: float = 1.0, passed: int = 1) -> Episode:
 def test_an_attempt_is_recorded_with_the_versions_that_wrote_it() -> None:
     recorded = rollout_of(REQUEST, episode())
     assert (recorded.version_min, recorded.version_max, recorded.reward) == (3, 3, 1.0)
+
+
+def test_a_rollout_is_as_imitable_as_its_request_says() -> None:
+    for imitable in (True, False):
+        request = msgspec.structs.replace(REQUEST, imitable=imitable)
+        assert rollout_of(request, episode()).imitable == imitable
 
 
 @pytest.mark.parametrize(

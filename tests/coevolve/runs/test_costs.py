@@ -4,6 +4,7 @@ from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.runs.costs import MOST_TASKS, Costs
 from protocols.evolution import (
     Admitted,
+    CallPurpose,
     CandidateVerdict,
     GroupSummary,
     ModelCall,
@@ -86,11 +87,11 @@ def verdict(outcome: Admitted | Parked) -> CandidateVerdict:
     )
 
 
-def call(ordinal: int) -> ModelCall:
+def call(ordinal: int, purpose: CallPurpose = "reflect") -> ModelCall:
     return ModelCall(
         signal_id="s",
         ordinal=ordinal,
-        purpose="reflect",
+        purpose=purpose,
         kind="boundary",
         model="m",
         prompt="",
@@ -168,6 +169,14 @@ def test_tokens_and_money_are_divided_among_the_admitted():
     assert (costs.synthesizing.prompt_tokens, costs.synthesizing.answer_tokens) == (400, 80)
     assert costs.tokens_per_admitted == 480
     assert costs.cost_usd_per_admitted == 1.0
+
+
+def test_calls_that_read_instructions_are_counted_with_the_others_and_apart():
+    costs = folded(call(0), call(1, "read"), call(2, "teach"))
+    assert (costs.synthesizing.calls, costs.reading.calls, costs.teaching.calls) == (2, 1, 1)
+    amounts = {line.name.strip(): line.text for line in costs.lines()}
+    assert amounts["of these, tokens that read instructions"] == "120"
+    assert amounts["of these, cost of reading instructions"] == "0.2500 USD"
 
 
 def test_a_new_run_has_costs_without_ratios():

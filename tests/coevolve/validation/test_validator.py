@@ -13,13 +13,11 @@ import pytest
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, static_pool
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
-from coevolve.environments.tools.gates.contrast import InstructionReader
 from coevolve.environments.tools.gates.gates import ToolGates
-from coevolve.environments.tools.gates.mutants import Turns
+from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.gates.similarity import Likenesses
-from coevolve.environments.tools.gates.trials import TRIES
+from coevolve.environments.tools.gates.trials import TRIES, Trials
 from coevolve.environments.tools.interfaces import Simulator
-from coevolve.environments.tools.synthesis.answers import Pick
 from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
@@ -31,9 +29,10 @@ from coevolve.validation.ledger import FIRST
 from coevolve.validation.validator import FAILED_PROBES, Validator
 from protocols.config import RunConfig, WatchdogConfig
 from protocols.control import DeadLetter
-from protocols.errors import AnswerError, EndpointError, SimulatorError
+from protocols.errors import EndpointError, SimulatorError
 from protocols.evolution import (
     NO_OPINION,
+    NO_READING,
     Admitted,
     Candidate,
     CandidateVerdict,
@@ -83,18 +82,19 @@ class StubbornJudge:
 
 
 class MumblingReader:
-    """Gives no usable answer, after one failure of its server."""
-
-    name = "mumbling"
+    """Reads nothing, after one failure of its server."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.asked: list[str] = []
 
-    async def pick(self, candidate: Candidate, body: ToolTask, options: Sequence[Turns]) -> Pick:
-        self.asked += 1
-        if self.asked == 1:
+    async def read(self, candidate: Candidate, body: ToolTask, trials: Trials) -> Reading:
+        self.asked.append(candidate.candidate_id)
+        if len(self.asked) == 1:
             raise EndpointError("no answer")
-        raise AnswerError("mumbles")
+        return MUMBLED
+
+
+MUMBLED = Reading(reader="mumbling", outcome="unread", found="mumbles")
 
 
 class Desk:
@@ -390,8 +390,27 @@ async def test_a_candidate_that_was_not_read_is_admitted_only_if_the_policy_solv
     await desk.say(*sound(4, 1))
     (verdict,) = await desk.verdicts(1)
     assert isinstance(verdict.outcome, outcome)
-    assert verdict.reading == Reading(reader="mumbling", outcome="unread", found="mumbles")
-    assert reader.asked == 2
+    assert verdict.reading == MUMBLED
+    assert len(reader.asked) == 2
+    await desk.close()
+
+
+async def test_a_reader_is_not_asked_about_a_duplicate(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart)
+    await desk.kill()
+    reader = MumblingReader()
+    desk.start(reader=reader)
+    first = sound(4, 1)[0]
+    await desk.say(first)
+    await desk.verdicts(1)
+    again = candidate(read_body(first.body))
+    await desk.say(again)
+    _, duplicate = await desk.verdicts(2)
+    assert isinstance(duplicate.outcome, Refused)
+    assert (duplicate.outcome.gate, duplicate.reading) == ("duplicate", NO_READING)
+    assert set(reader.asked) == {first.candidate_id}
     await desk.close()
 
 

@@ -126,6 +126,10 @@ class DesignGates:
             outcome = refusal.refused
         return Findings(outcome=outcome, simulator_calls=trial.calls)
 
+    async def read(self, candidate: Candidate, findings: Findings) -> Findings:
+        """Return the findings: a goal on a design has no instructions to misread."""
+        return findings
+
     async def _outcome(self, candidate: Candidate, trial: "_Trial") -> Sound:
         change = change_of(candidate)
         try:

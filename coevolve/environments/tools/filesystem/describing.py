@@ -93,7 +93,9 @@ class Describer:
             if samples and not _needs_more(each, samples):
                 break
             for generation in await self._write(brief, number, prompt, range(least, most)):
-                samples.append(self._description(generation))
+                samples.append(
+                    description(self._renderer, generation.token_ids, generation.logprobs)
+                )
                 tokens += len(generation.token_ids)
         return tuple(samples), tokens
 
@@ -120,19 +122,24 @@ class Describer:
             await self._generator.release(name)
         return generations
 
-    def _description(self, generation: Generation) -> Description:
-        """Return an instruction with the probabilities of its words and of its names."""
-        words = names = 0.0
-        quotes = 0
-        for token, logprob in zip(generation.token_ids, generation.logprobs, strict=True):
-            piece = self._renderer.piece(token)
-            if quotes % 2 or piece.strip().isdigit():
-                names += logprob
-            else:
-                words += logprob
-            quotes += piece.count("'")
-        text = written(self._renderer, generation.token_ids)
-        return Description(text, round(words, 4), round(names, 4))
+
+def description(
+    renderer: TinyRenderer, token_ids: Sequence[int], logprobs: Sequence[float]
+) -> Description:
+    """Return an instruction with the probabilities of its words and of its names.
+
+    ``logprobs`` has the natural-log probability of each token.
+    """
+    words = names = 0.0
+    quotes = 0
+    for token, logprob in zip(token_ids, logprobs, strict=True):
+        piece = renderer.piece(token)
+        if quotes % 2 or piece.strip().isdigit():
+            names += logprob
+        else:
+            words += logprob
+        quotes += piece.count("'")
+    return Description(written(renderer, token_ids), round(words, 4), round(names, 4))
 
 
 def _needs_more(each: Slice, samples: Sequence[Description]) -> bool:

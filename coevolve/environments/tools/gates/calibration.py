@@ -17,6 +17,7 @@ from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.planted import KINDS, Kind
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, tool_task
+from coevolve.validation.gates import Findings
 from protocols.errors import SimulatorError
 from protocols.evolution import Candidate, Refused
 from protocols.tasks import Task, body_of
@@ -38,6 +39,23 @@ class Sample(NamedTuple):
     """Number of spoilt candidates of each kind."""
 
     seed: int
+
+
+class _Examined(NamedTuple):
+    """A candidate and what was found on it."""
+
+    task_id: str
+    findings: Findings
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """The refusal; one that is unread needs the policy's success, which is not measured."""
+        outcome, reading = self.findings.outcome, self.findings.reading
+        if isinstance(outcome, Refused):
+            return Refusal(task_id=self.task_id, gate=outcome.gate, found=outcome.found)
+        if reading.outcome == "unread":
+            return Refusal(task_id=self.task_id, gate="unread", found=reading.found)
+        return None
 
 
 class GateCalibration:
@@ -95,17 +113,22 @@ class GateCalibration:
     async def _examined(
         self, label: str, bodies: Iterable[tuple[str, ToolTask]], *, visible: bool = True
     ) -> KindRate:
-        found = await asyncio.gather(*(self._refusal(*each, label) for each in bodies))
+        found = await asyncio.gather(*(self._examine(*each, label) for each in bodies))
+        refusals = {each.task_id: each.refusal for each in found}
         return KindRate(
             kind=label,
             candidates=len(found),
-            admitted=tuple(each for each in found if isinstance(each, str)),
-            refusals=tuple(each for each in found if isinstance(each, Refusal)),
+            admitted=tuple(task_id for task_id, refusal in refusals.items() if not refusal),
+            refusals=tuple(refusal for refusal in refusals.values() if refusal),
             visible=visible,
+            agreements=tuple(
+                each.findings.reading.agreement
+                for each in found
+                if each.findings.reading.outcome != "none"
+            ),
         )
 
-    async def _refusal(self, task_id: str, body: ToolTask, label: str) -> Refusal | str:
-        """Return the refusal of a candidate, or the task's id if it is admitted."""
+    async def _examine(self, task_id: str, body: ToolTask, label: str) -> "_Examined":
         candidate = Candidate(
             candidate_id=f"{task_id}/{label}",
             signal_id="",
@@ -115,10 +138,9 @@ class GateCalibration:
             policy_version=0,
         )
         async with self._examining:
-            outcome = (await self._gates.examine(candidate)).outcome
-        if isinstance(outcome, Refused):
-            return Refusal(task_id=task_id, gate=outcome.gate, found=outcome.found)
-        return task_id
+            findings = await self._gates.examine(candidate)
+            findings = await self._gates.read(candidate, findings)
+        return _Examined(task_id, findings)
 
     def _shuffled(self, tasks: Sequence[Task], name: str) -> list[Task]:
         ordered = sorted(tasks, key=lambda task: task.task_id)

@@ -1,61 +1,115 @@
-"""The gate of meaning: a reader picks the calls that the instructions ask for.
+"""The gate of meaning, by a model that is asked: it picks the calls, and writes them blindly.
 
-The reader sees the instructions, the tools, the world, and several options in random order: the
-reference among decoys that were made from it and do something else. It is not told which is which.
-The candidate is confirmed if the reader picks the reference and nothing else. All options are
-written in the same form, so that the form does not tell.
+*Contrast*: the model sees the instructions, the tools, the world, and several options in random
+order: the reference among decoys that were made from it and do something else. All are written in
+the same form, so that the form does not tell. Any pick but the reference alone refutes the
+candidate.
+
+*Blind reconstruction*: the model sees no option, and writes the calls itself, once or more. They
+agree with the reference if the candidate's verifier accepts them. A call whose arguments only an
+earlier answer shows cannot be written so; that is why a reconstruction that fails does not refute.
 """
 
 from collections.abc import Sequence
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from coevolve.environments.tools.gates.decoys import decoys, written
 from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.gates.reading import read_call, tools_of
-from coevolve.environments.tools.gates.trials import Trials
+from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.synthesis.answers import Pick
 from coevolve.environments.tools.task import ToolTask
 from protocols.errors import AnswerError, OverBudgetError
 from protocols.evolution import Candidate, Reading
 
+AGREEMENT = 0.75
+"""Minimum share of agreeing answers that confirms, if a run does not say otherwise."""
 
-class InstructionReader(Protocol):
-    """Reads instructions."""
+
+class AskedModel(Protocol):
+    """A model that is asked about instructions.
+
+    Its methods raise EndpointError if no answer comes now, AnswerError if the answers are unusable,
+    and OverBudgetError.
+    """
 
     name: str
-    """The model."""
 
     async def pick(self, candidate: Candidate, body: ToolTask, options: Sequence[Turns]) -> Pick:
-        """Return which options the instructions ask for.
+        """Return which options the instructions ask for."""
+        ...
 
-        Raises EndpointError if no answer comes now, AnswerError if the answers are unusable, and
-        OverBudgetError.
-        """
+    async def rebuild(self, candidate: Candidate, body: ToolTask, number: int) -> Turns:
+        """Return the calls that the instructions ask for; ``number`` counts the attempts from 0."""
         ...
 
 
-async def contrasted(
-    reader: InstructionReader, candidate: Candidate, body: ToolTask, trials: Trials
-) -> Reading:
-    """Return what ``reader`` finds; the choice and order of decoys follow from the candidate's id.
+class _Contrast(NamedTuple):
+    """Options in random order."""
 
-    Raises SimulatorError, and EndpointError if the reader gives no answer now.
-    """
+    options: Sequence[Turns]
+    right: int
+    """Number of the reference, from 1 on."""
+
+
+class AskedReader:
+    """A `gates.instructions.InstructionReader` that asks a model."""
+
+    def __init__(self, model: AskedModel, *, rebuilds: int, agreement: float = AGREEMENT) -> None:
+        """Ask for one pick and ``rebuilds`` reconstructions.
+
+        From a share of ``agreement`` of these answers on, the candidate is confirmed.
+        """
+        self._model = model
+        self._rebuilds = rebuilds
+        self._agreement = agreement
+
+    async def read(self, candidate: Candidate, body: ToolTask, trials: Trials) -> Reading:
+        """Return what the model finds; decoys and their order follow from the candidate's id.
+
+        Raises SimulatorError, and EndpointError if the model gives no answer now.
+        """
+        contrast = await _contrast(candidate, body, trials)
+        try:
+            pick = await self._model.pick(candidate, body, contrast.options)
+            if set(pick.picks) != {contrast.right}:
+                return Reading(
+                    reader=self._model.name, outcome="refuted", found=_picked(pick, contrast)
+                )
+            rebuilt = await self._rebuilt(candidate, body, trials)
+        except (AnswerError, OverBudgetError) as error:
+            return Reading(reader=self._model.name, outcome="unread", found=str(error))
+        agreement = (1 + rebuilt) / (1 + self._rebuilds)
+        blind = f"{rebuilt} of {self._rebuilds} reconstructions reach its end"
+        return Reading(
+            reader=self._model.name,
+            outcome="confirmed" if agreement >= self._agreement else "unread",
+            found="; ".join((_picked(pick, contrast), *([blind] if self._rebuilds else []))),
+            agreement=agreement,
+        )
+
+    async def _rebuilt(self, candidate: Candidate, body: ToolTask, trials: Trials) -> int:
+        """Return how many reconstructions the verifier accepts."""
+        written = [
+            await self._model.rebuild(candidate, body, number) for number in range(self._rebuilds)
+        ]
+        return sum([passes(await trials.play(turns)) for turns in written])
+
+
+async def _contrast(candidate: Candidate, body: ToolTask, trials: Trials) -> _Contrast:
     tools = tools_of(body.classes)
     read = [[read_call(call, tools) for call in turn.reference] for turn in body.turns]
     rng = Random(candidate.candidate_id)  # noqa: S311
     reference = written(read)
     options = [reference, *await decoys(body, read, trials, rng)]
     rng.shuffle(options)
-    try:
-        pick = await reader.pick(candidate, body, options)
-    except (AnswerError, OverBudgetError) as error:
-        return Reading(reader=reader.name, outcome="unread", found=str(error))
-    right = options.index(reference) + 1
+    return _Contrast(options, options.index(reference) + 1)
+
+
+def _picked(pick: Pick, contrast: _Contrast) -> str:
     picked = ", ".join(map(str, sorted(set(pick.picks)))) or "none"
-    return Reading(
-        reader=reader.name,
-        outcome="confirmed" if set(pick.picks) == {right} else "refuted",
-        found=f"picked {picked} of {len(options)} options, the reference is {right}: {pick.reason}",
+    return (
+        f"picked {picked} of {len(contrast.options)} options, "
+        f"the reference is {contrast.right}: {pick.reason}"
     )

@@ -1,8 +1,8 @@
 """The gates that a candidate passes on its own, in the order of `protocols.evolution.Gate`.
 
 All but the last use facts: the candidate's text, and the results of simulators and their verifier.
-The last asks a reader what the instructions mean (`tools.gates.contrast`). Comparisons with other
-tasks come after them (`tools.gates.similarity`).
+Comparisons with other tasks follow (`tools.gates.similarity`). The last gate costs the most, so it
+comes after them: a reader says what the instructions mean (`gates.instructions`).
 
 ``positive_reward`` turns on CoEvolve's "retain on positive reward" clause: a candidate whose
 reference fails is admitted if some turn passed, and the gates that need a sound reference are
@@ -18,11 +18,11 @@ import msgspec
 
 from coevolve.environments.tools.commands import Failed, Passed, Tried, TriedTurn
 from coevolve.environments.tools.gates.asking import unasked
-from coevolve.environments.tools.gates.contrast import InstructionReader, contrasted
 from coevolve.environments.tools.gates.discovery import Discovery
 from coevolve.environments.tools.gates.effects import done, superfluous, told_answer, true_already
 from coevolve.environments.tools.gates.form import MalformedError, read_reference, unknown_tool
 from coevolve.environments.tools.gates.hygiene import unclean
+from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.gates.knowledge import first_unknown, invented
 from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.gates.reading import read_call, tools_of
@@ -33,7 +33,7 @@ from coevolve.environments.tools.gates.worlds import names
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.validation.gates import Findings, Sound
-from protocols.evolution import NO_READING, Candidate, Gate, Reading
+from protocols.evolution import Candidate, Gate, Refused
 from protocols.tasks import body_of
 
 ORDER: tuple[Gate, ...] = (
@@ -84,7 +84,6 @@ class ToolGates:
         Raises:
             SimulatorError: A simulator failed in every attempt, so nothing is known of the
             candidate.
-            EndpointError: The reader gives no answer now.
         """
         try:
             body = read_body(candidate.body)
@@ -93,21 +92,33 @@ class ToolGates:
                 outcome=RefusedError("malformed", str(error)).refused, simulator_calls=0
             )
         trials = Trials(self._simulator, candidate.candidate_id, body)
-        reading = NO_READING
         try:
             sound = await self._outcome(body, trials)
-            reading = await self._reading(candidate, sound, trials)
-            refuse("means_otherwise", reading.found if reading.outcome == "refuted" else "")
             outcome = Sound(body=body_of(sound), skills=_skills(sound))
         except RefusedError as refusal:
             outcome = refusal.refused
-        return Findings(outcome=outcome, simulator_calls=trials.calls, reading=reading)
+        return Findings(outcome=outcome, simulator_calls=trials.calls)
 
-    async def _reading(self, candidate: Candidate, sound: ToolTask, trials: Trials) -> Reading:
-        """Return the reader's finding, after all executed checks because it costs the most."""
-        if self._reader is None:
-            return NO_READING
-        return await contrasted(self._reader, candidate, sound, trials)
+    async def read(self, candidate: Candidate, findings: Findings) -> Findings:
+        """Let the reader, if there is one, read a sound candidate; it can refuse it.
+
+        Raises:
+            SimulatorError: As `examine` does.
+            EndpointError: The reader gives no answer now.
+        """
+        outcome = findings.outcome
+        if self._reader is None or isinstance(outcome, Refused):
+            return findings
+        body = read_body(outcome.body)
+        trials = Trials(self._simulator, f"{candidate.candidate_id}/read", body)
+        reading = await self._reader.read(candidate, body, trials)
+        if reading.outcome == "refuted":
+            outcome = RefusedError("means_otherwise", reading.found).refused
+        return Findings(
+            outcome=outcome,
+            simulator_calls=findings.simulator_calls + trials.calls,
+            reading=reading,
+        )
 
     async def _outcome(self, body: ToolTask, trials: Trials) -> ToolTask:
         try:

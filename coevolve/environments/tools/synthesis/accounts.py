@@ -35,20 +35,21 @@ FindAccount = Callable[[Candidate], Awaitable[Account]]
 class CandidateQuestions:
     """Asks an endpoint's model about candidates, for a judge or a reader."""
 
-    def __init__(
-        self, model: EndpointModel, purpose: Purpose, first_ordinal: int, account_of: FindAccount
-    ) -> None:
-        """Number the calls from ``first_ordinal`` on; ``account_of`` finds their record."""
+    def __init__(self, model: EndpointModel, purpose: Purpose, account_of: FindAccount) -> None:
+        """Ask ``model``; ``account_of`` finds where the calls are recorded."""
         self._model = model
         self._purpose: Purpose = purpose
-        self._first_ordinal = first_ordinal
         self._account_of = account_of
         self._chat = Chat(model)
 
     async def ask(
-        self, candidate: Candidate, messages: Sequence[Message], read: Callable[[str], T]
+        self,
+        candidate: Candidate,
+        first_ordinal: int,
+        messages: Sequence[Message],
+        read: Callable[[str], T],
     ) -> T:
-        """Return what ``read`` makes of the answer.
+        """Return what ``read`` makes of the answer; its ordinal is ``first_ordinal`` or above.
 
         Raises EndpointError, AnswerError and OverBudgetError as `StructuredCall.ask` does.
         """
@@ -61,7 +62,7 @@ class CandidateQuestions:
                 signal_id=candidate.signal_id,
                 kind=account.kind,
             )
-            ordinal = ordinal_of(candidate.candidate_id, self._first_ordinal)
+            ordinal = ordinal_of(candidate.candidate_id, first_ordinal)
             return await structured.ask(ordinal, self._purpose, messages, read)
 
     async def close(self) -> None:

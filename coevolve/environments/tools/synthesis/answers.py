@@ -89,6 +89,13 @@ class Judgement(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class _Rebuilt(msgspec.Struct, frozen=True):
+    calls_by_turn: tuple[
+        Annotated[tuple[Text, ...], msgspec.Meta(max_length=MAX_CALLS)],
+        ...,
+    ]
+
+
 class Pick(msgspec.Struct, frozen=True):
     """A reader's answer about an instruction and several sets of calls."""
 
@@ -141,6 +148,16 @@ def read_pick(answer: str, options: int) -> Pick:
     if not all(1 <= number <= options for number in pick.picks):
         raise UnusableAnswerError(f"picks needs numbers from 1 to {options}, found {pick.picks}")
     return pick
+
+
+def read_rebuilt(answer: str, turns: int) -> tuple[tuple[str, ...], ...]:
+    """Return the calls of so many turns in ``answer``. Raises UnusableAnswerError."""
+    rebuilt = _read(answer, _Rebuilt).calls_by_turn
+    if len(rebuilt) != turns:
+        raise UnusableAnswerError(
+            f"calls_by_turn needs one list for each of {turns} turns, found {len(rebuilt)}"
+        )
+    return rebuilt
 
 
 def _read(answer: str, kind: type[T]) -> T:

@@ -25,7 +25,7 @@ class EndpointJudge:
 
     def __init__(self, model: EndpointModel, *, account_of: FindAccount) -> None:
         self._name = model.model
-        self._questions = CandidateQuestions(model, "judge", FIRST_ORDINAL, account_of)
+        self._questions = CandidateQuestions(model, "judge", account_of)
         self._breaker = Breaker()
 
     async def opinion(self, candidate: Candidate) -> Opinion:
@@ -35,7 +35,7 @@ class EndpointJudge:
             return NO_OPINION
         try:
             judgement = await self._questions.ask(
-                candidate, prompts.judge(candidate), read_judgement
+                candidate, FIRST_ORDINAL, prompts.judge(candidate), read_judgement
             )
         except (EndpointError, AnswerError, OverBudgetError) as error:
             if not isinstance(error, OverBudgetError):

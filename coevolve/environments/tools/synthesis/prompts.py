@@ -156,6 +156,18 @@ Answer with one JSON object and nothing else, reason first:
 {{"reason": "what decided it, in one or two sentences", "picks": [numbers of fitting options]}}"""
 
 
+_REBUILD = f"""\
+You read what a user asks of an agent with tools, and write the calls that do exactly that: \
+everything that is asked for, nothing that is not, in the order that is asked for. You cannot see \
+what a call answers. Where it is not clear what is meant, or no tool can do it, write no call for \
+that turn. {_DATA}
+
+Answer with one JSON object and nothing else, reason first:
+{{"reason": "how you read it, in one or two sentences",
+ "calls_by_turn": [["tool_name(argument='value')"], []]}}
+There is one list for each turn. A call is a single Python call: the tool's name, arguments by \
+name, literal values."""
+
 _EXAMPLE = Attempt(
     actions=(
         Action(
@@ -257,16 +269,25 @@ def judge(candidate: Candidate) -> tuple[Message, ...]:
 
 def contrast(task: ToolTask, options: Sequence[Sequence[Sequence[str]]]) -> tuple[Message, ...]:
     """Return the prompt that asks which options, each with calls by turn, the task asks for."""
-    asked = "\n".join(f"turn {n}: {turn.instruction}" for n, turn in enumerate(task.turns, 1))
     offered = "\n\n".join(
         f"Option {number}:\n" + "\n".join(f"turn {n}: {'; '.join(calls)}" for n, calls in turns)
         for number, turns in enumerate((enumerate(each, 1) for each in options), 1)
     )
-    return _chat(
-        _CONTRAST,
+    return _chat(_CONTRAST, f"{_asked(task)}\n\n{_data(offered)}")
+
+
+def rebuild(task: ToolTask) -> tuple[Message, ...]:
+    """Return the prompt that asks for the calls of each turn, without any option to choose."""
+    return _chat(_REBUILD, _asked(task))
+
+
+def _asked(task: ToolTask) -> str:
+    """Return the tools, the world and the instructions of a task, without its reference."""
+    asked = "\n".join(f"turn {n}: {turn.instruction}" for n, turn in enumerate(task.turns, 1))
+    return (
         f"The tools:\n{_tools(task.classes)}\n\n"
         f"The world at the start:\n{_data(cut(task.world, OBSERVATION_CHARS))}\n\n"
-        f"The instructions:\n{_data(asked)}\n\n{_data(offered)}",
+        f"The instructions:\n{_data(asked)}"
     )
 
 

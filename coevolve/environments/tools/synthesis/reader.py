@@ -1,14 +1,16 @@
-"""An endpoint's model as a reader of instructions (`tools.gates.contrast`)."""
+"""An endpoint's model that reads instructions (`tools.gates.contrast`)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.synthesis import prompts
 from coevolve.environments.tools.synthesis.accounts import CandidateQuestions, FindAccount
-from coevolve.environments.tools.synthesis.answers import Pick, read_pick
+from coevolve.environments.tools.synthesis.answers import Pick, read_pick, read_rebuilt
 from coevolve.environments.tools.task import ToolTask
 from coevolve.llm.breaker import Breaker
+from coevolve.llm.client import Message
 from protocols.errors import EndpointError
 from protocols.evolution import Candidate
 from protocols.synthesizers import EndpointModel
@@ -16,18 +18,40 @@ from protocols.synthesizers import EndpointModel
 FIRST_ORDINAL = 2**42
 """Above the ordinals of any synthesis and of a judge."""
 
+SPAN = 2**34
+"""Ordinals from one question about candidates to the next."""
+
+T = TypeVar("T")
+
 
 class EndpointReader:
-    """Asks an endpoint as a `tools.gates.contrast.InstructionReader`."""
+    """Asks an endpoint as a `tools.gates.contrast.AskedModel`."""
 
     def __init__(self, model: EndpointModel, *, account_of: FindAccount) -> None:
         """Ask ``model``; ``account_of`` finds where its calls are recorded."""
         self.name = model.model
-        self._questions = CandidateQuestions(model, "read", FIRST_ORDINAL, account_of)
+        self._questions = CandidateQuestions(model, "read", account_of)
         self._breaker = Breaker()
 
     async def pick(self, candidate: Candidate, body: ToolTask, options: Sequence[Turns]) -> Pick:
-        """Return which options the instructions ask for.
+        """Return which options the instructions ask for. Raises as `_ask` does."""
+        read = partial(read_pick, options=len(options))
+        return await self._ask(candidate, FIRST_ORDINAL, prompts.contrast(body, options), read)
+
+    async def rebuild(self, candidate: Candidate, body: ToolTask, number: int) -> Turns:
+        """Return the calls that the instructions ask for. Raises as `_ask` does."""
+        first = FIRST_ORDINAL + SPAN * (number + 1)
+        read = partial(read_rebuilt, turns=len(body.turns))
+        return await self._ask(candidate, first, prompts.rebuild(body), read)
+
+    async def _ask(
+        self,
+        candidate: Candidate,
+        first: int,
+        messages: Sequence[Message],
+        read: Callable[[str], T],
+    ) -> T:
+        """Return what ``read`` makes of the answer to ``messages``.
 
         Raises:
             EndpointError: The model does not answer, or rests because it failed repeatedly.
@@ -37,16 +61,12 @@ class EndpointReader:
         if reason := self._breaker.rests:
             raise EndpointError(f"the reader {self.name} rests: {reason}")
         try:
-            picked = await self._questions.ask(
-                candidate,
-                prompts.contrast(body, options),
-                partial(read_pick, options=len(options)),
-            )
+            answer = await self._questions.ask(candidate, first, messages, read)
         except EndpointError as error:
             self._breaker.failed(error)
             raise
         self._breaker.answered()
-        return picked
+        return answer
 
     async def close(self) -> None:
         """Close the connections."""

@@ -2,7 +2,7 @@
 
 from itertools import islice
 
-from coevolve.environments.gate_rates import GateRates
+from coevolve.environments.gate_rates import GateRates, KindRate
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
 from coevolve.environments.tools.gates.gates import ToolGates
@@ -29,3 +29,15 @@ async def test_own_tasks_are_admitted_and_visible_faults_refused() -> None:
     assert sum(len(each.admitted) for each in found.planted if each.visible) <= 1
     unseen = {each.kind for each in found.planted if not each.visible and each.admitted}
     assert {"wrong verb", "negation", "gibberish"} <= unseen
+
+
+def kind(*agreements: float) -> KindRate:
+    return KindRate(kind="", candidates=9, admitted=(), refusals=(), agreements=agreements)
+
+
+def test_the_threshold_lies_between_own_and_spoilt_tasks() -> None:
+    apart = GateRates(given=(kind(0.8, 0.9),), planted=(kind(0.1, 0.2), kind(0.0)))
+    assert apart.threshold() == 0.5
+    mixed = GateRates(given=(kind(0.1, 0.8, 0.9),), planted=(kind(0.2, 0.3),))
+    assert mixed.threshold() == (0.8 + 0.3) / 2
+    assert GateRates(given=(kind(),), planted=(kind(),)).threshold() is None

@@ -1,6 +1,6 @@
 """Tests of the gate of meaning, with a reader that knows what each instruction asks for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import nullcontext
 from itertools import islice
 from random import Random
@@ -9,13 +9,13 @@ import pytest
 
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
-from coevolve.environments.tools.gates.decoys import MOST, decoys, written
+from coevolve.environments.tools.gates.contrast import AskedReader
+from coevolve.environments.tools.gates.decoys import MOST, decoys
 from coevolve.environments.tools.gates.gates import ToolGates
-from coevolve.environments.tools.gates.mutants import Turns
+from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.gates.reading import read_call, tools_of
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.synthesis.accounts import Account
-from coevolve.environments.tools.synthesis.answers import Pick
 from coevolve.environments.tools.synthesis.reader import EndpointReader
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.validation.gates import Findings, Sound
@@ -23,37 +23,18 @@ from protocols.errors import EndpointError
 from protocols.evolution import Candidate, Refused
 from protocols.tasks import Task
 from tests.chat_server import fails, says, serving
+from tests.meant.knowing import KnowingModel
 from tests.planted import candidate, draws, reworded
 from tests.synthesizing import MemoryCalls, model_at
 
 
-class PerfectReader:
-    """Knows the calls that the instructions of some tasks ask for; others ask for nothing."""
-
-    name = "perfect"
-
-    def __init__(self, tasks: Iterable[Task]) -> None:
-        bodies = list(map(tool_task, tasks))
-        self._asked = {_said(body): _normal(body) for body in bodies}
-
-    async def pick(self, candidate: Candidate, body: ToolTask, options: Sequence[Turns]) -> Pick:
-        asked = self._asked.get(_said(body))
-        picks = [number for number, option in enumerate(options, 1) if option == asked]
-        return Pick(picks=tuple(picks), reason="known")
+def perfect(tasks: Iterable[Task]) -> AskedReader:
+    return AskedReader(KnowingModel(map(tool_task, tasks)), rebuilds=1)
 
 
-def _said(body: ToolTask) -> tuple[str, ...]:
-    return body.world, *(turn.instruction for turn in body.turns)
-
-
-def _normal(body: ToolTask) -> Turns:
-    tools = tools_of(body.classes)
-    return written([[read_call(call, tools) for call in turn.reference] for turn in body.turns])
-
-
-async def examined(body: ToolTask, reader: PerfectReader | EndpointReader) -> Findings:
-    gates = ToolGates(InProcessSimulator(), calls_per_turn=4, reader=reader)
-    return await gates.examine(candidate(body))
+async def examined(body: ToolTask, reader: InstructionReader) -> Findings:
+    gates, asked = ToolGates(InProcessSimulator(), calls_per_turn=4, reader=reader), candidate(body)
+    return await gates.read(asked, await gates.examine(asked))
 
 
 def endpoint_reader(url: str, calls: MemoryCalls) -> EndpointReader:
@@ -76,7 +57,7 @@ async def test_decoys_do_something_else_than_the_reference() -> None:
 
 async def test_a_perfect_reader_admits_own_tasks_and_no_planted_fault() -> None:
     simulator, tasks = InProcessSimulator(), list(islice(draws(12), 12))
-    gates = ToolGates(simulator, calls_per_turn=4, reader=PerfectReader(tasks))
+    gates = ToolGates(simulator, calls_per_turn=4, reader=perfect(tasks))
     calibration = GateCalibration(gates, simulator, Sample(given=9, planted=1, seed=0))
     found = await calibration.rates(by_label({task.task_id: "all" for task in tasks}, tasks))
     assert [len(each.admitted) for each in found.given] == [9]
@@ -88,7 +69,7 @@ async def test_a_perfect_reader_admits_own_tasks_and_no_planted_fault() -> None:
 
 async def test_the_verdict_has_the_evidence() -> None:
     task = next(draws(31))
-    body, reader = tool_task(task), PerfectReader([task])
+    body, reader = tool_task(task), perfect([task])
     sound = await examined(body, reader)
     assert isinstance(sound.outcome, Sound)
     assert (sound.reading.reader, sound.reading.outcome) == ("perfect", "confirmed")
@@ -103,14 +84,15 @@ async def test_an_endpoint_that_fails_or_talks_nonsense_refuses_nothing() -> Non
     body, calls = tool_task(next(draws(31))), MemoryCalls()
     with serving(lambda messages: "perhaps") as server:
         reader = endpoint_reader(server.base_url, calls)
+        asked = AskedReader(reader, rebuilds=1)
         server.then(fails(401))
         with pytest.raises(EndpointError):
-            await examined(body, reader)
-        unread = await examined(body, reader)
+            await examined(body, asked)
+        unread = await examined(body, asked)
         assert isinstance(unread.outcome, Sound)
         assert unread.reading.outcome == "unread"
         server.then(says('{"reason": "", "picks": [99]}'), says('{"reason": "no", "picks": []}'))
-        refuted = await examined(body, reader)
+        refuted = await examined(body, asked)
         assert (refuted.reading.reader, refuted.reading.outcome) == ("scripted", "refuted")
         await reader.close()
     assert {call.purpose for call in calls.calls.values()} == {"read"}
