@@ -22,6 +22,7 @@ BENCHES = {
     "mutations": "tests.bench.mutations",
     "powercuts": "tests.bench.powercuts",
     "recovery": "tests.bench.recovery",
+    "restarts": "tests.bench.restarts",
     "rollouts": "tests.bench.rollouts",
     "scaling": "tests.bench.scaling",
     "scores": "tests.bench.scores",
