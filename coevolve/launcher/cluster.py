@@ -135,7 +135,9 @@ def cluster(
     with (
         _exclusive_ray(),
         _environment(local=not address),
-        _existing(config, directory) if address else _own(config, directory, keys, modules) as joined,
+        _existing(config, directory)
+        if address
+        else _own(config, directory, keys, modules) as joined,
     ):
         session.hide_token()
         yield joined

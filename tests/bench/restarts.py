@@ -27,9 +27,6 @@ PARTS = "store,learner,rollout,synthesizer,validator,signals,curriculum,simulato
 LOOK_S = 0.02
 MOST_S = 120.0
 
-START_S = 0.02
-"""Resolution of the kernel's times at which processes started."""
-
 
 class Restart(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table: medians over the kills of one part; memory is of the whole run."""
@@ -79,15 +76,15 @@ def _killed(run: LaunchedRun, part: str) -> tuple[float, float]:
 
     Then the run takes a step.
     """
-    killed = _processes(run, part)[0]
-    records, began = run.newest(), time.time()
-    os.kill(killed.pid, signal.SIGKILL)
+    before = _processes(run, part)
+    records, began = run.newest(), time.monotonic()
+    os.kill(before[0].pid, signal.SIGKILL)
     new: list[psutil.Process] = []
     while not new or (part == "store" and run.newest() == records):
-        assert time.time() - began < MOST_S, f"{part} did not come back"
+        assert time.monotonic() - began < MOST_S, f"{part} did not come back"
         time.sleep(LOOK_S)
-        new = [each for each in _processes(run, part) if each.create_time() > began - START_S]
-    back = time.time() - began
+        new = [each for each in _processes(run, part) if each not in before]
+    back = time.monotonic() - began
     times = new[0].cpu_times()
     steps = run.count(StepReport)
     run.until("the next step", lambda: run.count(StepReport) > steps)

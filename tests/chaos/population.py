@@ -35,6 +35,9 @@ PARTS = (
     "evaluator",
 )
 
+KEPT = (*PARTS, "template")
+"""Kinds of processes that the run starts again."""
+
 LOSSES = (
     "launcher",
     "GCS",
@@ -99,6 +102,8 @@ def kind_of(words: list[str], is_keeper: bool) -> str:
         return "keeper"
     if "coevolve.runs.guard" in line:
         return "guard"
+    if "coevolve.parts.template" in line:
+        return "template"
     for part in PARTS:
         if line.startswith(f"ray::{part.capitalize()}Shell"):
             return part
