@@ -44,7 +44,7 @@ def _request(words: Sequence[str]) -> bytes:
     request = {
         "arguments": [each for each in words if not each.startswith((CONTEXT, LANGUAGE))],
         "environment": dict(os.environ),
-        "folder": os.getcwd(),
+        "folder": str(Path.cwd()),
         "oom_score_adj": Path("/proc/self/oom_score_adj").read_text(),
     }
     return json.dumps(request).encode() + b"\n"

@@ -36,8 +36,11 @@ def forking(folder: Path, modules: Sequence[str]) -> Generator[None]:
         listening.bind(str(path))
         listening.listen(WAITING)
         os.environ[start_worker.VARIABLE] = str(path)
-        with _kept([str(listening.fileno()), *modules], listening.fileno()):
-            yield
+        try:
+            with _kept([str(listening.fileno()), *modules], listening.fileno()):
+                yield
+        finally:
+            del os.environ[start_worker.VARIABLE]
 
 
 @contextlib.contextmanager

@@ -7,8 +7,9 @@ begun again, as systemd would. At the end the run stops, resumes, finishes, and 
 `coevolve audit --replay`, and for processes and temporary files that it left.
 
 The blows that came when the run was whole have a table of their own, because a part takes longer
-beside others that also start. *Works* is the time until the part works again (for the store, until the next record; for a loss of
-Ray or of the launcher, until the run has resumed), and *step* the time until the next step.
+beside others that also start. *Works* is the time until the part works again (for the store, until
+the next record; for a loss of Ray or of the launcher, until the run has resumed), and *step* the
+time until the next step.
 """
 
 import argparse
@@ -108,7 +109,7 @@ def weathered(place: Path, options: argparse.Namespace) -> Figures:
             clock=clock,
             weights={kind: WEIGHTS[kind] for kind in options.on.split(",")},
             say=_writer(stack, options.log),
-            tell=lambda line: print(line, file=sys.stderr, flush=True),
+            tell=_tell,
         )
         began = time.monotonic()
         subject.begin(resume=False)
@@ -163,6 +164,11 @@ def _writer(stack: contextlib.ExitStack, log: Path | None) -> Callable[[str], No
         file.write(f"{time.monotonic():.1f} {line}\n")
 
     return write
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _files_left(temporary: Path) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.chaos.blows import Clock, Disk, cut_connection
-from tests.chaos.population import KEPT, LOSSES, PARTS, Living, by_kind
+from tests.chaos.population import KEPT, LOSSES, PARTS, by_kind
 from tests.chaos.subject import Subject
 
 LOOK_S = 0.05
