@@ -33,12 +33,16 @@ STREAMS = 3
 
 OOM = Path("/proc/self/oom_score_adj")
 
-PR_SET_PDEATHSIG = 1
+NAME = "template"
+"""Name of this process, by which the kernel lists it, once it has imported all."""
+
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 
 
 def main() -> None:
     """Import, and fork for each request, until the thread that started this process ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     descriptor, *modules = sys.argv[1:]
     for module in modules:
         with contextlib.suppress(Exception):  # the part that needs it says what is wrong
@@ -46,6 +50,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    prctl(PR_SET_NAME, NAME.encode(), 0, 0, 0)
     with socket.socket(fileno=int(descriptor)) as listening:
         request = _own_request(listening)
     _become(request)

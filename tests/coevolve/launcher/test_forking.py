@@ -12,6 +12,7 @@ import pytest
 
 from actors import start_worker
 from coevolve.launcher.forking import forking
+from coevolve.parts import template
 
 MODULE = "this"
 """A module of the standard library that nothing else imports."""
@@ -37,11 +38,10 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_worker_is_a_fork_that_has_imported_all(folder: Path) -> None:
     told = _started(folder, "--worker-id=7", GIVEN="yes")
-    template = _template()
     assert told == {
         "imported": True,
         "arguments": ["--worker-id=7"],
-        "parent": template.pid,
+        "parent": _template().pid,
         "group": True,
         "variable": "yes",
         "folder": str(folder),
@@ -68,8 +68,13 @@ def test_a_worker_starts_as_ray_starts_it_if_there_is_no_template(folder: Path) 
 
 def test_the_template_ends_with_the_block(tmp_path: Path) -> None:
     with forking(tmp_path, []):
-        template = _template()
-    assert not template.is_running()
+        process = _template()
+    assert not process.is_running()
+
+
+def test_a_template_that_has_imported_all_has_its_name(folder: Path) -> None:
+    _started(folder)
+    assert _template().name() == template.NAME
 
 
 def _started(folder: Path, *words: str, **variables: str) -> Any:
