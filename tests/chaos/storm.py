@@ -24,7 +24,7 @@ PATIENCE_S = 900.0
 MOST_OPEN = 6
 """Blows from which the run may be recovering when the next one comes."""
 
-WHOLE_EVERY = 4
+WHOLE_EVERY = 5
 """Each blow of so many waits until the run has recovered from all others."""
 
 TELL_S = 30.0
