@@ -17,7 +17,7 @@ from tests.chaos.blows import Clock, Disk, cut_connection
 from tests.chaos.population import KEPT, LOSSES, PARTS, by_kind
 from tests.chaos.subject import Subject
 
-LOOK_S = 0.05
+LOOK_S = 0.1
 PATIENCE_S = 900.0
 """Seconds without recovery after which a blow counts as fatal."""
 
