@@ -126,7 +126,7 @@ def cluster(
     """Join the configured Ray cluster, or start a local one that ends with this process.
 
     The processes of a local one do not get the variables in ``keys``, nor other secrets. With
-    ``cluster.fork`` they have imported ``modules`` when they start.
+    ``cluster.fork``, and a learner on the CPU, they have imported ``modules`` when they start.
 
     Raises RunError if this process has another run or already uses Ray, and LostError if Ray does
     not start or cannot be reached.
@@ -176,7 +176,8 @@ def _own(
     ):
         with session.withheld(config.cluster.variables, keys) as secrets:
             started.enter_context(guarded(folder))
-            if config.cluster.fork:
+            # What an import has asked a GPU's driver may not survive a fork.
+            if config.cluster.fork and config.policy.device == "cpu":
                 started.enter_context(forking(folder, modules))
             connected = _connected(
                 directory,
