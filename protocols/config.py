@@ -303,6 +303,11 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Environment variables that the processes of a local cluster get although their names say that
     they hold secrets (``..._KEY``, ``..._TOKEN`` and the like). Keys of endpoints need no entry."""
 
+    fork: bool = True
+    """Whether the processes of a local cluster are forks of one that has imported torch and the
+    other libraries. They then start in a second instead of several, and share the memory that the
+    imports take. Engines of vLLM are no forks, and with ``policy.device: cuda`` nothing is."""
+
     stop_s: Positive = 8.0
     """How long an interrupted run may take to finish the current step, seconds. After that the
     process ends, and a resumed run repeats the step. ``coevolve attach stop`` has no such limit."""

@@ -12,6 +12,7 @@ COMPOSITION_ROOTS = {
     "coevolve.cli.launching",
     "coevolve.launcher.cluster",
     "coevolve.launcher.compose",
+    "coevolve.launcher.forking",
     "coevolve.launcher.launch",
     "coevolve.launcher.placement",
     "coevolve.launcher.session",

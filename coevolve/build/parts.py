@@ -23,7 +23,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import STORE_FOLDER, run_reader
 from coevolve.learning.sharded.rpc import RankStarter
-from coevolve.models.model_folder import model_folder
+from coevolve.models.model_folder import model_config, model_folder
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import MODEL
 from coevolve.parts.context import PartContext
@@ -52,6 +52,15 @@ def context(config: RunConfig, run_dir: Path, store: Store) -> PartContext:
     return PartContext(
         config=config, files=LocalFiles(run_dir), store=store, reader=run_reader(run_dir)
     )
+
+
+def modules(config: RunConfig) -> tuple[str, ...]:
+    """Return what takes the parts of a run longest to import, in a process that has no device."""
+    kind = str(model_config(config.policy).get("model_type", "")).replace("-", "_")
+    heavy = ["coevolve.learning.learner", f"transformers.models.{kind}.modeling_{kind}"]
+    if isinstance(config.rollout.engine, TransformersEngine):
+        heavy.append("coevolve.engine.generator")
+    return (__name__, *heavy)
 
 
 def labels(config: RunConfig) -> Mapping[str, tuple[str, ...]]:

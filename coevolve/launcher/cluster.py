@@ -5,7 +5,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ from ray._private.authentication.authentication_token_setup import (
 
 from coevolve.environments.cache_folder import CACHE_VARIABLE, compiled_kernels, passed_on
 from coevolve.launcher import jobs, session
+from coevolve.launcher.forking import forking
 from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
 from coevolve.launcher.vital import Vital, vital_processes
@@ -117,11 +118,15 @@ class Joined:
 
 @contextlib.contextmanager
 def cluster(
-    config: RunConfig, directory: RunDirectory, keys: Collection[str] = ()
+    config: RunConfig,
+    directory: RunDirectory,
+    keys: Collection[str] = (),
+    modules: Sequence[str] = (),
 ) -> Generator[Joined]:
     """Join the configured Ray cluster, or start a local one that ends with this process.
 
-    The processes of a local one do not get the variables in ``keys``, nor other secrets.
+    The processes of a local one do not get the variables in ``keys``, nor other secrets. With
+    ``cluster.fork``, and a learner on the CPU, they have imported ``modules`` when they start.
 
     Raises RunError if this process has another run or already uses Ray, and LostError if Ray does
     not start or cannot be reached.
@@ -130,7 +135,9 @@ def cluster(
     with (
         _exclusive_ray(),
         _environment(local=not address),
-        _existing(config, directory) if address else _own(config, directory, keys) as joined,
+        _existing(config, directory)
+        if address
+        else _own(config, directory, keys, modules) as joined,
     ):
         session.hide_token()
         yield joined
@@ -156,7 +163,9 @@ def _existing(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
 
 
 @contextlib.contextmanager
-def _own(config: RunConfig, directory: RunDirectory, keys: Collection[str]) -> Generator[Joined]:
+def _own(
+    config: RunConfig, directory: RunDirectory, keys: Collection[str], modules: Sequence[str]
+) -> Generator[Joined]:
     """Start a cluster for the block, on this machine and of this user alone."""
     interface = config.cluster.interface
     place = {"_node_ip_address": session.address_of(interface)} if interface else {}
@@ -167,6 +176,9 @@ def _own(config: RunConfig, directory: RunDirectory, keys: Collection[str]) -> G
     ):
         with session.withheld(config.cluster.variables, keys) as secrets:
             started.enter_context(guarded(folder))
+            # What an import has asked a GPU's driver may not survive a fork.
+            if config.cluster.fork and config.policy.device == "cpu":
+                started.enter_context(forking(folder, modules))
             connected = _connected(
                 directory,
                 "a local cluster",

@@ -174,7 +174,7 @@ async def launch(
                 await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
             build.make_model(config, directory.path)
             keys = preflight.keys(config)
-            with cluster(joining, directory, keys) as joined:
+            with cluster(joining, directory, keys, build.modules(config)) as joined:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
                 composing = compose(

@@ -24,6 +24,7 @@ BENCHES = {
     "planted": "tests.bench.planted",
     "powercuts": "tests.bench.powercuts",
     "recovery": "tests.bench.recovery",
+    "restarts": "tests.bench.restarts",
     "rollouts": "tests.bench.rollouts",
     "scaling": "tests.bench.scaling",
     "scores": "tests.bench.scores",

@@ -6,8 +6,10 @@ own and its launcher included. `coevolve launch --keep` resumes it; if that ends
 begun again, as systemd would. At the end the run stops, resumes, finishes, and is audited: by
 `coevolve audit --replay`, and for processes and temporary files that it left.
 
-*back* is the time until the part works again (for the store, until the next record; for a loss of
-Ray or of the launcher, until the run has resumed), and *step* the time until the next step.
+The blows that came when the run was whole have a table of their own, because a part takes longer
+beside others that also start. *Works* is the time until the part works again (for the store, until
+the next record; for a loss of Ray or of the launcher, until the run has resumed), and *step* the
+time until the next step.
 """
 
 import argparse
@@ -20,11 +22,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from statistics import median
 
 import msgspec
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
 from coevolve.commands.audit import Examined, examine
@@ -36,11 +38,14 @@ from tests.chaos.storm import WEIGHTS, Blow, Storm
 from tests.chaos.subject import Subject
 
 DISK_MB = 1024
-START_S = 180.0
+START_S = 900.0
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table; seconds."""
+
+    whole: bool
+    """Whether the run was whole when these blows came."""
 
     how: str
     kind: str
@@ -96,7 +101,7 @@ def weathered(place: Path, options: argparse.Namespace) -> Figures:
         stack.callback(_ended, subject, options.log)
         storm = Storm(
             subject=subject,
-            random=Random(options.seed),
+            seed=options.seed,
             kills=options.kills,
             minutes=options.minutes,
             pace_s=options.pace,
@@ -104,6 +109,7 @@ def weathered(place: Path, options: argparse.Namespace) -> Figures:
             clock=clock,
             weights={kind: WEIGHTS[kind] for kind in options.on.split(",")},
             say=_writer(stack, options.log),
+            tell=_tell,
         )
         began = time.monotonic()
         subject.begin(resume=False)
@@ -160,6 +166,11 @@ def _writer(stack: contextlib.ExitStack, log: Path | None) -> Callable[[str], No
     return write
 
 
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def _files_left(temporary: Path) -> list[str]:
     """Return a line for each session of Ray and scratch folder that is left."""
     found = [*temporary.glob("cvray-*"), *temporary.glob("coevolve-*")]
@@ -167,18 +178,20 @@ def _files_left(temporary: Path) -> list[str]:
 
 
 def _recoveries(blows: list[Blow]) -> list[Recovery]:
-    kinds: dict[tuple[str, str], list[Blow]] = {}
+    kinds: dict[tuple[bool, str, str], list[Blow]] = {}
     for blow in blows:
-        kinds.setdefault((blow.how, "" if blow.how == "cut" else blow.kind), []).append(blow)
+        kind = blow.kind if blow.how in ("kill", "stop") else ""
+        kinds.setdefault((not blow.whole, blow.how, kind), []).append(blow)
     return [
         Recovery(
+            whole=not amid,
             how=how,
             kind=kind,
             blows=len(each),
             back_s=_spread([blow.back_s for blow in each if blow.back_s is not None]),
             step_s=_spread([blow.step_s for blow in each if blow.step_s is not None]),
         )
-        for (how, kind), each in sorted(kinds.items())
+        for (amid, how, kind), each in sorted(kinds.items())
     ]
 
 
@@ -189,10 +202,6 @@ def _spread(times: list[float]) -> tuple[float, float, float]:
 
 
 def _drawn(figures: Figures) -> Group:
-    rows = [
-        (f"{each.how} {each.kind}", str(each.blows), _times(each.back_s), _times(each.step_s))
-        for each in figures.recoveries
-    ]
     journal = figures.audit.journal
     lines = [
         f"{figures.kills} kills and stops in {figures.minutes:.1f} minutes, seed {figures.seed}; "
@@ -202,13 +211,25 @@ def _drawn(figures: Figures) -> Group:
         *(f"FAULT: {each}" for each in figures.faults),
         f"{len(figures.faults)} faults",
     ]
-    table = output.table(
-        "seconds until it works again and until the next step: median, 95 %, maximum",
+    return Group(
+        _table(figures, "when the run was whole", whole=True),
+        _table(figures, "amid other recoveries", whole=False),
+        *(Text(line) for line in lines),
+    )
+
+
+def _table(figures: Figures, when: str, *, whole: bool) -> Table:
+    rows = [
+        (f"{each.how} {each.kind}", str(each.blows), _times(each.back_s), _times(each.step_s))
+        for each in figures.recoveries
+        if each.whole == whole
+    ]
+    return output.table(
+        f"{when}: seconds until it works again and until the next step: median, 95 %, maximum",
         ("blow", "count", "works", "step"),
         rows,
         words=1,
     )
-    return Group(table, *(Text(line) for line in lines))
 
 
 def _times(spread: tuple[float, float, float]) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from coevolve.parts import template
+
 PR_SET_CHILD_SUBREAPER = 36
 
 RAY = {
@@ -35,6 +37,9 @@ PARTS = (
     "evaluator",
 )
 
+KEPT = (*PARTS, "template")
+"""Kinds of processes that the run starts again."""
+
 LOSSES = (
     "launcher",
     "GCS",
@@ -54,7 +59,7 @@ class Living:
     pid: int
     kind: str
     started: bool
-    """Whether a part's constructor has returned; True for other processes."""
+    """Whether a part has been made, or a template has imported all; True for other processes."""
 
 
 def adopt_orphans() -> None:
@@ -78,7 +83,8 @@ class Population:
                     continue
                 words = process.cmdline()
                 kind = kind_of(words, process.pid == keeper)
-                found.append(Living(process.pid, kind, made(words)))
+                started = process.name() == template.NAME if kind == "template" else made(words)
+                found.append(Living(process.pid, kind, started))
         return found
 
     def _bury(self, process: psutil.Process, keeper: int | None) -> None:
@@ -99,6 +105,8 @@ def kind_of(words: list[str], is_keeper: bool) -> str:
         return "keeper"
     if "coevolve.runs.guard" in line:
         return "guard"
+    if "coevolve.parts.template" in line:
+        return "template"
     for part in PARTS:
         if line.startswith(f"ray::{part.capitalize()}Shell"):
             return part
