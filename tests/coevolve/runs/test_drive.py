@@ -12,7 +12,7 @@ from coevolve.journal.fold import fold
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.snapshots import SPAN
-from coevolve.runs import directory as run_directory
+from coevolve.runs import starting
 from coevolve.runs.drive import Run
 from coevolve.runs.progress import TOPICS, Progress, progress_snapshots
 from coevolve.runs.scaling import EnginePool
@@ -65,7 +65,7 @@ class Stage:
     def __init__(self, journal: Journal, config: RunConfig, folder: Path) -> None:
         self.journal = journal
         self._config = config
-        self._directory = run_directory.create(folder, config)
+        self._directory = starting.create(folder, config)
         self.metrics = self._directory.metrics
         self._writes = 0
 
