@@ -423,6 +423,7 @@ WRITERS = (
     "coevolve/learning/metrics.py",
     "coevolve/learning/trainer.py",
     "coevolve/learning/weight_sync_monitor.py",
+    "coevolve/runs/metrics_file.py",
     "coevolve/runs/progress.py",
 )
 """The modules that name metrics."""

@@ -22,6 +22,7 @@ from coevolve.environments.hdl.policy.frontier import Frontier
 from coevolve.journal.codec import encode
 from coevolve.journal.fold import fold
 from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import JournalReader
 from coevolve.journal.snapshots import SPAN, Snapshots
 from protocols.interfaces import Reader
@@ -79,7 +80,6 @@ class _Run:
 
     def __init__(self, folder: Path) -> None:
         self.journal = Journal.open(folder)
-        self._folder = folder
         self._frontier = _frontier()
         self._group = 0
         self._lived: list[tuple[int, str]] = []
@@ -123,7 +123,7 @@ class _Run:
             self._frontier.fold(message)
 
     async def _due(self) -> list[Message]:
-        reader, found = JournalReader(self._folder), list[Message]()
+        reader, found = LocalStore(self.journal), list[Message]()
         for of_part in PIECES.values():
             snapshots = of_part(reader)
             await snapshots.restore()

@@ -72,10 +72,10 @@ class LastSignal(msgspec.Struct):
 
 
 class RegionsState(msgspec.Struct):
-    """What `RegionDetector` remembers."""
+    """What `RegionDetector` remembers; summaries as msgpack, since a schema holds no raw body."""
 
-    of_design: dict[str, list[GroupSummary]]
-    of_task: dict[str, list[GroupSummary]]
+    of_design: dict[str, list[bytes]]
+    of_task: dict[str, list[bytes]]
     last: list[LastSignal]
     signal_counts: list[tuple[OnPattern, int]]
 
@@ -203,21 +203,23 @@ class _Recent:
         del self._summaries[oldest]
         return oldest
 
-    def dump(self) -> dict[str, list[GroupSummary]]:
+    def dump(self) -> dict[str, list[bytes]]:
         """Return all summaries."""
         known = self._summaries.items()
-        return {name: [each.group for each in summaries] for name, summaries in known}
+        return {
+            name: [msgspec.msgpack.encode(x.group) for x in summaries] for name, summaries in known
+        }
 
-    def load(self, state: dict[str, list[GroupSummary]]) -> None:
+    def load(self, state: dict[str, list[bytes]]) -> None:
         """Take up summaries, in place of those so far."""
         self._summaries = {
-            name: deque(map(_alone, groups), maxlen=self._window) for name, groups in state.items()
+            name: deque(map(_summary, groups), maxlen=self._window)
+            for name, groups in state.items()
         }
 
 
-def _alone(group: GroupSummary) -> DesignSummary:
-    """Return a summary that does not keep the message around it in memory."""
-    return DesignSummary.of(msgspec.structs.replace(group, details=group.details.copy()))
+def _summary(group: bytes) -> DesignSummary:
+    return DesignSummary.of(msgspec.msgpack.decode(group, type=GroupSummary))
 
 
 class ObserverState(msgspec.Struct):

@@ -149,6 +149,7 @@ def test_the_observer_of_designs_starts_from_a_snapshot():
         if number >= 8:
             resumed.recall(each)
     assert isinstance(resumed, Piece)
+    assert msgspec.json.schema(resumed.kind)
     assert msgspec.msgpack.encode(resumed.dump()) == msgspec.msgpack.encode(whole.dump())
     assert any(whole.dump().of_regions.of_design.values())
 

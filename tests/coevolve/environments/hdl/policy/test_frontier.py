@@ -90,6 +90,7 @@ class Desk:
         state = msgspec.msgpack.encode(first.dump())
         frontier.load(msgspec.msgpack.decode(state, type=frontier.kind))
         assert isinstance(frontier, Piece)
+        assert msgspec.json.schema(frontier.kind)
         assert frontier.settings == first.settings
         assert msgspec.json.encode(frontier.settings)
         for record in self.records[kept:]:
