@@ -21,7 +21,7 @@ from coevolve.journal.queries import snapshot
 from coevolve.journal.retention import Retention
 from coevolve.journal.stale_readers import StaleReaders
 from coevolve.journal.state import State
-from coevolve.journal.sync_point import Growth, hold
+from coevolve.journal.sync_point import hold
 from coevolve.journal.transaction import WriteTransaction
 from protocols.errors import JournalError, JournalFullError
 from protocols.journal import Append, Complete, JournalStatistics, StoredRecord, Take
@@ -115,9 +115,6 @@ class Committer:
         self.listeners: list[Listener] = []
         self.committed = threading.Event()
         """Set by each commit."""
-
-        self.growth = Growth(self._env)
-        """How much the file has grown since its state was held last."""
 
         with naming_damage(self._file), self._env.begin() as txn:
             self._state.reload(txn, self._tables)
@@ -264,7 +261,6 @@ class Committer:
         if write.wrote:
             self._commits += 1
             self.committed.set()
-            self.growth.look()
             if self._pipelined:
                 self._flushes += 1
                 self._acknowledge()
@@ -328,7 +324,6 @@ class Committer:
             self._notify(freed)
 
     def _answer_hold(self, answer: "Future[Any]") -> None:
-        self.growth.begin()
         try:
             answer.set_result(hold(self._env, self._folder))
         except (lmdb.Error, OSError) as error:

@@ -228,7 +228,6 @@ def _sync_point(
             pause_s=sync_s,
             held=held,
             committed=committer.committed,
-            grown=committer.growth.is_much,
             failed=committer.fail,
         )
     except (OSError, lmdb.Error) as error:

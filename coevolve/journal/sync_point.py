@@ -5,8 +5,7 @@ second after the first commit since the last flush, its thread takes the present
 file, writes the state's meta page to the file `synced`, and lets the state before go. After a power
 cut `coevolve.journal.synced_file` returns to the last of these states. So a power cut undoes what
 was committed since the last flush began, and nothing else; the price is that pages of the last
-seconds are not used again at once. If the file grows much meanwhile, the thread does not wait for
-the second to end.
+seconds are not used again at once.
 """
 
 import os
@@ -35,11 +34,6 @@ SYNC_S = 1.0
 """Pause between two flushes while records are written."""
 
 
-GROWTH_PAGES = 1 << 15
-GROWTH_SHARE = 8
-"""A file has grown much by so many pages, or by one in so many of its own if these are more."""
-
-
 class Held(NamedTuple):
     """A state that LMDB preserves for as long as the transaction is open."""
 
@@ -57,27 +51,6 @@ def hold(env: lmdb.Environment, folder: Path) -> Held:
     return Held(txn, max(first, second, key=lambda page: head_of(page).transaction))
 
 
-class Growth:
-    """Tells whether a journal's file has grown much since `begin`; for the committer's thread."""
-
-    def __init__(self, env: lmdb.Environment) -> None:
-        self._env = env
-        self.is_much = threading.Event()
-        """Set once the file has grown much; whoever waits for it clears it."""
-
-        self.begin()
-
-    def begin(self) -> None:
-        """Count from the present size."""
-        last_page: int = self._env.info()["last_pgno"]
-        self._enough = last_page + max(GROWTH_PAGES, last_page // GROWTH_SHARE)
-
-    def look(self) -> None:
-        """Set `is_much` if it is so."""
-        if self._env.info()["last_pgno"] >= self._enough:
-            self.is_much.set()
-
-
 class SyncPoint:
     """Follows one journal at level ``process``, in a thread of its own."""
 
@@ -90,14 +63,13 @@ class SyncPoint:
         pause_s: float,
         held: Callable[[], "Future[Held]"],
         committed: threading.Event,
-        grown: threading.Event,
         failed: Callable[[lmdb.Error], None],
     ) -> None:
         """Put the present state on the disk, before anything is written, and begin to follow.
 
-        ``held`` holds the state between two commits. Each commit sets ``committed``, and ``grown``
-        ends the pause between two flushes. ``failed`` is told of a flush that failed, because the
-        pages on the disk are unknown then. Raises OSError or `lmdb.Error`.
+        ``held`` holds the state between two commits. Each commit sets ``committed``. ``failed`` is
+        told of a flush that failed, because the pages on the disk are unknown then. Raises OSError
+        or `lmdb.Error`.
         """
         self._folder = folder
         self._env = env
@@ -105,7 +77,6 @@ class SyncPoint:
         self._pause_s = pause_s
         self._held = held
         self._committed = committed
-        self._grown = grown
         self._failed = failed
         self._ending = threading.Event()
         before = read_synced(folder)
@@ -121,7 +92,6 @@ class SyncPoint:
         """End, after a last flush if wanted. Nothing may be written any more."""
         self._ending.set()
         self._committed.set()
-        self._grown.set()
         self._thread.join()
         if flush:
             self._try_to_move(hold(self._env, self._folder))
@@ -132,11 +102,9 @@ class SyncPoint:
     def _follow(self) -> None:
         while True:
             self._committed.wait()
-            self._grown.wait(self._pause_s)
-            if self._ending.is_set():
+            if self._ending.wait(self._pause_s):
                 return
             self._committed.clear()
-            self._grown.clear()
             try:
                 held = self._held().result()
             except JournalError:  # the journal has stopped, and says so itself

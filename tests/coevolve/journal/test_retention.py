@@ -217,3 +217,15 @@ def test_an_audit_of_a_journal_without_its_oldest_requests_finds_no_fault(writer
     assert not found.faults
     assert found.requests == SPENT_KEPT
     assert found.deleted == 2 * ANSWERED - 3 - SPENT_KEPT
+
+
+def test_no_rollout_goes_before_an_older_one_of_another_topic(writer: Writer):
+    taken(writer.journal, take("rollout"))
+    (older,) = writer.write(record("", "rollout"))
+    (newer,) = writer.write(record("", "failed_rollout"))
+    writer.write(record("", "note"))
+    assert writer.sequences("failed_rollout") == [newer]
+    completed(writer.journal, complete(older))
+    writer.write(record("", "note"))
+    assert not writer.sequences("rollout")
+    assert not writer.sequences("failed_rollout")
