@@ -250,9 +250,9 @@ def file_system_brain(messages: Messages) -> str:
     if '"tasks"' in task:
         return _abstracted(messages[1]["content"])
     if '"calls_by_turn"' in task:
-        return _rebuilt(messages[1]["content"])
+        return rebuilt(messages[1]["content"], _wanted)
     if '"picks"' in task:
-        return _picked(messages[1]["content"])
+        return picked(messages[1]["content"], _wanted)
     if '"success"' in task:
         return '{"success": true, "reason": "Every step answers its instruction."}'
     return '{"ok": true}'
@@ -329,18 +329,18 @@ _ASKED = (
 )
 
 
-def _picked(prompt: str) -> str:
-    """Pick the options that do what `_abstracted` says; none for other instructions."""
+def picked(prompt: str, call_of: Callable[[str], str]) -> str:
+    """Pick the options that make the call of each instruction; none if one has no call."""
     after = prompt.rpartition("The instructions:")[2]
     asked, *options = re.split(r"^Option \d+:$", after, flags=re.MULTILINE)
-    wanted = [_wanted(instruction) for instruction in _by_turn(asked)]
+    wanted = [call_of(instruction) for instruction in _by_turn(asked)]
     picks = [number for number, option in enumerate(options, 1) if _by_turn(option) == wanted]
     return json.dumps({"reason": "It does this.", "picks": picks})
 
 
-def _rebuilt(prompt: str) -> str:
-    """Write the calls that `_abstracted` has for the instructions; none for other ones."""
-    wanted = map(_wanted, _by_turn(prompt.rpartition("The instructions:")[2]))
+def rebuilt(prompt: str, call_of: Callable[[str], str]) -> str:
+    """Write the call of each instruction."""
+    wanted = map(call_of, _by_turn(prompt.rpartition("The instructions:")[2]))
     return json.dumps({"reason": "", "calls_by_turn": [[call] if call else [] for call in wanted]})
 
 

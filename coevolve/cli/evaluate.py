@@ -56,7 +56,11 @@ def _write(
     help="Score also N new instances of held-out and of trained tasks.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of --fresh."
+    "--fresh-seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of --fresh.",
 )
 @json_option
 @click.pass_context
@@ -70,7 +74,7 @@ def command(
     config: str | None,
     as_json: bool,
     fresh: int | None,
-    seed: int,
+    fresh_seed: int,
     **own: Any,
 ) -> None:
     """Score a policy on held-out tasks.
@@ -99,7 +103,7 @@ def command(
             config=config,
             as_json=as_json,
             fresh=fresh or 0,
-            seed=seed,
+            seed=fresh_seed,
             own=own,
             given=given,
         )

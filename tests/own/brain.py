@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.chat_server import picked, rebuilt
+
 Messages = Sequence[Mapping[str, str]]
 
 REFLECTION = {
@@ -25,6 +27,10 @@ def key_value_brain(messages: Messages) -> str:
         return _next_step(messages)
     if '"tasks"' in task:
         return _tasks(messages[1]["content"])
+    if '"picks"' in task:
+        return picked(messages[1]["content"], _wanted)
+    if '"calls_by_turn"' in task:
+        return rebuilt(messages[1]["content"], _wanted)
     return '{"ok": true}'
 
 
@@ -66,4 +72,13 @@ def _saying(call: str) -> str:
         return f"Set '{put[1]}' to '{put[2]}'."
     if delete := re.fullmatch(r"delete\(key='(.+)'\)", call):
         return f"Remove '{delete[1]}'."
+    return ""
+
+
+def _wanted(instruction: str) -> str:
+    """Return the call for an instruction that `_saying` has; empty for others."""
+    if put := re.fullmatch(r"Set '(.+)' to '(.+)'\.", instruction):
+        return f"put(key='{put[1]}', value='{put[2]}')"
+    if delete := re.fullmatch(r"Remove '(.+)'\.", instruction):
+        return f"delete(key='{delete[1]}')"
     return ""
