@@ -74,7 +74,7 @@ def _kept(words: Sequence[str], descriptor: int) -> Generator[None]:
 
 def _template(words: Sequence[str], descriptor: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 - a module of this package
-        [sys.executable, "-m", template.__name__, *words],
+        [sys.executable, "-m", template.__name__, str(os.getpid()), *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

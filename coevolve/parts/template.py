@@ -1,10 +1,10 @@
 """A process that has imported what parts need, of which Ray's workers on this machine are forks.
 
-`python -m coevolve.parts.template DESCRIPTOR MODULE...` imports the modules. Then it answers the
-requests of `actors/start_worker.py` on the listening socket that it inherited: it forks, and the
-fork becomes Ray's worker, with the arguments, the environment, the folder and the streams of the
-process that asked. So a part starts without imports, which take seconds, and all parts share the
-memory that these take. The template imports no Ray, starts no thread and touches no device: all of
+`python -m coevolve.parts.template PARENT DESCRIPTOR MODULE...` imports the modules. Then it answers
+the requests of `actors/start_worker.py` on the listening socket that it inherited: it forks, and
+the fork becomes Ray's worker, with the arguments, the environment, the folder and the streams of
+the process that asked. So a part starts without imports, which take seconds, and all parts share
+the memory that these take. The template imports no Ray, starts no thread and touches no device: all of
 that would not survive a fork. It ends with the thread that started it.
 """
 
@@ -43,7 +43,9 @@ def main() -> None:
     """Import, and fork for each request, until the thread that started this process ends."""
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    descriptor, *modules = sys.argv[1:]
+    parent, descriptor, *modules = sys.argv[1:]
+    if os.getppid() != int(parent):  # it ended before this process could ask for the signal
+        return
     for module in modules:
         with contextlib.suppress(Exception):  # the part that needs it says what is wrong
             importlib.import_module(module)

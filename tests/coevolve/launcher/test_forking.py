@@ -98,3 +98,10 @@ def _template() -> psutil.Process:
         for child in psutil.Process().children():
             if "coevolve.parts.template" in child.cmdline():
                 return child
+
+
+def test_a_template_whose_launcher_is_gone_ends() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    words = [sys.executable, "-m", template.__name__, str(gone.pid), "0"]
+    assert subprocess.run(words, timeout=30).returncode == 0
