@@ -4,8 +4,8 @@
 the requests of `actors/start_worker.py` on the listening socket that it inherited: it forks, and
 the fork becomes Ray's worker, with the arguments, the environment, the folder and the streams of
 the process that asked. So a part starts without imports, which take seconds, and all parts share
-the memory that these take. The template imports no Ray, starts no thread and touches no device: all of
-that would not survive a fork. It ends with the thread that started it.
+the memory that these take. The template imports no Ray, starts no thread and touches no device: all
+of that would not survive a fork. It ends with the thread that started it.
 """
 
 import array
