@@ -23,11 +23,14 @@ LANGUAGE = "--language="
 PATIENCE_S = 20.0
 """Seconds within which the template has to answer; at a run's start it still imports."""
 
+READY, GO, STARTED = b"r", b"g", b"s"
+"""As in the template."""
+
 
 def main() -> None:
     """Let the template start the worker; otherwise become the worker."""
     words = sys.argv[1:]
-    if not (_is_plain(words) and _forked(_request(words))):
+    if not (_is_plain(words) and forked(_request(words))):
         # The raylet's words begin with the path of Ray's script for the worker itself.
         sys.argv[0] = str(Path(words[0]).with_name("setup_worker.py"))
         runpy.run_path(sys.argv[0], run_name="__main__")
@@ -50,7 +53,7 @@ def _request(words: Sequence[str]) -> bytes:
     return json.dumps(request).encode() + b"\n"
 
 
-def _forked(request: bytes) -> bool:
+def forked(request: bytes) -> bool:
     """Return whether the template has started the worker."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -59,7 +62,11 @@ def _forked(request: bytes) -> bool:
             streams = array.array("i", (0, 1, 2))
             sent = connection.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
             connection.sendall(request[sent:])
-            return connection.recv(64).isdigit()
+            if connection.recv(1) != READY:
+                return False
+            connection.settimeout(None)  # from here on, only the end of the template is a refusal
+            connection.sendall(GO)
+            return connection.recv(1) == STARTED
     except (OSError, KeyError):
         return False
 

@@ -16,7 +16,6 @@ import importlib
 import json
 import os
 import runpy
-import select
 import signal
 import socket
 import sys
@@ -27,6 +26,9 @@ MOST_BYTES = 1 << 20
 
 PATIENCE_S = 5.0
 """Seconds within which a process that has connected has to ask."""
+
+READY, GO, STARTED = b"r", b"g", b"s"
+"""What the two say: this process can fork; it shall; the fork runs."""
 
 STREAMS = 3
 """Standard input, output and error."""
@@ -65,13 +67,33 @@ def _own_request(listening: socket.socket) -> dict[str, Any]:
         with connection, contextlib.suppress(OSError, ValueError):
             connection.settimeout(PATIENCE_S)
             request, streams = _received(connection)
-            forked = os.fork() if _waits(connection) else -1
-            if forked == 0:
-                _take_over(streams)
-                return request
-            for each in streams:
-                os.close(each)
-            connection.sendall(str(forked).encode())
+            try:
+                if _is_wanted(connection) and os.fork() == 0:
+                    _begin(connection, streams)
+                    return request
+            finally:
+                for each in streams:
+                    os.close(each)
+
+
+def _is_wanted(connection: socket.socket) -> bool:
+    """Return whether the process that asked still waits; it then never becomes the worker itself.
+
+    Raises OSError. Without this agreement both could become the same worker, which Ray's control
+    service does not survive.
+    """
+    connection.sendall(READY)
+    return connection.recv(len(GO)) == GO
+
+
+def _begin(connection: socket.socket, streams: list[int]) -> None:
+    """Take over the streams and say that the worker runs; end if nobody waits for that."""
+    try:
+        for target, stream in enumerate(streams):
+            os.dup2(stream, target)
+        connection.sendall(STARTED)
+    except OSError:
+        os._exit(1)
 
 
 def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -84,19 +106,6 @@ def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     while not text.endswith(b"\n"):
         text += connection.recv(MOST_BYTES) or b"\n"
     return json.loads(text), list(streams)
-
-
-def _waits(connection: socket.socket) -> bool:
-    """Return whether the process that asked still waits for an answer."""
-    poll = select.poll()
-    poll.register(connection, select.POLLRDHUP)
-    return not poll.poll(0)
-
-
-def _take_over(streams: list[int]) -> None:
-    for target, stream in enumerate(streams):
-        os.dup2(stream, target)
-        os.close(stream)
 
 
 def _become(request: dict[str, Any]) -> None:

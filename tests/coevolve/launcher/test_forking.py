@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import psutil
 import pytest
 
 from actors import start_worker
-from coevolve.launcher.forking import forking
+from coevolve.launcher.forking import SOCKET, forking
 from coevolve.parts import template
 
 MODULE = "this"
@@ -64,6 +65,28 @@ def test_a_worker_with_a_runtime_environment_starts_as_ray_starts_it(folder: Pat
 
 def test_a_worker_starts_as_ray_starts_it_if_there_is_no_template(folder: Path) -> None:
     assert _started(folder, COEVOLVE_TEMPLATE=str(folder / "nothing")) == "own"
+
+
+def test_a_worker_that_gave_up_waiting_is_not_started_twice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _started(folder)
+    process = _template()
+    process.suspend()
+    monkeypatch.setattr(start_worker, "PATIENCE_S", 0.2)
+    monkeypatch.setenv(start_worker.VARIABLE, str(folder / SOCKET))
+    (folder / "late.py").write_text("open('late', 'w').close()")
+    request = {"arguments": ["late.py"], "folder": str(folder), "environment": {}}
+    line = json.dumps(request | {"oom_score_adj": "0"}).encode() + b"\n"
+    forked = start_worker.forked(line)
+    process.resume()
+    assert not forked
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(folder / SOCKET))
+        socket.send_fds(connection, [line], [0, 1, 2])
+        assert connection.recv(1) == start_worker.READY
+    assert _started(folder, COEVOLVE_TEMPLATE=str(folder / SOCKET))["imported"]
+    assert not (folder / "late").exists()
 
 
 def test_the_template_ends_with_the_block(tmp_path: Path) -> None:
