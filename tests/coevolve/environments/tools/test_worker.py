@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -73,10 +74,11 @@ def grade(session: str) -> Grade:
 
 async def gone(pid: int, within_s: float = 10.0) -> bool:
     end = time.monotonic() + within_s
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        if time.monotonic() > end:
-            return False
-        await asyncio.sleep(0.02)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(0.02)
     return True
 
 

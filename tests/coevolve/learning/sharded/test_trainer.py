@@ -1,5 +1,6 @@
 """Two CPU processes compared with one, and the effect of a failure of one of them."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -76,12 +77,12 @@ def saved(pair: tuple[Trainer, ShardedTrainer], files: LocalFiles) -> Path:
 
 
 def others() -> list[psutil.Process]:
-    return [
-        child
-        for child in psutil.Process().children()
-        if child.status() != psutil.STATUS_ZOMBIE
-        and any("sharded.processes" in part for part in child.cmdline())
-    ]
+    found: list[psutil.Process] = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if any("sharded.processes" in part for part in child.cmdline()):
+                found.append(child)
+    return found
 
 
 def comparable(metrics: dict[str, float]) -> dict[str, float]:
