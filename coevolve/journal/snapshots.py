@@ -74,6 +74,34 @@ class Folded(Protocol):
         ...
 
 
+class WholeState(msgspec.Struct):
+    """A state that is its own only piece, and what it dumps; no setting matters."""
+
+    @property
+    def kind(self) -> type[msgspec.Struct]:
+        """The type of the dumped state."""
+        return type(self)
+
+    @property
+    def settings(self) -> object:
+        """No setting matters."""
+        return None
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        """Return itself."""
+        return (self,)
+
+    def dump(self) -> msgspec.Struct:
+        """Return itself."""
+        return self
+
+    def load(self, state: Any) -> None:
+        """Take up what another one remembered."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(state, name))
+
+
 StateT = TypeVar("StateT", bound=Folded)
 
 

@@ -7,13 +7,12 @@ totals had equal resources. They exclude the scoring of held-out tasks, which is
 arms.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from coevolve.journal.codec import topics_of
-from coevolve.journal.snapshots import Snapshots
+from coevolve.journal.snapshots import Snapshots, WholeState
 from coevolve.llm.usage import ModelUsage
 from protocols.evolution import (
     Admitted,
@@ -86,38 +85,13 @@ class Cost:
                 return f"{self.amount:,.0f} {self.unit}".rstrip()
 
 
-class CostsState(msgspec.Struct):
-    """What `Costs` remembers, with the same names."""
+class Costs(WholeState):
+    """The costs so far; `fold` takes the records in journal order, each once."""
 
-    training: Sampled
-    probing: Sampled
-    exploring_calls: int
-    judging_calls: int
-    visits: int
-    admitted: int
-    synthesizing: ModelUsage
-    teaching: ModelUsage
-    seed_tasks: int
-    synthesized_tasks: int
-    groups: int
-    synthesized_groups: int
-    known: dict[str, bool]
-
-
-@dataclass
-class Costs:
-    """The costs so far; `fold` takes the records in journal order, each once.
-
-    It is a `coevolve.journal.snapshots.Piece`.
-    """
-
-    kind = CostsState
-    settings = None
-
-    training: Sampled = field(default_factory=Sampled)
+    training: Sampled = msgspec.field(default_factory=Sampled)
     """All finished groups, including those that no step trained on."""
 
-    probing: Sampled = field(default_factory=Sampled)
+    probing: Sampled = msgspec.field(default_factory=Sampled)
     exploring_calls: int = 0
     """Simulator calls of synthesizers."""
 
@@ -128,13 +102,13 @@ class Costs:
     """Finished groups."""
 
     admitted: int = 0
-    synthesizing: ModelUsage = field(default_factory=ModelUsage)
+    synthesizing: ModelUsage = msgspec.field(default_factory=ModelUsage)
     """Calls that make and judge tasks."""
 
-    reading: ModelUsage = field(default_factory=ModelUsage)
+    reading: ModelUsage = msgspec.field(default_factory=ModelUsage)
     """Those of ``synthesizing`` that read instructions."""
 
-    teaching: ModelUsage = field(default_factory=ModelUsage)
+    teaching: ModelUsage = msgspec.field(default_factory=ModelUsage)
     seed_tasks: int = 0
     """Training tasks that the loop did not make."""
 
@@ -147,24 +121,9 @@ class Costs:
     synthesized_groups: int = 0
     """Of these, groups on synthesized tasks, if the task is one of the last `MOST_TASKS`."""
 
-    known: dict[str, bool] = field(default_factory=dict[str, bool])
+    known: dict[str, bool] = msgspec.field(default_factory=dict[str, bool])
     """Whether a task, or the one that it continues, is synthesized; in the order of the last
     use."""
-
-    @property
-    def pieces(self) -> Sequence[object]:
-        """Return itself: it is a whole state."""
-        return (self,)
-
-    def dump(self) -> CostsState:
-        """Return what it remembers."""
-        names = CostsState.__struct_fields__
-        return CostsState(**{name: getattr(self, name) for name in names})
-
-    def load(self, state: CostsState) -> None:
-        """Take up what another one remembered."""
-        for name in CostsState.__struct_fields__:
-            setattr(self, name, getattr(state, name))
 
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from coevolve.journal.codec import topics_of
-from coevolve.journal.snapshots import Snapshots
+from coevolve.journal.snapshots import Snapshots, WholeState
 from coevolve.runs.histories import WAITING, Swap, SynthesizerTotals
 from protocols.control import RunContinued, RunPaused
 from protocols.evolution import (
@@ -44,7 +44,7 @@ TOPICS = topics_of(
 )
 
 
-class EvolutionTotals(msgspec.Struct):
+class EvolutionTotals(WholeState):
     """The totals so far; a `coevolve.journal.snapshots.Piece`, and itself what it dumps."""
 
     version: int = 0
@@ -72,30 +72,6 @@ class EvolutionTotals(msgspec.Struct):
     )
     parked: set[str] = msgspec.field(default_factory=set[str])
     """Candidates whose newest verdict is that they are parked."""
-
-    @property
-    def kind(self) -> type["EvolutionTotals"]:
-        """The type of the dumped state."""
-        return EvolutionTotals
-
-    @property
-    def settings(self) -> object:
-        """No setting matters."""
-        return None
-
-    @property
-    def pieces(self) -> Sequence[object]:
-        """Return itself: it is a whole state."""
-        return (self,)
-
-    def dump(self) -> "EvolutionTotals":
-        """Return itself."""
-        return self
-
-    def load(self, state: "EvolutionTotals") -> None:
-        """Take up other totals."""
-        for name in self.__struct_fields__:
-            setattr(self, name, getattr(state, name))
 
     def fold(self, message: Message) -> None:
         """Add the journal's next record; ignores other message types."""

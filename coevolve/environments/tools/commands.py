@@ -156,6 +156,15 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True, tag="tried"):
     turns: tuple[TriedTurn, ...]
 
 
+def with_results(body: ToolTask, played: Tried) -> ToolTask:
+    """Return the task with the answers that its reference got in a trial."""
+    turns = tuple(
+        msgspec.structs.replace(turn, results=tuple(each.result for each in tried.observed))
+        for turn, tried in zip(body.turns, played.turns, strict=True)
+    )
+    return msgspec.structs.replace(body, turns=turns)
+
+
 class Looked(msgspec.Struct, frozen=True, kw_only=True, tag="looked"):
     """The state of a session."""
 

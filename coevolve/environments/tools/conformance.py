@@ -105,7 +105,7 @@ class _Subject:
     async def carried_out(self, name: str, task: Task) -> Tried:
         """Return the results of the task's reference in a separate world."""
         body = tool_task(task)
-        return await self.pool.trial(name, body, [turn.reference for turn in body.turns])
+        return await self.pool.trial(name, body, body.references)
 
 
 async def conformance(

@@ -351,7 +351,7 @@ async def _refuse_worlds(subject: _Subject) -> tuple[bool, str]:
     count = refused = 0
     for task in subject.tasks[:WORLD_TASKS]:
         body = tool_task(task)
-        turns = [turn.reference for turn in body.turns]
+        turns = body.references
         alone = await subject.pool.trial("alone", body, turns)
         for world in WORLDS:
             content = msgspec.json.encode(dict.fromkeys(body.classes, world)).decode()

@@ -19,8 +19,7 @@ from typing import cast
 import msgspec
 import numpy as np
 
-from coevolve.environments.tools.commands import Tried
-from coevolve.environments.tools.gates.mutants import Turns
+from coevolve.environments.tools.commands import Tried, with_results
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, tool_task
@@ -60,7 +59,7 @@ class Instances:
     async def _instance(self, task: Task, seed: int) -> Task | None:
         body = tool_task(task)
         trials = Trials(self._simulator, f"instance/{task.task_id}", body)
-        original = await trials.play(_references(body))
+        original = await trials.play(body.references)
         if not passes(original):
             return None
         for attempt in range(ATTEMPTS):
@@ -83,30 +82,29 @@ class Instances:
         self, trials: Trials, body: ToolTask, original: Tried, wanted: Mapping[str, str]
     ) -> ToolTask | None:
         """Return the task with those of the new names that hold, and its answers; or None."""
-        names = wanted if await self._holds(trials, body, original, wanted) else dict[str, str]()
-        if not names:  # one of the names means something to the tools
-            holding = await asyncio.gather(
-                *(self._holds(trials, body, original, {old: new}) for old, new in wanted.items())
-            )
-            names = {old: wanted[old] for old, holds in zip(wanted, holding, strict=True) if holds}
-            if not await self._holds(trials, body, original, names):
-                return None
-        other = renamed(body, names)
-        return _with_results(other, await trials.play(_references(other), other))
+        if other := await self._holding(trials, body, original, wanted):
+            return other
+        # One of the names means something to the tools.
+        alone = await asyncio.gather(
+            *(self._holding(trials, body, original, {old: new}) for old, new in wanted.items())
+        )
+        names = {old: wanted[old] for old, other in zip(wanted, alone, strict=True) if other}
+        return await self._holding(trials, body, original, names)
 
-    async def _holds(
+    async def _holding(
         self, trials: Trials, body: ToolTask, original: Tried, names: Mapping[str, str]
-    ) -> bool:
-        """Return whether the renamed task is the same work, and not the same calls."""
+    ) -> ToolTask | None:
+        """Return the renamed task with its answers; None unless it is the same work, not calls."""
         if not names:
-            return False
+            return None
         other = renamed(body, names)
         try:
-            played = await trials.play(_references(other), other)
-            memorized = await trials.play(_references(body), other)
+            played = await trials.play(other.references, other)
+            memorized = await trials.play(body.references, other)
         except SimulatorError:  # the tools refuse the renamed world
-            return False
-        return passes(played) and _failures(played) == _failures(original) and not passes(memorized)
+            return None
+        is_same = passes(played) and _failures(played) == _failures(original)
+        return with_results(other, played) if is_same and not passes(memorized) else None
 
     def _new_names(self, task: Task, seed: tuple[int, int]) -> dict[str, str]:
         """Return a new name for each name of the task that has an alternative."""
@@ -147,23 +145,8 @@ def renamed(body: ToolTask, names: Mapping[str, str]) -> ToolTask:
     )
 
 
-def _references(body: ToolTask) -> Turns:
-    return tuple(turn.reference for turn in body.turns)
-
-
 def _failures(tried: Tried) -> list[bool]:
     return [observed.failed for turn in tried.turns for observed in turn.observed]
-
-
-def _with_results(body: ToolTask, played: Tried) -> ToolTask:
-    turns = zip(body.turns, played.turns, strict=True)
-    return msgspec.structs.replace(
-        body,
-        turns=tuple(
-            msgspec.structs.replace(turn, results=tuple(each.result for each in found.observed))
-            for turn, found in turns
-        ),
-    )
 
 
 def _everything(body: ToolTask) -> str:

@@ -61,7 +61,7 @@ def played_apart(worker: ToolWorker) -> Player:
 @lru_cache(maxsize=CARRIED_OUT)
 def _play_here(body: ToolTask) -> Outcome:
     try:
-        return TrialRun(body, [turn.reference for turn in body.turns]).play()
+        return TrialRun(body, body.references).play()
     except SimulatorError as error:
         return Broken(reason=str(error))
 
@@ -106,5 +106,4 @@ async def _batch(worker: ToolWorker, tasks: Sequence[Task]) -> list[Outcome]:
 
 def _trial(task: Task) -> Trial:
     body = tool_task(task)
-    turns = tuple(turn.reference for turn in body.turns)
-    return Trial(session=task.task_id, task=body, turns=turns)
+    return Trial(session=task.task_id, task=body, turns=body.references)

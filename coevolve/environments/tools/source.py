@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import structlog
 
-from coevolve.environments.tools.commands import Broken, Failed, Tried
+from coevolve.environments.tools.commands import Broken, Failed, Tried, with_results
 from coevolve.environments.tools.gates.similarity import Leaks
 from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.synthesis.brief import Start
@@ -140,7 +140,8 @@ def _checked(
         elif reason := fault(outcome, certain=certain and _has_reference(task)):
             left_out[task.task_id] = reason
         else:
-            passed.append(_with_results(task, outcome))
+            body = body_of(with_results(tool_task(task), outcome))
+            passed.append(msgspec.structs.replace(task, body=body))
     if left_out:
         log.warning("tasks_left_out", count=len(left_out), reasons=left_out)
     return passed, left_out
@@ -199,16 +200,6 @@ def _too_few(settings: FixedSettings, left: str, given: int, left_out: str) -> s
         f"environment.held_out_share: {settings.held_out_share} leaves {left} of {given}, but at "
         "least 1 of each is needed; use a share nearer to 0.5, or another environment.split_seed"
     )
-
-
-def _with_results(task: Task, tried: Tried) -> Task:
-    body = tool_task(task)
-    turns = tuple(
-        msgspec.structs.replace(turn, results=tuple(each.result for each in played.observed))
-        for turn, played in zip(body.turns, tried.turns, strict=True)
-    )
-    complete = msgspec.structs.replace(body, turns=turns)
-    return msgspec.structs.replace(task, body=body_of(complete))
 
 
 def _shuffled(tasks: Sequence[Task], split: Split, seed: tuple[int, int]) -> tuple[Task, ...]:

@@ -66,6 +66,11 @@ class ToolTask(msgspec.Struct, frozen=True, kw_only=True, tag="tools"):
     The gates set it on a task whose mutants only the stricter grading tells from its reference.
     """
 
+    @property
+    def references(self) -> tuple[tuple[str, ...], ...]:
+        """The reference's calls by turn."""
+        return tuple(turn.reference for turn in self.turns)
+
 
 _decoder = msgspec.msgpack.Decoder(ToolTask)
 

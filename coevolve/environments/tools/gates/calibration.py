@@ -102,9 +102,8 @@ class GateCalibration:
 
     async def _played(self, name: str, body: ToolTask) -> Tried | None:
         """Return the results of the task's calls; None if one of them fails."""
-        turns = tuple(turn.reference for turn in body.turns)
         try:
-            tried = await self._simulator.trial(name, body, turns)
+            tried = await self._simulator.trial(name, body, body.references)
         except SimulatorError:
             return None
         worked = not any(observed.failed for turn in tried.turns for observed in turn.observed)

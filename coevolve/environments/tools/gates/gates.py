@@ -16,7 +16,7 @@ from typing import cast
 
 import msgspec
 
-from coevolve.environments.tools.commands import Failed, Passed, Tried, TriedTurn
+from coevolve.environments.tools.commands import Failed, Passed, Tried, TriedTurn, with_results
 from coevolve.environments.tools.gates.asking import unasked
 from coevolve.environments.tools.gates.discovery import Discovery
 from coevolve.environments.tools.gates.effects import done, superfluous, told_answer, true_already
@@ -128,11 +128,11 @@ class ToolGates:
         tools = tools_of(body.classes)
         refuse("unclean", unclean(body.turns, tools))
         refuse("unknown_tool", unknown_tool(body, read))
-        turns = tuple(turn.reference for turn in body.turns)
+        turns = body.references
         played = await trials.play(turns)
         fault = _replay_fault(turns, played)
         if fault and self._positive_reward and any(map(_passed, played.turns)):
-            return _with_results(body, played)
+            return with_results(body, played)
         refuse("replay_failed", fault)
         refuse("not_deterministic", _difference(played, await trials.play(turns)))
         refuse("no_effect", _idleness(turns, played))
@@ -147,7 +147,7 @@ class ToolGates:
         refuse("description_omits", unknown.text() if unknown else "")
         refuse("description_invents", await invented(body, read, played, discovery))
         refuse("description_answers", told_answer(body, made))
-        return _with_results(sound, played)
+        return with_results(sound, played)
 
 
 def _passed(turn: TriedTurn) -> bool:
@@ -161,14 +161,6 @@ def _skills(body: ToolTask) -> tuple[str, ...]:
         "+".join(read_call(call, tools).tool for call in turn.reference) or "none"
         for turn in body.turns
     )
-
-
-def _with_results(body: ToolTask, played: Tried) -> ToolTask:
-    turns = tuple(
-        msgspec.structs.replace(turn, results=tuple(each.result for each in tried.observed))
-        for turn, tried in zip(body.turns, played.turns, strict=True)
-    )
-    return msgspec.structs.replace(body, turns=turns)
 
 
 def _replay_fault(turns: Turns, played: Tried) -> str:

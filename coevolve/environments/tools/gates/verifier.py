@@ -79,7 +79,7 @@ class _Mutated:
     ) -> None:
         self.body = body
         self._read = read
-        self._turns = tuple(turn.reference for turn in body.turns)
+        self._turns = body.references
         self._played = played
         self._trials = trials
 
