@@ -29,7 +29,6 @@ import ast
 import ctypes
 import gc
 import math
-import mmap
 import os
 import resource
 import signal
@@ -61,10 +60,10 @@ from coevolve.environments.tools.frames import (
     command_decoder,
     frame,
     frame_bytes,
-    number,
     number_in,
 )
 from coevolve.environments.tools.histories import MAX_SESSIONS
+from coevolve.environments.tools.place import Place
 from coevolve.environments.tools.session import Session
 from coevolve.environments.tools.toolsets import tool_set
 from coevolve.environments.tools.trial import TrialRun
@@ -109,9 +108,10 @@ class HostReachedError(BaseException):
 class Sessions:
     """The open sessions of this process."""
 
-    def __init__(self, memory_used: Callable[[], float]) -> None:
+    def __init__(self, memory_used: Callable[[], float], place: Place) -> None:
         """``memory_used`` returns the share of the address space in use, in [0, 1]."""
         self._memory_used = memory_used
+        self._place = place
         self._used = memory_used()
         self._sessions: dict[str, Session] = {}
         self._lost: dict[str, str] = {}
@@ -149,7 +149,7 @@ class Sessions:
                 return Ready()
             case Act(session=name, text=text):
                 session = self._use(name)
-                return self._step(session, partial(session.act, text))
+                return self._step(session, partial(session.act, text), text)
             case Grade(session=name, words=words):
                 session = self._use(name)
                 return self._step(session, partial(session.grade, words))
@@ -164,8 +164,9 @@ class Sessions:
             case _:
                 assert_never(command)
 
-    def _step(self, session: Session, step: Callable[[], T]) -> T:
+    def _step(self, session: Session, step: Callable[[], T], call: str = "") -> T:
         """Run one step of a session; a step over a limit ends the session."""
+        self._place.step = call
         try:
             return _limited(step)
         except OutOfTime:
@@ -227,18 +228,18 @@ def main() -> None:
     )
     parser.add_argument("--parent", type=int, required=True, help="process to die with")
     parser.add_argument("--memory-mb", type=int, required=True, help="address space")
-    parser.add_argument("--position-fd", type=int, required=True, help="memory for the position")
+    parser.add_argument("--place-fd", type=int, required=True, help="memory for the place")
     parser.add_argument("tool_sets", nargs="*", help="names of the tool sets to load")
     arguments = parser.parse_args()
     _die_with(arguments.parent)
     commands, answers = _take_streams()
-    position = mmap.mmap(arguments.position_fd, NUMBER_BYTES)
-    os.close(arguments.position_fd)
+    place = Place(arguments.place_fd)
+    os.close(arguments.place_fd)
     _load(arguments.tool_sets)
     pages = os.open("/proc/self/statm", os.O_RDONLY)
     _confine(arguments.memory_mb)
     sys.addaudithook(_refuse_host)
-    _serve(Sessions(partial(_memory_used, pages)), commands, answers, position)
+    _serve(Sessions(partial(_memory_used, pages), place), commands, answers, place)
 
 
 def _memory_used(pages: int) -> float:
@@ -247,15 +248,15 @@ def _memory_used(pages: int) -> float:
     return int(os.pread(pages, 100, 0).split()[0]) * resource.getpagesize() / limit
 
 
-def _serve(sessions: Sessions, commands: BinaryIO, answers: BinaryIO, position: mmap.mmap) -> None:
+def _serve(sessions: Sessions, commands: BinaryIO, answers: BinaryIO, place: Place) -> None:
     answers.write(_answer_frame(Ready()))
     answers.flush()
     while count := commands.read(NUMBER_BYTES):
         for index in range(number_in(count)):
             content = commands.read(frame_bytes(commands.read(NUMBER_BYTES)))
-            position[:] = number(index)
+            place.position, place.step = index, ""
             answers.write(_answer_frame(sessions.carry_out(command_decoder.decode(content))))
-        position[:] = number(0)
+        place.position = 0
         answers.flush()
 
 

@@ -14,12 +14,15 @@ T = TypeVar("T")
 class Watch(Protocol):
     """Runs one step of a session, and ends the session if the step exceeds a limit."""
 
-    def __call__(self, session: Session, step: Callable[[], T], /) -> T:
-        """Return the result of ``step``; if the session ended, the result after its end."""
+    def __call__(self, session: Session, step: Callable[[], T], call: str = "", /) -> T:
+        """Return the result of ``step``; if the session ended, the result after its end.
+
+        ``call`` is the text of the call that the step makes; empty if it makes none.
+        """
         ...
 
 
-def unwatched(_session: Session, step: Callable[[], T]) -> T:
+def unwatched(_session: Session, step: Callable[[], T], _call: str = "") -> T:
     """Run a step without limits; for calls that no policy wrote."""
     return step()
 
@@ -44,7 +47,7 @@ class TrialRun:
         return TriedTurn(observed=observed, verdict=verdict, state=state)
 
     def _act(self, text: str, watch: Watch) -> Observed:
-        return watch(self._session, partial(self._session.act, text))
+        return watch(self._session, partial(self._session.act, text), text)
 
     def _grade(self) -> tuple[Verdict, str]:
         return self._session.grade(), self._session.digest()

@@ -10,7 +10,6 @@ batch only pays for a new start. `tools.child` lists what the child limits and w
 
 import asyncio
 import contextlib
-import mmap
 import os
 import signal
 import sys
@@ -40,9 +39,10 @@ from coevolve.environments.tools.frames import (
     frame,
     frame_bytes,
     number,
-    number_in,
 )
 from coevolve.environments.tools.histories import Histories
+from coevolve.environments.tools.place import PLACE_BYTES, STEP_CHARS, Place
+from coevolve.foreign import plain
 from protocols.config import SimulatorConfig
 from protocols.errors import SimulatorError
 
@@ -67,9 +67,9 @@ class ExhaustedError(SimulatorError):
 class Child:
     """One running child process."""
 
-    def __init__(self, process: Process, position: mmap.mmap) -> None:
+    def __init__(self, process: Process, place: Place) -> None:
         self._process = process
-        self._position = position
+        self._place = place
         self._last_words = b""
         self._listening = asyncio.create_task(self._listen())
         self.cpu_s = 0.0
@@ -113,14 +113,21 @@ class Child:
             async with asyncio.timeout(limit_s):
                 yield
         except TimeoutError as error:
-            raise SimulatorError(f"no answer from the child within {limit_s} s") from error
+            raise SimulatorError(
+                f"no answer from the child within {limit_s} s{self._where()}"
+            ) from error
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             ending = await self._ending()
             if self._process.returncode == -signal.SIGXCPU:
-                raise ExhaustedError(number_in(self._position[:])) from error
-            raise SimulatorError(f"the child ended{ending}") from error
+                raise ExhaustedError(self._place.position) from error
+            raise SimulatorError(f"the child ended{self._where()}{ending}") from error
         except (ValueError, msgspec.MsgspecError) as error:
             raise SimulatorError(f"the child violates the protocol: {error}") from error
+
+    def _where(self) -> str:
+        """Return in which call the child was, for a message."""
+        step = self._place.step
+        return f" in the call {plain(step, STEP_CHARS)}" if step else ""
 
     async def kill(self) -> None:
         """Kill the process and wait until it has ended."""
@@ -128,7 +135,7 @@ class Child:
             self._process.kill()
         await self._process.wait()
         self._listening.cancel()
-        self._position.close()
+        self._place.close()
 
     async def _listen(self) -> None:
         """Keep the last bytes that the child writes to standard error."""
@@ -267,15 +274,15 @@ class ToolWorker:
     async def _start(self) -> Child:
         if self._closed:
             raise SimulatorError("the simulator is closed")
-        memory = os.memfd_create("position")
+        memory = os.memfd_create("place")
         try:
-            os.ftruncate(memory, NUMBER_BYTES)
-            position = mmap.mmap(memory, NUMBER_BYTES)
+            os.ftruncate(memory, PLACE_BYTES)
+            place = Place(memory)
             process = await asyncio.create_subprocess_exec(
                 *(self._python, "-P", "-m", "coevolve.environments.tools.child"),
                 *("--parent", str(os.getpid())),
                 *("--memory-mb", str(self._config.memory_mb)),
-                *("--position-fd", str(memory)),
+                *("--place-fd", str(memory)),
                 *self._tool_sets,
                 stdin=PIPE,
                 stdout=PIPE,
@@ -288,7 +295,7 @@ class ToolWorker:
             raise SimulatorError(f"the child cannot be started: {error}") from error
         finally:
             os.close(memory)
-        child = Child(process, position)
+        child = Child(process, place)
         try:
             await child.ready(START_S)
         except BaseException:

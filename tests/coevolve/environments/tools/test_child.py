@@ -15,6 +15,7 @@ from coevolve.environments.tools.commands import (
     Tried,
 )
 from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
+from coevolve.environments.tools.place import Place
 from coevolve.environments.tools.session import Session, World
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 
@@ -59,7 +60,7 @@ def test_a_refusal_of_the_sandbox_breaks_the_session_and_is_no_answer(
             return Observed(result=str(error), failed=True)
 
     monkeypatch.setattr(Session, "act", reach)
-    sessions = child.Sessions(lambda: 0.0)
+    sessions = child.Sessions(lambda: 0.0, Place(-1))
     sessions.carry_out(reset("x"))
     reply = sessions.carry_out(act("x", "ls()"))
     assert reply == Broken(reason="the simulator reached for the host: open")
@@ -74,7 +75,7 @@ def test_a_session_that_meets_low_memory_does_not_end_for_it(
         raise MemoryError
 
     monkeypatch.setattr(World, "call", exhaust)
-    sessions = child.Sessions(lambda: used)
+    sessions = child.Sessions(lambda: used, Place(-1))
     sessions.carry_out(reset("x"))
     sessions.carry_out(act("x", "ls()"))
     assert isinstance(sessions.carry_out(grade("x")), kind)
@@ -82,7 +83,7 @@ def test_a_session_that_meets_low_memory_does_not_end_for_it(
 
 def test_the_session_that_grew_most_ends_when_memory_is_short() -> None:
     used = [0.5]
-    sessions = child.Sessions(lambda: used[0])
+    sessions = child.Sessions(lambda: used[0], Place(-1))
     for name in ("small", "large"):
         sessions.carry_out(reset(name))
         sessions.carry_out(act(name, "touch(file_name='a')"))
@@ -105,7 +106,7 @@ def spin(world: World, text: str) -> Observed:
 def test_a_step_without_end_is_interrupted_and_ends_its_session_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sessions = child.Sessions(lambda: 0.0)
+    sessions = child.Sessions(lambda: 0.0, Place(-1))
     call = World.call
     sessions.carry_out(reset("x"))
     sessions.carry_out(reset("y"))
@@ -131,7 +132,7 @@ def test_a_trial_has_the_time_of_its_steps_and_answers_as_a_session_does(
 
     monkeypatch.setattr(World, "call", slow)
     turns = (("touch('a')", "ls()", "ls()"), ("ls()", "pwd()", "ls()"))
-    sessions = child.Sessions(lambda: 0.0)
+    sessions = child.Sessions(lambda: 0.0, Place(-1))
     sessions.carry_out(reset("x"))
     acted = [
         [*(sessions.carry_out(act("x", text)) for text in calls), sessions.carry_out(grade("x"))]

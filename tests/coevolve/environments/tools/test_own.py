@@ -132,7 +132,10 @@ def test_sessions_that_share_a_state_are_found_out(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("os._exit(0)", r"task 't0' needs .* the child ended with status 0"),
+        (
+            "os._exit(0)",
+            r"task 't0' needs .* the child ended in the call go\(a='0'\) with status 0",
+        ),
         ("raise SystemExit(3)", "the first one t0: turn 1 answers with an error: .*SystemExit: 3"),
         ("while True: pass", "the first one t0: turn 1 answers with an error: .*CPU seconds"),
         ("os.fork()", "the first one t0: the simulator reached for the host: os.fork"),
@@ -153,7 +156,10 @@ def test_a_tool_that_hangs_is_reported_with_its_task(folder: Path) -> None:
     )
     tasks = read_tasks(folder / "tasks.jsonl", environment.name, split_seed=0, held_out_share=0.3)
     worker = ToolWorker(SimulatorConfig(timeout_s=0.2), environment.tool_sets(), folders=(folder,))
-    with pytest.raises(ConfigError, match=r"task 't3' needs .* no answer from the child within"):
+    with pytest.raises(
+        ConfigError,
+        match=r"task 't3' needs .* no answer from the child within .* in the call go\(a='3'\)",
+    ):
         played_apart(worker)(tasks)
     assert worker.pid == 0
 
