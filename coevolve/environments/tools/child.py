@@ -256,7 +256,7 @@ def _serve(sessions: Sessions, commands: BinaryIO, answers: BinaryIO, place: Pla
             content = commands.read(frame_bytes(commands.read(NUMBER_BYTES)))
             place.position, place.step = index, ""
             answers.write(_answer_frame(sessions.carry_out(command_decoder.decode(content))))
-        place.position = 0
+        place.position, place.step = 0, ""
         answers.flush()
 
 
