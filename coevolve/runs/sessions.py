@@ -2,7 +2,8 @@
 
 Ray names the folder of a session after the time and the process that started it. A process belongs
 to the session if it holds a file in that folder open, so this also finds what a launcher left that
-died while Ray started. The next start removes the folder (`coevolve.launcher.session`).
+died while Ray started. The folder itself may be gone: the launcher removes it when it ends by
+itself, otherwise its guard or the next start (`coevolve.launcher.session`).
 """
 
 import contextlib
@@ -25,11 +26,19 @@ def holders(launcher: int) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if any("ray::" in word or "/ray/" in word for word in process.cmdline()) and any(
-                session.fullmatch(part)
-                for file in process.open_files()
-                for part in Path(file.path).parts
+                session.fullmatch(part) for path in _open_paths(process) for part in path.parts
             ):
                 found.append(process)
+    return found
+
+
+def _open_paths(process: psutil.Process) -> list[Path]:
+    """Return what a process holds open; of a removed file, too, which `psutil` leaves out."""
+    found: list[Path] = []
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.append(descriptor.readlink())
     return found
 
 

@@ -37,6 +37,9 @@ PARTS = (
     "evaluator",
 )
 
+ORPHAN = "orphan"
+"""A process of a Ray cluster that was lost; it ends soon."""
+
 KEPT = (*PARTS, "template")
 """Kinds of processes that the run starts again."""
 
@@ -83,6 +86,8 @@ class Population:
                     continue
                 words = process.cmdline()
                 kind = kind_of(words, process.pid == keeper)
+                if kind in RAY.values() and process.ppid() == self._own.pid:
+                    kind = ORPHAN
                 started = process.name() == template.NAME if kind == "template" else made(words)
                 found.append(Living(process.pid, kind, started))
         return found

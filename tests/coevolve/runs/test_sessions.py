@@ -1,4 +1,5 @@
 import fcntl
+import shutil
 import subprocess
 import sys
 from collections.abc import Generator
@@ -48,6 +49,14 @@ def test_the_next_start_ends_what_a_killed_launcher_and_its_killed_guard_left(
     sessions.end_last(lock)
     assert agent.wait(10.0) < 0
     assert not left_behind(directory)
+
+
+def test_what_is_left_is_found_after_the_folder_of_the_session_was_removed(
+    tmp_path: Path, launcher: int, agent: "subprocess.Popen[bytes]"
+):
+    shutil.rmtree(tmp_path / "ray")
+    sessions.kill_holders(launcher)
+    assert agent.wait(10.0) < 0
 
 
 def test_nothing_is_ended_while_a_process_holds_the_run(
