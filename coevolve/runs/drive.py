@@ -26,6 +26,7 @@ from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
 from coevolve.runs.evolution_totals import evolution_snapshots
+from coevolve.runs.group_totals import group_snapshots
 from coevolve.runs.metrics_file import MetricsFile, kept_bytes
 from coevolve.runs.progress import TOPICS, progress_snapshots
 from coevolve.runs.scaling import EnginePool, Scaling
@@ -135,6 +136,7 @@ class Run:
             self._of_progress,
             evolution_snapshots(reader),
             costs_snapshots(reader),
+            group_snapshots(reader),
             call_snapshots(reader),
         )
         self._waking = 0

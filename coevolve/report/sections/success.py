@@ -7,7 +7,7 @@ from coevolve.report.figure import Table, figure, missing, section
 from coevolve.report.heat_map import Cell, heat_map
 from coevolve.report.line_chart import Line, line_chart
 from coevolve.report.markup import Markup
-from coevolve.report.report_data import NO_TOOL, ReportData, judged, skills_of
+from coevolve.report.report_data import NO_TOOL, ReportData, judged, listed_note, skills_of
 from coevolve.report.scales import bin_name, bins, evenly, percent, wilson
 from protocols.learning import Evaluation
 
@@ -170,7 +170,7 @@ def _visited_by_tool(data: ReportData) -> Markup:
     return _periodic(
         title,
         "Rollouts of all finished groups, trained on or not. The tool is the first that the task's "
-        "reference calls.",
+        f"reference calls.{listed_note(data.evolution)}",
         "first tool",
         visited_by_tool(data, periods),
         [bin_name(each) for each in periods],
