@@ -11,7 +11,7 @@ serves this version: its own engine (`OwnScores`), or those of the rollout actor
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,8 +38,15 @@ from protocols.tasks import Task
 
 TAKE_LIMIT = 64
 
+INSTANCE = 1
+"""The instance of held-out tasks that is scored: one suffices, since no version trains on it."""
+
 REST_S = 1.0
 """Pause between takes: most versions are not scored, so one call can skip several of them."""
+
+
+Instantiate = Callable[[Task, int], Awaitable[Task | None]]
+"""Makes the instance with this number of a task; None if there is none."""
 
 
 class Scorer(Protocol):
@@ -148,12 +155,18 @@ class Evaluator:
         source: ScoreSource,
         tasks: Sequence[Task],
         canaries: Sequence[Task],
+        instantiate: Instantiate,
     ) -> None:
-        """Score on the held-out ``tasks`` and on the guard's ``canaries``, by ``source``."""
+        """Score on the held-out ``tasks`` and on the guard's ``canaries``, by ``source``.
+
+        ``instantiate`` makes the instances of `EvaluatorConfig.fresh`.
+        """
         self._config = config
         self._source = source
         self._tasks = tasks
         self._canaries = canaries
+        self._instantiate = instantiate
+        self._instances: tuple[Task, ...] | None = None
         self._mailbox = Mailbox(
             store,
             consumer="evaluator",
@@ -214,7 +227,8 @@ class Evaluator:
         tasks = self._tasks if is_evaluated(version.version, self._config) else ()
         guarded = is_guarded(version.version, self._config)
         canaries = self._canaries if guarded else ()
-        due = list({task.task_id: task for task in (*tasks, *canaries)}.values())
+        instances = await self._fresh() if tasks else ()
+        due = list({task.task_id: task for task in (*tasks, *canaries, *instances)}.values())
         self._reporter.waits_for(f"version {version.version} on {len(due)} tasks")
         found = await self._source.score(version, due)
 
@@ -231,6 +245,7 @@ class Evaluator:
                     scores=passed,
                     errors=len(tasks) - len(passed),
                     wall_s=time.monotonic() - started,
+                    instances=of(instances),
                 )
             )
         if guarded:
@@ -238,3 +253,11 @@ class Evaluator:
             errors = len(canaries) - len(passed)
             outputs.append(CanaryScores(version=version.version, scores=passed, errors=errors))
         return outputs
+
+    async def _fresh(self) -> tuple[Task, ...]:
+        """Return the instances that are scored; they are made once."""
+        if self._instances is None:
+            chosen = self._tasks[: self._config.evaluator.fresh]
+            made = [await self._instantiate(task, INSTANCE) for task in chosen]
+            self._instances = tuple(task for task in made if task is not None)
+        return self._instances
