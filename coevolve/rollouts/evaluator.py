@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import structlog
+
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.mailbox import Mailbox
@@ -35,6 +37,8 @@ from protocols.learning import (
     WeightsVerified,
 )
 from protocols.tasks import Task
+
+log = structlog.get_logger()
 
 TAKE_LIMIT = 64
 
@@ -260,4 +264,9 @@ class Evaluator:
             chosen = self._tasks[: self._config.evaluator.fresh]
             made = [await self._instantiate(task, INSTANCE) for task in chosen]
             self._instances = tuple(task for task in made if task is not None)
+            if chosen and not self._instances:
+                log.warning(
+                    "no_instances",
+                    reason=f"evaluator.fresh: none of {len(chosen)} held-out tasks has an instance",
+                )
         return self._instances

@@ -45,8 +45,8 @@ class MetricsFile:
                     shares = means.get(message.version, {})
                     line |= {f"val/{measure}/{label}": share for label, share in shares.items()}
                 if gap := instance_gap(message):
-                    line["val/instance_gap/mean"] = gap.mean
-                    line["val/instance_gap/std_error"] = gap.std_error
+                    line["val/instance_gap/held_out/mean"] = gap.mean
+                    line["val/instance_gap/held_out/std_error"] = gap.std_error
             case CanaryScores(version=version):
                 line = {"step": version, "guard/canaries": progress.canaries[version]}
             case _:

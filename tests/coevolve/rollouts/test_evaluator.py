@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
@@ -142,6 +143,17 @@ async def test_held_out_tasks_are_also_scored_under_other_names():
         assert [one.task_id for one in each.instances] == ["bb~1"]
         assert each.errors == 0
     assert ("0", "dddd~1") not in scorer.seen
+
+
+async def test_held_out_tasks_without_instances_are_named_once():
+    config = msgspec.structs.replace(settings(), evaluator=EvaluatorConfig(every=2, fresh=3))
+    with capture_logs() as said:
+        journal = await everything(config, Scorer(), tasks=("a", "b"))
+    found = [each for each in journal.all(object) if isinstance(each, Evaluation)]
+    assert not any(each.instances for each in found)
+    (warning,) = said
+    assert warning["log_level"] == "warning"
+    assert warning["reason"] == "evaluator.fresh: none of 2 held-out tasks has an instance"
 
 
 async def test_each_version_is_scored_on_what_is_due():

@@ -194,8 +194,8 @@ def test_the_instance_gap_is_over_the_tasks_whose_instance_was_scored(tmp_path: 
         metrics.write(message, progress)
     metrics.close()
     both, few = [json.loads(line) for line in (tmp_path / "metrics.jsonl").open()]
-    assert both["val/instance_gap/mean"] == pytest.approx(2 / 3)
-    assert both["val/instance_gap/std_error"] == pytest.approx(1 / 3)
+    assert both["val/instance_gap/held_out/mean"] == pytest.approx(2 / 3)
+    assert both["val/instance_gap/held_out/std_error"] == pytest.approx(1 / 3)
     assert not any("instance_gap" in name for name in few)
 
 
