@@ -236,6 +236,10 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     much memory, and as many GPUs, as that of a rollout actor; it scores while the others move to
     newer versions."""
 
+    fresh: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Maximum number of held-out tasks that each evaluation also attempts under other names, for
+    the instance gap. Always the first ones and the same names. 0: none."""
+
 
 Place = Annotated[
     str,

@@ -10,6 +10,7 @@ import json
 from collections.abc import Generator
 from pathlib import Path
 
+from coevolve.runs.instance_gap import instance_gap
 from coevolve.runs.progress import Progress
 from protocols.errors import RunError
 from protocols.journal import Message
@@ -43,6 +44,9 @@ class MetricsFile:
                 for measure, means in progress.measured.items():
                     shares = means.get(message.version, {})
                     line |= {f"val/{measure}/{label}": share for label, share in shares.items()}
+                if gap := instance_gap(message):
+                    line["val/instance_gap/held_out/mean"] = gap.mean
+                    line["val/instance_gap/held_out/std_error"] = gap.std_error
             case CanaryScores(version=version):
                 line = {"step": version, "guard/canaries": progress.canaries[version]}
             case _:
