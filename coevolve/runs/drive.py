@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -74,6 +74,10 @@ LOOK_GATHER_S = 1.0
 START_UP_S = 600.0
 
 PAUSED = "paused; no work is handed out until `coevolve attach resume`"
+
+
+BesideIt = Callable[[Store], Coroutine[Any, Any, None]]
+"""What goes on beside a run without being a part of it: nothing that it raises ends the run."""
 
 
 class Run:
@@ -146,10 +150,10 @@ class Run:
         self.shares: CpuShares | None = None
         self.finished = False
 
-    async def drive(self, stop: asyncio.Event) -> None:
+    async def drive(self, stop: asyncio.Event, *beside_it: BesideIt) -> None:
         """Run until every step is taken and scored, or until ``stop``; then stop every part.
 
-        Raises RunError if a part cannot continue.
+        ``beside_it`` is cancelled then. Raises RunError if a part cannot continue.
         """
         opened = await self._open()
         supervising = asyncio.create_task(self._supervisor.run())
@@ -172,6 +176,7 @@ class Run:
         beside = [asyncio.create_task(self._time_start_up())]
         if self._copier is not None:
             beside.append(asyncio.create_task(self._copier.run()))
+        beside += [asyncio.create_task(each(self._store)) for each in beside_it]
         try:
             done, _ = await asyncio.wait(
                 (supervising, *others), return_when=asyncio.FIRST_COMPLETED

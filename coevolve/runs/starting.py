@@ -53,6 +53,7 @@ MAY_CHANGE = (
     "rollout.tries",
     "simulator",
     "store",
+    "trackers",
     "watchdog",
 )
 """Settings, and sections of settings, that may change when a run is resumed."""
