@@ -10,7 +10,7 @@ from protocols.evolution_config import (
     SynthesizerConfig,
     ValidatorConfig,
 )
-from protocols.followers_config import TrackersConfig
+from protocols.followers_config import PrometheusConfig, TrackersConfig
 from protocols.journal import Durability
 from protocols.learner_config import LearnerConfig
 from protocols.learning import WeightsFormat
@@ -423,6 +423,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     store: StoreConfig = StoreConfig()
     watchdog: WatchdogConfig = WatchdogConfig()
     trackers: TrackersConfig = TrackersConfig()
+    prometheus: PrometheusConfig = PrometheusConfig()
     cluster: ClusterConfig = ClusterConfig()
     placement: PlacementConfig = PlacementConfig()
 

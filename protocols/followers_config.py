@@ -1,4 +1,4 @@
-"""Settings of what follows a run from outside: trackers."""
+"""Settings of what looks at a run from outside."""
 
 from typing import Annotated
 
@@ -51,3 +51,18 @@ class TrackersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     checkpoints: bool = False
     """Whether the checkpoints of ``learner.checkpoint_every`` are sent as artifacts. They hold the
     optimizer's state as well, so they are large."""
+
+
+class PrometheusConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The run's numbers at ``/metrics``, for Prometheus to collect.
+
+    ``pip install 'coevolve[prometheus]'``. ``coevolve docs grafana.json`` prints a dashboard, and
+    ``coevolve docs alerts.yaml`` rules for alerts.
+    """
+
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    """Port of the launcher's machine; 0 serves nothing."""
+
+    host: Annotated[str, msgspec.Meta(min_length=1)] = "127.0.0.1"
+    """Address of an interface of the launcher's machine, by default its loopback. ``0.0.0.0`` lets
+    everyone ask who reaches the machine; nothing protects it."""

@@ -180,6 +180,7 @@ class Followers:
         self._lease_s = config.store.lease_s
         self._changed = asyncio.Event()
         self._began = False
+        self._others: dict[str, str] = {}
         self._followers = [
             Follower(
                 name,
@@ -194,12 +195,17 @@ class Followers:
     async def run(self, store: Store) -> None:
         """Keep the followers up to date until cancelled; their processes then stay."""
         self._began = True
-        if self._followers:
-            async with asyncio.TaskGroup() as group:
-                for each in self._followers:
-                    group.create_task(each.keep())
-                group.create_task(self._tell(store))
-                group.create_task(self._note(store))
+        async with asyncio.TaskGroup() as group:
+            for each in self._followers:
+                group.create_task(each.keep())
+            group.create_task(self._tell(store))
+            group.create_task(self._note(store))
+
+    def say(self, name: str, failure: str) -> None:
+        """Let the journal say that something without a process of its own fails, or works again."""
+        if self._others.get(name, "") != failure:
+            self._others[name] = failure
+            self._changed.set()
 
     async def finish(self, within_s: float) -> None:
         """Let all send what is left, and end them after that time; say what cannot be sent."""
@@ -210,7 +216,7 @@ class Followers:
 
     async def _tell(self, store: Store) -> None:
         through = 0
-        while True:
+        while self._followers:
             through = await store.wait(WAKING, through, IDLE_WAIT_S)
             for each in self._followers:
                 each.tell(NEWS)
@@ -228,7 +234,8 @@ class Followers:
             await asyncio.sleep(GATHER_S)
 
     def _causes(self) -> dict[str, str]:
-        return {each.name: each.failure for each in self._followers if each.failure}
+        of_all = {**self._others, **{each.name: each.failure for each in self._followers}}
+        return {name: failure for name, failure in of_all.items() if failure}
 
 
 @asynccontextmanager

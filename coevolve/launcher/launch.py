@@ -3,8 +3,9 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from coevolve.build import parts as build
 from coevolve.config import load_config
 from coevolve.dependencies import refuse
 from coevolve.environments.registry import environment_of
-from coevolve.followers.supervision import followers
+from coevolve.followers.supervision import Followers, followers
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight
 from coevolve.launcher.address import VARIABLE, with_address
@@ -175,12 +176,21 @@ async def launch(
                     await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
                 build.make_model(config, directory.path)
                 ended = await _driven(
-                    config, directory, display, keys, on_start, on_loss, following.run
+                    config, directory, display, keys, on_start, on_loss, *_beside(config, following)
                 )
             finally:
                 display.close()
             await _report(directory, config)
     return ended
+
+
+def _beside(config: RunConfig, following: Followers) -> Iterator[BesideIt]:
+    """Yield what looks at the run; libraries that it does not need are not imported."""
+    yield lambda run: following.run(run.store)
+    if config.prometheus.port:
+        from coevolve.followers.prometheus import serve
+
+        yield partial(serve, config, following.say)
 
 
 async def _driven(

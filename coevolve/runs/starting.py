@@ -38,6 +38,7 @@ MAY_CHANGE = (
     "learner.recover_every",
     "learner.steps",
     "placement",
+    "prometheus",
     "rollout.actors",
     "rollout.actors_per_node",
     "rollout.concurrent",
