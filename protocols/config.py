@@ -10,6 +10,7 @@ from protocols.evolution_config import (
     SynthesizerConfig,
     ValidatorConfig,
 )
+from protocols.followers_config import PrometheusConfig, TrackersConfig
 from protocols.journal import Durability
 from protocols.learner_config import LearnerConfig
 from protocols.learning import WeightsFormat
@@ -425,6 +426,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     evaluator: EvaluatorConfig = EvaluatorConfig()
     store: StoreConfig = StoreConfig()
     watchdog: WatchdogConfig = WatchdogConfig()
+    trackers: TrackersConfig = TrackersConfig()
+    prometheus: PrometheusConfig = PrometheusConfig()
     cluster: ClusterConfig = ClusterConfig()
     placement: PlacementConfig = PlacementConfig()
 
