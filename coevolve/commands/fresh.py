@@ -16,6 +16,7 @@ from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.report.scales import wilson
+from coevolve.rollouts.trained_tasks import trained_on
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.instance_gap import NORMAL
 from protocols.errors import ConfigError
@@ -75,7 +76,7 @@ async def trained_tasks(directory: RunDirectory, version: int) -> Sequence[Task]
     async for record in whole_topic(reader, "step_report"):
         report = decode_as(record, StepReport)
         if report.step <= version:
-            used.update(group.task_id for group in report.groups if group.use != "nothing")
+            used.update(trained_on(report))
     cache = TaskCache(reader, unread)
     tasks = [await cache.get(task_id) for task_id in sorted(used)]
     return [task for task in tasks if isinstance(task.origin, NEW_TASKS)]
