@@ -269,7 +269,7 @@ class Evaluator:
         most = self._config.evaluator.fresh
         if not most:
             return (), ()
-        held_out = self._tasks[:most]
+        held_out = [task for task in self._tasks if task.split == "held_out"][:most]
         drawn = await self._trained.drawn(most, version)
         made: dict[str, Task] = {}
         for task in (*held_out, *drawn):

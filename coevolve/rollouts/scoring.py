@@ -39,6 +39,9 @@ from protocols.tasks import Task, instance_of
 ALL = 1 << 30
 """A limit for lookups that no number of tasks reaches."""
 
+MOST_INSTANCES = 512
+"""Number of instances that an actor keeps for further versions; each took executions to make."""
+
 GATHER_S = 0.1
 """Delay of reports, and of requests beside other attempts, so that one call of the store carries
 several; all engines wait for the last report."""
@@ -126,6 +129,7 @@ class ScoringWorker:
         self._served = served
         self._instantiate = instantiate
         self._limit = config.evaluator.concurrent
+        self._instances: dict[str, Task] = {}
         self._live: set[asyncio.Task[None]] = set()
         self._mailbox = Mailbox(
             store,
@@ -223,9 +227,16 @@ class ScoringWorker:
         """Return a task, or make the instance; None if the simulator failed at it."""
         if task := await self._given(task_id):
             return task
+        if task := self._instances.get(task_id):
+            return task
         root, instance = instance_of(task_id)
         given = await self._given(root)
-        return await self._instantiate(given, instance) if given else None
+        made = await self._instantiate(given, instance) if given else None
+        if made:
+            if len(self._instances) == MOST_INSTANCES:
+                self._instances.clear()
+            self._instances[task_id] = made
+        return made
 
     async def _given(self, task_id: str) -> Task | None:
         """Return a task that is scored, or one that the run has trained on; None for others."""

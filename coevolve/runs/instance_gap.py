@@ -63,7 +63,11 @@ def task_gaps(evaluations: Iterable[Evaluation], tasks: Iterable[str]) -> dict[s
 
 def instance_gaps(evaluation: Evaluation) -> dict[Side, InstanceGap]:
     """Return the gap of each side with at least two tasks that were scored both ways."""
-    given = {"held_out": evaluation.scores, "trained": evaluation.trained}
+    trained = {score.task_id for score in evaluation.trained}
+    given = {
+        "held_out": [score for score in evaluation.scores if score.task_id not in trained],
+        "trained": evaluation.trained,
+    }
     gaps: dict[Side, InstanceGap] = {}
     for side in SIDES:
         if gap := _gap(scored_twice(evaluation, given[side])):

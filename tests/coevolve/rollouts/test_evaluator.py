@@ -61,6 +61,10 @@ class Scorer:
         return score(task.task_id)
 
 
+def held_out(task_id: str) -> Task:
+    return msgspec.structs.replace(tool_task("ls", task_id=task_id), split="held_out")
+
+
 def score(task_id: str) -> TaskScore:
     return TaskScore(task_id=task_id, turns_passed=len(task_id), turns_total=3)
 
@@ -88,7 +92,7 @@ def evaluator(
         config,
         store=journal,
         source=OwnScores(config, engine, scorer),
-        tasks=[tool_task("ls", task_id=each) for each in tasks],
+        tasks=[held_out(each) for each in tasks],
         canaries=[tool_task("ls", task_id=each) for each in canaries],
         trained=TrainedTasks(journal, config.seed),
         instantiate=instance,

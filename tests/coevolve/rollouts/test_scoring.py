@@ -39,7 +39,10 @@ from tests.fakes import ScriptGenerator, instance, tool_task
 pytestmark = pytest.mark.usefixtures("short_waits")
 
 WAIT_S = 30.0
-TASKS = [tool_task("ls", task_id=name) for name in ("a", "bb", "ccc", "dddd")]
+TASKS = [
+    msgspec.structs.replace(tool_task("ls", task_id=name), split="held_out")
+    for name in ("a", "bb", "ccc", "dddd")
+]
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
