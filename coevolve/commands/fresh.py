@@ -42,7 +42,7 @@ class Scoring(Protocol):
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """A share of attempts that succeeded, with its 95 % interval (Wilson)."""
+    """Mean score of attempts, with its 95 % interval: Wilson's for 0 and 1, else normal."""
 
     attempts: int
     success: float
@@ -141,8 +141,13 @@ async def _made(
 
 
 def _share(scores: Sequence[float]) -> Share:
-    low, high = wilson(round(sum(scores)), len(scores))
-    return Share(attempts=len(scores), success=fmean(scores), low=low, high=high)
+    mean, attempts = fmean(scores), len(scores)
+    if {*scores} <= {0.0, 1.0}:
+        low, high = wilson(round(sum(scores)), attempts)
+    else:
+        half = NORMAL * stdev(scores) / sqrt(attempts) if attempts > 1 else 1.0
+        low, high = max(0.0, mean - half), min(1.0, mean + half)
+    return Share(attempts=attempts, success=mean, low=low, high=high)
 
 
 def table(comparisons: Sequence[Comparison]) -> Table:
