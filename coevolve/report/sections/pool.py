@@ -17,6 +17,7 @@ ORIGINS = {
     "mastered": "synthesized, mastered",
     "learnable": "synthesized, learnable",
     "not_yet": "synthesized, not yet",
+    "unprobed": "synthesized, unprobed",
     UNKNOWN: "synthesized, unlabelled",
 }
 """Origin of a training group's task; a synthesized task has its label at admission."""
@@ -82,7 +83,7 @@ def _over_steps(data: ReportData) -> Markup:
     return figure(
         title,
         f"Each column is {per}. A synthesized task has the label of its probes at admission: "
-        "always solved (mastered), sometimes (learnable) or never (not yet).",
+        "always solved (mastered), sometimes (learnable) or never (not yet); some have no probes.",
         stacked_chart(title, names, layers, across="step", up="groups"),
         Table(
             title,
