@@ -104,8 +104,8 @@ def _uses(data: ReportData) -> Markup:
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(discarded.items()))
     return listed(
         "What the learner did with the groups",
-        "The learner imitates the reference if every rollout failed, and uses nothing if all "
-        f"succeeded. Discarded before any step: {reasons or 'none'}.",
+        "The learner imitates the reference if all or most rollouts failed, and uses nothing if "
+        f"all succeeded. Discarded before any step: {reasons or 'none'}.",
         Table(
             "Training groups by use",
             ["origin", *(kind.replace("_", " ") for kind in kinds)],
