@@ -42,6 +42,7 @@ async def shares_of(reader: Reader, labels: Mapping[str, Sequence[str]]) -> Shar
     """Return the shares of a run; ``labels`` are those of its held-out tasks."""
     tasks = [decode_as(each, Task) async for each in whole_topic(reader, "task")]
     made = {task.task_id for task in tasks if isinstance(task.origin, Synthesized)}
+    made |= {task.task_id for task in tasks if task.root in made}
     steps = [decode_as(each, StepReport) async for each in whole_topic(reader, "step_report")]
     groups = [group for step in steps for group in step.groups]
     discarded = [
