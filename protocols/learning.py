@@ -276,7 +276,7 @@ class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_disca
 
 
 Use = Literal["policy_gradient", "imitation", "nothing"]
-"""How a step used a group. ``imitation``: every rollout failed, so the step imitated the reference.
+"""How a step used a group. ``imitation``: all or most failed, so the step imitated the reference.
 ``nothing``: zero variance."""
 
 
