@@ -46,6 +46,7 @@ def main() -> None:
     """Follow the run until standard input ends."""
     channel = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
+    sys.stdout = sys.stderr  # which writes each line at once
     keep_private()
 
     def say(said: Said) -> None:
@@ -78,7 +79,6 @@ async def _follow(directory: RunDirectory, name: str, say: Say) -> None:
     await follower.catch_up()
     follower.finish(directory.report if line else None)
     say(Said())
-    sys.stderr.flush()
     os._exit(0)  # a library's threads may still wait for a network
 
 
