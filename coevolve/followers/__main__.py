@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -54,14 +55,16 @@ def main() -> None:
     def say(said: Said) -> None:
         channel.write(msgspec.json.encode(said) + b"\n")
 
+    code = 0
     with scratch_folder() as scratch:
         tempfile.tempdir = str(scratch.path)
         try:
             asyncio.run(_follow(RunDirectory(Path(sys.argv[1])), sys.argv[2], say))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - said, and the process ends
             say(Said(failure=plain(reason_of(error))))
-            raise
-    os._exit(0)  # a library's threads may still wait for a network
+            traceback.print_exc()
+            code = 1
+    os._exit(code)  # a library's threads may still wait for a network
 
 
 async def _follow(directory: RunDirectory, name: str, say: Say) -> None:
