@@ -50,8 +50,7 @@ class PipedProgram:
         output_bytes: int,
         held: ExitStack,
     ) -> None:
-        """Start the program; ``held`` is closed with it. Raises OSError."""
-        self._wall_s = wall_s
+        """Start the program, and the first exchange; ``held`` is closed with it. Raises OSError."""
         self._output_bytes = output_bytes
         self._confined = confined
         self._held = held
@@ -72,16 +71,17 @@ class PipedProgram:
         for each in self._streams:
             os.set_blocking(each.fileno(), False)
         self._closed: Closed | None = None
-        self.renew()
+        self.renew(wall_s)
 
     @property
     def pid(self) -> int:
         """Process id of the sandbox's outermost process."""
         return self._process.pid
 
-    def renew(self) -> None:
-        """Begin an exchange: both limits count from here."""
-        self._deadline = time.monotonic() + self._wall_s
+    def renew(self, wall_s: float) -> None:
+        """Begin an exchange of at most ``wall_s`` seconds; the bytes, too, count from here."""
+        self._wall_s = wall_s
+        self._deadline = time.monotonic() + wall_s
         self._left_bytes = self._output_bytes
 
     def send(self, content: bytes) -> None:

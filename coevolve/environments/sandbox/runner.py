@@ -175,8 +175,9 @@ class Sandbox:
     ) -> PipedProgram:
         """Start ``argv`` as `run` does, and leave it running; the caller closes it.
 
-        The limits on wall clock and output hold for each exchange, those on CPU seconds for the
-        program's life. Raises SimulatorError if the program cannot be started.
+        The limit on wall clock is that of the first exchange, the one on output that of each
+        exchange, and the one on CPU seconds that of the program's life. Raises
+        SimulatorError if the program cannot be started.
         """
         held = ExitStack()
         try:

@@ -55,7 +55,7 @@ def opened(sandbox: Sandbox) -> Iterator[Opened]:
 def test_exchanges_go_back_and_forth_until_it_is_closed(opened: Opened) -> None:
     program = opened("cat; echo last words >&2")
     for content in (b"first", b"x" * 60_000, b"\x00\xff\n"):
-        program.renew()
+        program.renew(20)
         program.send(content)
         assert program.receive(len(content)) == content
     assert program.close().code == -9
@@ -80,7 +80,7 @@ def test_the_output_of_an_exchange_is_bounded(opened: Opened) -> None:
     program.receive(150_000)
     with pytest.raises(PipeBrokenError, match="writes more than 200000 bytes"):
         program.receive(50_001)
-    program.renew()
+    program.renew(20)
     assert len(program.receive(150_000)) == 150_000
 
 
