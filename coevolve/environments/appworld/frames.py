@@ -61,6 +61,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """An error that the call raises in the policy's code."""
 
     error: str
+    kind: str = "Exception"
+    """Name of the error's class; one that is not Python's own becomes Exception."""
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
