@@ -172,11 +172,14 @@ async def launch(
             if config.store.copies:
                 run_id = directory.identity().run_id
                 await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
+            display.begin("find or make the model")
             build.make_model(config, directory.path)
             keys = preflight.keys(config)
+            display.begin("join the Ray cluster" if joining.cluster.address else "start Ray")
             with cluster(joining, directory, keys, build.modules(config)) as joined:
                 stop = asyncio.Event()
                 on_start(stop)  # after Ray, which installs signal handlers of its own
+                display.begin("start the run's processes")
                 composing = compose(
                     running(joining, directory.path),
                     directory,

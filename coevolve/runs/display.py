@@ -18,6 +18,7 @@ from coevolve.runs.costs import Costs
 from coevolve.runs.degraded import log_change
 from coevolve.runs.progress import Progress
 from coevolve.runs.scaling import sentence as scale_sentence
+from coevolve.runs.screen.start import StartScreen, redraws
 from coevolve.runs.teaching import lost_at_the_end
 from coevolve.runs.teaching import sentence as regression
 from protocols.config import RunConfig
@@ -25,14 +26,15 @@ from protocols.control import CopyFailed, PartFailed, RolloutScaled, RunCopied, 
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
 
-STARTING = "starting parts (about 20 s) ..."
-"""What a terminal shows until the first record."""
-
 log = structlog.get_logger()
 
 
 class Display(Protocol):
-    """Shows a run while it is running."""
+    """Shows a run while it starts and while it is running."""
+
+    def begin(self, phase: str) -> None:
+        """Show a phase of the start, which ends with the next one or with the first record."""
+        ...
 
     def show(self, message: Message, progress: Progress) -> None:
         """Show a record that ``progress`` has already folded."""
@@ -52,6 +54,9 @@ class LineDisplay:
 
     def __init__(self, config: RunConfig) -> None:
         self._steps = config.learner.steps
+
+    def begin(self, phase: str) -> None:
+        """Do nothing: a start has no events."""
 
     def show(self, message: Message, progress: Progress) -> None:
         """Print the event."""
@@ -120,18 +125,23 @@ def _figures(metrics: Mapping[str, float]) -> dict[str, object]:
 class LiveDisplay:
     """Redraws a table in place."""
 
-    def __init__(self, config: RunConfig, console: Console) -> None:
+    def __init__(self, config: RunConfig, screen: StartScreen) -> None:
         self._config = config
+        self._screen = screen
         self._started = time.monotonic()
-        self._messages = [STARTING]
+        self._messages: list[str] = []
         self._progress: Progress | None = None
-        self._live = Live(self._draw(), console=console, auto_refresh=False, transient=True)
-        self._live.start(refresh=True)
+        self._live = Live(self._draw(), console=screen.console, auto_refresh=False, transient=True)
+
+    def begin(self, phase: str) -> None:
+        """Show the phase on the start's screen."""
+        self._screen.begin(phase)
 
     def show(self, message: Message, progress: Progress) -> None:
-        """Redraw the table."""
+        """Redraw the table; the first record ends the start's screen."""
         self._progress = progress
-        self._messages = [line for line in self._messages if line != STARTING]
+        self._screen.close()
+        self._live.start()
         match message:
             case PartFailed():
                 self._messages.append(f"{message.part} restarted: {message.reason}")
@@ -151,12 +161,16 @@ class LiveDisplay:
         self._live.update(self._draw(), refresh=True)
 
     def say(self, text: str) -> None:
-        """Add a line below the table."""
+        """Add a line below the table; during the start, print it."""
+        if not self._live.is_started:
+            self._screen.console.print(text, soft_wrap=True)
+            return
         self._messages.append(text)
         self._live.update(self._draw(), refresh=True)
 
     def close(self) -> None:
         """Remove the table."""
+        self._screen.close()
         self._live.stop()
 
     def _draw(self) -> Group:
@@ -184,9 +198,9 @@ class LiveDisplay:
         return Group(*parts)
 
 
-def open_display(config: RunConfig, console: Console) -> Display:
-    """Return a live table on a terminal, JSON lines otherwise."""
-    return LiveDisplay(config, console) if console.is_terminal else LineDisplay(config)
+def open_display(config: RunConfig, screen: StartScreen) -> Display:
+    """Return a live table after ``screen`` on a terminal, JSON lines otherwise."""
+    return LiveDisplay(config, screen) if redraws(screen.console) else LineDisplay(config)
 
 
 def copy_failure(failure: CopyFailed) -> str:

@@ -48,6 +48,9 @@ class Shown:
     def __init__(self) -> None:
         self.messages: list[Message] = []
 
+    def begin(self, phase: str) -> None:
+        del phase
+
     def show(self, message: Message, progress: Progress) -> None:
         del progress
         self.messages.append(message)
