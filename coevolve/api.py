@@ -11,6 +11,7 @@ from coevolve.launcher import launch as launcher
 from coevolve.launcher.jobs import lasting
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display, open_display
+from coevolve.runs.looking import Look
 from coevolve.runs.progress import Progress
 from coevolve.runs.screen.start import StartScreen
 from coevolve.terminal import Terminal
@@ -217,8 +218,13 @@ class _Callbacks:
                 self.failure = failure
                 self._stop()
 
+    @property
+    def look(self) -> Look | None:
+        """That of the display."""
+        return self._display.look
+
     def begin(self, phase: str) -> None:
-        """Show a phase of the start."""
+        """Show the phase."""
         self._display.begin(phase)
 
     def say(self, text: str) -> None:
@@ -232,6 +238,8 @@ class _Callbacks:
 
 class _Silence:
     """A display that shows nothing."""
+
+    look = None
 
     def show(self, message: Message, progress: Progress) -> None:
         """Show nothing."""

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 import structlog
 
 from coevolve.journal.codec import topics_of
-from protocols.control import DeadLetter, LetterAnswered, NodesTooSmall, PartsRest, RunResumed
+from protocols.control import (
+    CopyFailed,
+    DeadLetter,
+    LetterAnswered,
+    NodesTooSmall,
+    PartsRest,
+    RunResumed,
+)
 from protocols.evolution import ModelAnswers, ModelRests, SynthesizerSwapped
 from protocols.journal import Message
 
@@ -66,6 +73,11 @@ class Degraded:
         if self.letters:
             lines.append(f"dead letters: {self.letters}; see `attach letters`")
         return lines
+
+
+def copy_failure(failure: CopyFailed) -> str:
+    """Return a sentence about a copy of the run that was not made."""
+    return f"not copied: {failure.reason}; the run tries again after its next checkpoint"
 
 
 def log_change(message: Message) -> None:

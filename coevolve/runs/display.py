@@ -1,4 +1,4 @@
-"""Output of a run on the terminal: a live table or JSON lines, and a summary at the end."""
+"""Output of a run on the terminal: a live screen or JSON lines, and a summary at the end."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -6,25 +6,41 @@ from pathlib import Path
 from typing import Protocol
 
 import structlog
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from coevolve.delivery.alarms import sentence
 from coevolve.runs import attribution
 from coevolve.runs.accounting import CpuShares
 from coevolve.runs.costs import Costs
 from coevolve.runs.degraded import log_change
+from coevolve.runs.looking import Look
+from coevolve.runs.passing import PAUSED
 from coevolve.runs.progress import Progress
 from coevolve.runs.scaling import sentence as scale_sentence
+from coevolve.runs.screen.drawing import draw
 from coevolve.runs.screen.start import StartScreen, redraws
+from coevolve.runs.screen.view import View
 from coevolve.runs.teaching import lost_at_the_end
 from coevolve.runs.teaching import sentence as regression
 from protocols.config import RunConfig
-from protocols.control import CopyFailed, PartFailed, RolloutScaled, RunCopied, Stalled
+from protocols.control import (
+    CopyFailed,
+    PartFailed,
+    PartStatus,
+    RolloutScaled,
+    RunContinued,
+    RunCopied,
+    RunPaused,
+    Stalled,
+)
+from protocols.evolution import SwapRefused
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
+
+EVENT_S = 15.0
+"""Seconds for which the live screen shows what has happened."""
 
 log = structlog.get_logger()
 
@@ -32,8 +48,13 @@ log = structlog.get_logger()
 class Display(Protocol):
     """Shows a run while it starts and while it is running."""
 
+    @property
+    def look(self) -> Look | None:
+        """Shows what the parts wait for; None if the display does not show it."""
+        ...
+
     def begin(self, phase: str) -> None:
-        """Show a phase of the start, which ends with the next one or with the first record."""
+        """Show what the run does from now on: a phase of its start or of its end."""
         ...
 
     def show(self, message: Message, progress: Progress) -> None:
@@ -52,11 +73,13 @@ class Display(Protocol):
 class LineDisplay:
     """Prints one short JSON line per event; `metrics.jsonl` has all numbers."""
 
+    look = None
+
     def __init__(self, config: RunConfig) -> None:
         self._steps = config.learner.steps
 
     def begin(self, phase: str) -> None:
-        """Do nothing: a start has no events."""
+        """Do nothing: a phase is no event."""
 
     def show(self, message: Message, progress: Progress) -> None:
         """Print the event."""
@@ -68,6 +91,10 @@ class LineDisplay:
                 log.info("evaluation", version=version, errors=errors, **_score(progress))
             case RolloutScaled(cause=cause) if cause != "start":
                 log.info("rollout_scaled", engines=message.engines, cause=cause)
+            case RunPaused():
+                self.say(PAUSED)
+            case RunContinued():
+                self.say("resumed")
             case RunCopied():
                 log.info("copied", number=message.number, at_step=message.step)
             case _:
@@ -123,98 +150,97 @@ def _figures(metrics: Mapping[str, float]) -> dict[str, object]:
 
 
 class LiveDisplay:
-    """Redraws a table in place."""
+    """Redraws a screen in place; each look at the parts draws it anew."""
 
     def __init__(self, config: RunConfig, screen: StartScreen) -> None:
         self._config = config
         self._screen = screen
-        self._started = time.monotonic()
-        self._messages: list[str] = []
+        self._console = screen.console
         self._progress: Progress | None = None
-        self._live = Live(self._draw(), console=screen.console, auto_refresh=False, transient=True)
+        self._stepped = 0.0
+        self._stalled: Stalled | None = None
+        self._events: list[tuple[float, str]] = []
+        self._doing = ""
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+
+    @property
+    def look(self) -> Look:
+        """Draws the run with what its parts wait for."""
+        return self._draw
 
     def begin(self, phase: str) -> None:
-        """Show the phase on the start's screen."""
+        """Show the phase on the start's screen, or in the head of the run's."""
         self._screen.begin(phase)
+        self._doing = phase if self._live.is_started else ""
 
     def show(self, message: Message, progress: Progress) -> None:
-        """Redraw the table; the first record ends the start's screen."""
+        """Show the record, and the progress, at the next look."""
         self._progress = progress
-        self._screen.close()
-        self._live.start()
-        match message:
-            case PartFailed():
-                self._messages.append(f"{message.part} restarted: {message.reason}")
-            case WeightSyncAlarm():
-                self._messages.append(sentence(message))
-            case PolicyRegressed():
-                self._messages.append(regression(message))
-            case RolloutScaled(cause=cause) if cause != "start":
-                self._messages.append(scale_sentence(message))
-            case Stalled():
-                self._messages.append(f"no progress for {message.quiet_s:.0f} s:")
-                self._messages.extend(f"  {line}" for line in message.waiting)
-            case CopyFailed():
-                self._messages.append(copy_failure(message))
-            case _:
-                pass
-        self._live.update(self._draw(), refresh=True)
+        self._stalled = message if isinstance(message, Stalled) else None
+        if isinstance(message, StepReport):
+            self._stepped = time.monotonic()
+        if event := _event(message):
+            self._note(event)
 
     def say(self, text: str) -> None:
-        """Add a line below the table; during the start, print it."""
-        if not self._live.is_started:
-            self._screen.console.print(text, soft_wrap=True)
-            return
-        self._messages.append(text)
-        self._live.update(self._draw(), refresh=True)
+        """Show a line for `EVENT_S`; during the start, print it."""
+        if self._live.is_started:
+            self._note(text)
+        else:
+            self._console.print(text, soft_wrap=True)
 
     def close(self) -> None:
-        """Remove the table."""
+        """Remove the screen."""
         self._screen.close()
         self._live.stop()
 
-    def _draw(self) -> Group:
-        steps = self._config.learner.steps
-        progress = self._progress
-        done = progress.step if progress else 0
-        head = f"{self._config.name}  step {done}/{steps}  {time.monotonic() - self._started:.0f} s"
-        parts: list[Text | Table] = [Text(head, style="bold")]
-        if progress and progress.metrics:
-            metrics = progress.metrics
-            parts.append(
-                Text(
-                    f"reward {metrics.get('critic/rewards/mean', 0.0):.2f}"
-                    f"  staleness {metrics.get('training/off_policy/version_lag_mean', 0.0):.1f}"
-                    f"  tokens/s {metrics.get('perf/throughput', 0.0):.0f}"
-                    f"  discarded {sum(progress.discarded.values())}"
-                )
-            )
-        if progress and progress.evolution:
-            parts.append(Text(_evolution_line(progress)))
-        if progress and progress.evaluations:
-            parts.extend(score_tables(progress))
-        degraded = progress.degraded.lines() if progress else ()
-        parts.extend(Text(line) for line in (*degraded, *self._messages[-6:]))
-        return Group(*parts)
+    def _note(self, event: str) -> None:
+        self._events = [each for each in self._events if each[1] != event]
+        self._events.append((time.monotonic(), event))
+
+    def _draw(self, parts: Sequence[PartStatus]) -> None:
+        """Draw the run; the first time, in the place of its start."""
+        progress, now = self._progress, time.monotonic()
+        if progress is None:
+            return
+        self._events = [each for each in self._events if now - each[0] < EVENT_S]
+        view = View(
+            config=self._config,
+            progress=progress,
+            elapsed_s=now - self._screen.started,
+            since_step_s=now - self._stepped if self._stepped else 0.0,
+            parts=parts,
+            stalled=self._stalled or progress.passing.stalled,
+            events=[event for _, event in self._events],
+            doing=self._doing,
+        )
+        console = self._console
+        frame = draw(view, console.width, console.height, ascii_only=console.options.ascii_only)
+        self._screen.close()
+        self._live.start()
+        self._live.update(frame, refresh=True)
+
+
+def _event(message: Message) -> str:
+    """Return a sentence about what has just happened; empty for what the screen shows anyway."""
+    match message:
+        case PartFailed():
+            return f"{message.part} restarted: {message.reason}"
+        case PolicyRegressed():
+            return regression(message)
+        case RolloutScaled(cause=cause) if cause != "start":
+            return scale_sentence(message)
+        case SwapRefused():
+            return f"the synthesizer stays as it is: {message.reason}"
+        case RunContinued():
+            return "resumed"
+        case _:
+            return ""
 
 
 def open_display(config: RunConfig, screen: StartScreen) -> Display:
-    """Return a live table after ``screen`` on a terminal, JSON lines otherwise."""
+    """Return a live screen in the place of ``screen`` on a terminal, JSON lines otherwise."""
     return LiveDisplay(config, screen) if redraws(screen.console) else LineDisplay(config)
-
-
-def copy_failure(failure: CopyFailed) -> str:
-    """Return a sentence about a copy that was not made."""
-    return f"not copied: {failure.reason}; the run tries again after its next checkpoint"
-
-
-def _evolution_line(progress: Progress) -> str:
-    return (
-        f"signals {progress.count('signal/')}  resolved {progress.count('synth/')}"
-        f"  admitted {progress.count('validator/admit/')}"
-        f"  parked {progress.count('validator/parked')}"
-        f"  refused {progress.count('validator/reject/')}"
-    )
 
 
 def score_tables(progress: Progress) -> Sequence[Table]:

@@ -45,6 +45,8 @@ class Store(LocalStore):
 class Shown:
     """A display that keeps what it shows."""
 
+    look = None
+
     def __init__(self) -> None:
         self.messages: list[Message] = []
 
