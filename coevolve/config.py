@@ -70,6 +70,7 @@ def conflicts(config: RunConfig) -> list[str]:
             "the cluster: join it with `ray start --address=HOST:PORT` and give that address",
         ),
         *_evolution_rules(config),
+        *_instance_rules(config),
         *environment_of(config).faults(),
         *_learner_rules(config),
         *_engine_rules(config),
@@ -164,6 +165,21 @@ def _evolution_rules(config: RunConfig) -> tuple[Fault, ...]:
             config.validator.judge and isinstance(config.synthesizer.model, PolicyModel),
             "$.validator.judge: needs a synthesizer.model of kind endpoint, found kind policy, "
             "which cannot judge; leave it false",
+        ),
+    )
+
+
+def _instance_rules(config: RunConfig) -> tuple[Fault, ...]:
+    has_instances = environment_of(config).capabilities.fresh_instances
+    words = f"needs instances of tasks, and environment {config.uses} makes none"
+    return (
+        (
+            config.evaluator.fresh > 0 and not has_instances,
+            f"$.evaluator.fresh: {config.evaluator.fresh} {words}; leave it 0",
+        ),
+        (
+            config.pool.new_instances and not has_instances,
+            f"$.pool.new_instances: true {words}; leave it false",
         ),
     )
 

@@ -50,6 +50,7 @@ Records of the journal (`protocols.journal.Message`):
 | `Stalled`            | launch (watchdog)      | attach                                        |
 | `PartFailed`         | launch                 | attach                                        |
 | `PartsRest`        | launch                 | rollout, curriculum, attach                   |
+| `FollowersFail`      | launch (followers)     | attach                                        |
 | `UnitsBegan`         | rollout, signals, synthesizer, validator | the same, after a restart    |
 | `DeadLetter`         | the same               | curriculum, attach                            |
 | `LetterRetried`      | attach                 | the sender of the letter                      |

@@ -30,7 +30,7 @@ WITHOUT = {
     "state_digest": "no tasks are synthesized: the arm has to be static",
     "references": "no imitation",
     "deterministic_reward": "signals.reward_flip_rate is taken off the boundary signal",
-    "fresh_instances": "success is measured on the held-out tasks as they are",
+    "fresh_instances": "success is measured on tasks as they are: no instance gap",
 }
 """Capability -> what the loop does without it."""
 

@@ -10,6 +10,7 @@ from protocols.evolution_config import (
     SynthesizerConfig,
     ValidatorConfig,
 )
+from protocols.followers_config import PrometheusConfig, TrackersConfig
 from protocols.journal import Durability
 from protocols.learner_config import LearnerConfig
 from protocols.learning import WeightsFormat
@@ -236,6 +237,10 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     much memory, and as many GPUs, as that of a rollout actor; it scores while the others move to
     newer versions."""
 
+    fresh: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Maximum number of held-out tasks that each evaluation also attempts under other names, for
+    the instance gap. Always the first ones and the same names. 0: none."""
+
 
 Place = Annotated[
     str,
@@ -421,6 +426,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     evaluator: EvaluatorConfig = EvaluatorConfig()
     store: StoreConfig = StoreConfig()
     watchdog: WatchdogConfig = WatchdogConfig()
+    trackers: TrackersConfig = TrackersConfig()
+    prometheus: PrometheusConfig = PrometheusConfig()
     cluster: ClusterConfig = ClusterConfig()
     placement: PlacementConfig = PlacementConfig()
 

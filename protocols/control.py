@@ -157,6 +157,16 @@ class PartsRest(msgspec.Struct, frozen=True, kw_only=True, tag="parts_rest"):
     """Part -> its last error; empty if all parts work."""
 
 
+class FollowersFail(msgspec.Struct, frozen=True, kw_only=True, tag="followers_fail"):
+    """The trackers that fail; they are tried again, and the run goes on.
+
+    The newest record of a start has all of them; a start without a record has none.
+    """
+
+    causes: dict[str, str]
+    """Tracker -> its last error; empty if all work."""
+
+
 class UnitsBegan(msgspec.Struct, frozen=True, kw_only=True, tag="units_began"):
     """A member begins attempts at units of work, each of them a record that it took.
 

@@ -18,7 +18,7 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     new_instances: bool = False
     """Whether each group attempts its task under other names, so that the policy cannot memorize
-    it. Tasks without names, and environments that make no instances, stay as given."""
+    it. Tasks without names stay as given. Needs an environment that makes instances."""
 
     capacity: Count = 512
     """Maximum number of live synthesized tasks; above it the least informative one is retired."""

@@ -11,6 +11,7 @@ import msgspec
 from protocols.control import (
     CopyFailed,
     DeadLetter,
+    FollowersFail,
     LetterAnswered,
     LetterRetried,
     NodesTooSmall,
@@ -81,6 +82,7 @@ Message = (
     | Stalled
     | PartFailed
     | PartsRest
+    | FollowersFail
     | UnitsBegan
     | DeadLetter
     | LetterRetried

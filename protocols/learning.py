@@ -422,6 +422,9 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):
     wall_s: float
     """Seconds to score the version, including the guard's tasks if both are due."""
 
+    instances: tuple[TaskScore, ...] = ()
+    """Scores of the same version on instances of some of these tasks (`evaluator.fresh`)."""
+
 
 class CanaryScores(msgspec.Struct, frozen=True, kw_only=True, tag="canary_scores"):
     """Greedy scores of one policy version on the guard's tasks; no result is reported on these."""

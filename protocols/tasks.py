@@ -103,6 +103,12 @@ def attempted(task_id: str, instance: int) -> str:
     return f"{task_id}~{instance}" if instance else task_id
 
 
+def instance_of(task_id: str) -> tuple[str, int]:
+    """Return the task and the instance of an id that `attempted` made of an instance."""
+    root, _, instance = task_id.rpartition("~")
+    return root, int(instance)
+
+
 def body_of(value: msgspec.Struct) -> msgspec.Raw:
     """Return an environment's value, encoded as the body of a message."""
     return msgspec.Raw(msgspec.msgpack.encode(value))

@@ -10,7 +10,7 @@ from protocols.errors import JournalError, PartDiedError, SimulatorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.journal import StoredRecord
 from protocols.learning import PolicyVersion, ServedWeights
-from protocols.tasks import Seeded, Task, body_of
+from protocols.tasks import Seeded, Task, attempted, body_of
 
 CALL, END, SAY, SEE = 1, 2, 3, 4
 """Tokens of `ScriptRenderer`: ends of a call and of a turn, starts of words and of an answer."""
@@ -33,6 +33,11 @@ def tool_task(*instructions: str, task_id: str = "task") -> Task:
             )
         ),
     )
+
+
+async def instance(task: Task, number: int) -> Task | None:
+    """Return an instance of a task whose id has more than one letter."""
+    return tool_task("ls", task_id=attempted(task.task_id, number)) if task.task_id[1:] else None
 
 
 class ScriptRenderer:

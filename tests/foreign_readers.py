@@ -340,13 +340,13 @@ def synthesizer_answers() -> Reader:
     )
 
     def read(answer: bytes) -> object:
-        faults: list[answers.UnusableAnswerError] = []
+        fault = ""
         for reader in readers:
             try:
                 return reader(_text(answer))
             except answers.UnusableAnswerError as error:
-                faults.append(error)
-        raise faults[0]
+                fault = fault or str(error)
+        raise answers.UnusableAnswerError(fault)
 
     return Reader(
         real=_encoded(*real),

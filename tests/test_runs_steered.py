@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.followers.built_in.tensorboard import point_numbers
+from coevolve.followers.said import folder_of
 from coevolve.runs.drive import PAUSED
 from protocols.control import RolloutScaled, RunContinued
 from protocols.evolution import (
@@ -38,7 +40,7 @@ FURTHER_STEPS = 15
 
 
 def test_a_run_that_is_swapped_killed_paused_and_stopped_continues_each_time(tmp_path: Path):
-    small = (*SMALL, "synthesizer.rounds=1", "learner.steps=400")
+    small = (*SMALL, "synthesizer.rounds=1", "learner.steps=400", "trackers.use=[tensorboard]")
     with serving() as server, launched(tmp_path, "steered", *small) as run:
         refused_at = swapped(run, server)
         scaled(run, 2)
@@ -71,6 +73,8 @@ def test_a_run_that_is_swapped_killed_paused_and_stopped_continues_each_time(tmp
     metrics = [json.loads(line) for line in (run.directory / "metrics.jsonl").open()]
     taken = [line["step"] for line in metrics if "actor/lr" in line]
     assert taken == list(range(1, steps + 1))
+    tracked = point_numbers(folder_of(run.directory, "tensorboard"))
+    assert list(tracked) == list(range(1, len(metrics) + 1))
 
 
 def to_endpoint(base_url: str, model: str = SCRIPTED) -> tuple[str, ...]:

@@ -162,7 +162,7 @@ def _task(stem: Tree, history: TaskHistory, text: TaskText) -> Tree:
     node = stem.add(f"task {history.task.task_id}")
     _turns(node, text)
     node.add(f"trained on in steps: {steps(history) or 'none yet'}")
-    visited = node.add("groups" if history.visits else "groups: none yet")
+    visited = node.add(_groups(history))
     for visit in history.visits:
         versions = f"version {visit.version_min}"
         if visit.version_max != visit.version_min:
@@ -170,6 +170,14 @@ def _task(stem: Tree, history: TaskHistory, text: TaskText) -> Tree:
         errors = f", {visit.errors} failed" if visit.errors else ""
         visited.add(f"group {visit.group}, {versions}: {visit.successes}/{visit.rollouts}{errors}")
     return node
+
+
+def _groups(history: TaskHistory) -> str:
+    """Return the heading over the groups; it counts those whose summaries the journal dropped."""
+    if dropped := history.dropped.groups:
+        results = f"{history.dropped.successes}/{history.dropped.rollouts}"
+        return f"groups, after {dropped} older ones with {results} that are not listed any more"
+    return "groups" if history.visits else "groups: none yet"
 
 
 def _turns(node: Tree, text: TaskText) -> None:

@@ -110,8 +110,8 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
             origin_of(evolution, history),
             history.label or "",
             f"{len(_instructions(text))}: {shortened(text.headline)}",
-            str(len(history.visits)),
-            scores(history.visits[-1:]),
+            str(history.groups.groups),
+            scores((history.groups.newest,)) if history.groups.judged else "",
             newest_steps(history),
         )
     out.print(shown)
@@ -202,6 +202,7 @@ def _task_tree(
         "synthesizer": history.synthesizer,
         "label": history.label,
         "instructions": _instructions(text),
+        "groups": history.groups,
         "visits": _visit_trees(history.visits),
         "trained": history.trained,
     }

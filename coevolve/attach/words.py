@@ -1,8 +1,10 @@
 """Short texts about signals and tasks, for tables and trees."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from coevolve.environments.interface import Environment
+from coevolve.runs.group_totals import Score
 from coevolve.runs.histories import SignalHistory, TaskHistory
 from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import Admitted, GroupSummary, OnTask, Parked, Refused
@@ -39,16 +41,14 @@ def became(fate: SignalHistory) -> str:
     if fate.candidates:
         verdicts = ", ".join(f"{count} {what}" for what, count in _verdicts(fate).items())
         lines.append(f"{counted(len(fate.candidates), 'candidate')}: {verdicts}")
-    if fate.visits:
-        successes = sum(visit.successes for visit in fate.visits)
-        rollouts = sum(visit.rollouts for visit in fate.visits)
-        lines.append(f"its tasks since: {successes}/{rollouts}")
+    if (results := fate.results).rollouts:
+        lines.append(f"its tasks since: {results.successes}/{results.rollouts}")
     if fate.since:
         lines.append(f"flagged task: {scores(fate.before)}, since {scores(fate.since)}")
     return "\n".join(lines)
 
 
-def scores(visits: tuple[GroupSummary, ...]) -> str:
+def scores(visits: Sequence[GroupSummary | Score]) -> str:
     """Return successes/rollouts of the newest `VISITS` groups, oldest first."""
     return " ".join(f"{visit.successes}/{visit.rollouts}" for visit in visits[-VISITS:])
 

@@ -207,6 +207,7 @@ def _scoring(
         scorer=environment.scorer(context, proven, simulators),
         tasks=lambda: (*environment.scored_tasks(), *environment.canaries()),
         served=served,
+        instantiate=InstanceMaker(environment),
     )
 
 
@@ -240,6 +241,7 @@ def evaluator(context: PartContext, engine: Generator | None, simulators: Simula
         source=source,
         tasks=environment.scored_tasks(),
         canaries=environment.canaries(),
+        instantiate=InstanceMaker(environment),
     )
 
 

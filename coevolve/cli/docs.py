@@ -18,7 +18,8 @@ def pages() -> dict[str, Path]:
 
 def files() -> dict[str, Path]:
     """Return the files that pages explain, by name; none of them is a run file."""
-    return {path.name: path for path in sorted((configs() / "cluster").iterdir())}
+    folders = (configs() / name for name in ("cluster", "monitoring"))
+    return {path.name: path for folder in folders for path in sorted(folder.iterdir())}
 
 
 @click.command(name="docs")

@@ -17,12 +17,10 @@ from coevolve.journal.reader import run_reader
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.report.scales import wilson
 from coevolve.runs.directory import RunDirectory
+from coevolve.runs.instance_gap import NORMAL
 from protocols.errors import ConfigError
 from protocols.learning import StepReport, TaskScore
 from protocols.tasks import NEW_TASKS, Task
-
-NORMAL = 1.959964
-"""Half the width of a 95 % interval, in standard errors."""
 
 
 class Scoring(Protocol):

@@ -24,7 +24,7 @@ from coevolve.journal.reader import run_reader
 from coevolve.launcher.preflight import install
 from coevolve.llm.recorded_calls import RecordedCalls, recorded_calls, without_version
 from coevolve.parts.files import LocalFiles
-from coevolve.runs.costs import Costs
+from coevolve.runs.costs import Costs, costs_snapshots
 from coevolve.runs.directory import RunDirectory
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.briefs import BriefContext
@@ -38,7 +38,7 @@ from protocols.errors import (
     RunError,
     SimulatorError,
 )
-from protocols.evolution import Candidate, ModelCall, Signal, SignalSettled, SynthesizerSwapped
+from protocols.evolution import Candidate, Signal, SignalSettled, SynthesizerSwapped
 from protocols.interfaces import Reader, Synthesizer
 from protocols.journal import Message
 from protocols.synthesizers import SynthesizerModel
@@ -246,9 +246,7 @@ async def _compare(run_dir: Path, *, as_json: bool) -> bool:
 
 async def _used(reader: Reader) -> Costs:
     """Return what the run's calls of models used."""
-    costs = Costs()
-    async for record in whole_topic(reader, "model_call"):
-        costs.fold(decode_as(record, ModelCall))
+    costs, _ = await costs_snapshots(reader).folded()
     return costs
 
 

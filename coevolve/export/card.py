@@ -108,7 +108,7 @@ def data_card(
 
 def _run(source: Source) -> Iterable[str]:
     """Yield the facts of the run and the origin of its training data."""
-    config, evolution = source.config, source.material.evolution
+    config, totals = source.config, source.material.totals
     origins = [isinstance(task.origin, Synthesized) for task in source.tasks.values()]
     digest = hashlib.sha256((source.directory.path / "config.yaml").read_bytes()).hexdigest()
     facts = [
@@ -123,18 +123,18 @@ def _run(source: Source) -> Iterable[str]:
     ]
     signals = [
         [kind, str(outcomes.total()), ", ".join(f"{n} {name}" for name, n in outcomes.items())]
-        for kind, outcomes in evolution.totals.kinds().items()
+        for kind, outcomes in totals.kinds().items()
     ]
     synthesizers = [
         [
-            totals.synthesizer,
-            str(totals.candidates),
-            str(totals.admitted),
-            str(totals.usage.calls),
-            str(totals.usage.tokens),
-            f"{totals.usage.cost_usd:.4f}",
+            each.synthesizer,
+            str(each.candidates),
+            str(each.admitted),
+            str(each.usage.calls),
+            str(each.usage.tokens),
+            f"{each.usage.cost_usd:.4f}",
         ]
-        for totals in evolution.totals.synthesizers()
+        for each in totals.synthesizers()
     ]
     costs = [[cost.name.strip(), cost.text] for cost in source.material.costs.lines()]
     yield "## The run\n"

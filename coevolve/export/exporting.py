@@ -9,10 +9,9 @@ from typing import ClassVar, Protocol
 from coevolve.dependencies import extra, require
 from coevolve.export.card import data_card, model_card
 from coevolve.export.exporter import Exporter
-from coevolve.export.source import open_source
+from coevolve.export.source import Sampled, open_source
 from coevolve.export.target import check_target, write_target
 from coevolve.models.scratch_folder import scratch_folder
-from coevolve.report.report_data import Described
 from coevolve.runs.directory import RunDirectory
 from coevolve.visible import visible
 from protocols.errors import RunError
@@ -23,7 +22,7 @@ WEIGHTS = {
 }
 
 
-class Exported(Described, Protocol):
+class Exported(Sampled, Protocol):
     """The part of a run's environment that an export uses."""
 
     exports: ClassVar[Mapping[str, Exporter]]

@@ -1,13 +1,24 @@
 """The input of an export: a run's settings, its journal, and the data folded from it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
+from coevolve.curriculum.task_sampler import TaskSampler
 from coevolve.journal.reader import run_reader
 from coevolve.report.report_data import Described, ReportData, gather
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.interfaces import Reader
 from protocols.tasks import Task
+
+
+class Sampled(Described, Protocol):
+    """The part of a run's environment that a source uses."""
+
+    def sampler(self) -> TaskSampler:
+        """Return a new sampler of the run's arm."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -18,6 +29,8 @@ class Source:
     config: RunConfig
     reader: Reader
     material: ReportData
+    open_sampler: Callable[[], TaskSampler]
+    """Returns a new task sampler of the run's arm."""
 
     @property
     def tasks(self) -> dict[str, Task]:
@@ -26,7 +39,7 @@ class Source:
         return {task.task_id: task for task in tasks if task.split == "train"}
 
 
-async def open_source(directory: RunDirectory, environment: Described) -> Source:
+async def open_source(directory: RunDirectory, environment: Sampled) -> Source:
     """Read a run of ``environment``.
 
     Raises RunError or JournalError if its folder or journal cannot be read.
@@ -34,4 +47,10 @@ async def open_source(directory: RunDirectory, environment: Described) -> Source
     config = directory.config()
     reader = run_reader(directory.path)
     material = await gather(reader, config, environment)
-    return Source(directory=directory, config=config, reader=reader, material=material)
+    return Source(
+        directory=directory,
+        config=config,
+        reader=reader,
+        material=material,
+        open_sampler=environment.sampler,
+    )

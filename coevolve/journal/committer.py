@@ -112,6 +112,9 @@ class Committer:
         self._failure: JournalError | None = None
         self._ended = threading.Event()
         self._state = State()
+        self.bound: Callable[[], None] = lambda: None
+        """Bounds the file; called after each commit."""
+
         self.listeners: list[Listener] = []
         self.committed = threading.Event()
         """Set by each commit."""
@@ -265,6 +268,7 @@ class Committer:
                 self._flushes += 1
                 self._acknowledge()
             self._unmarked = write.transaction
+            self.bound()
         self._unflushed.extend(replies)
         self._unflushed_newest.update(write.appended)
         if write.released:

@@ -23,8 +23,9 @@ transaction only with the next transaction. A transaction is therefore answered 
 on disk, or after an explicit flush if no request waits. Under load this takes one flush per
 transaction instead of two.
 
-At level ``process`` no commit waits for a flush; a thread beside it flushes once a second, and a
-power cut undoes what came after the last flush (`coevolve.journal.sync_point`).
+At level ``process`` a thread beside the commits flushes once a second, and a power cut undoes what
+came after the last flush (`coevolve.journal.sync_point`). A commit waits for a flush only if the
+file would otherwise grow by more pages than may be out of use.
 
 Readers of the map (`coevolve.journal.reader`): at level ``power`` they may see the newest
 transaction one flush before it is answered. Only a power cut can undo it, and a power cut also ends
@@ -54,7 +55,7 @@ from coevolve.journal.opening import (
 )
 from coevolve.journal.queries import Snapshot, snapshot
 from coevolve.journal.retention import EVICTABLE, SPENT, Needs, Retention
-from coevolve.journal.sync_point import SYNC_S, Held, SyncPoint
+from coevolve.journal.sync_point import SLACK_BYTES, SYNC_S, Held, SyncPoint
 from coevolve.journal.synced_file import this_boot
 from protocols.errors import JournalError
 from protocols.journal import Append, Complete, Durability, JournalStatistics, Record, Take
@@ -95,12 +96,14 @@ class Journal:
         clock: Callable[[], float] = time.monotonic,
         clock_ns: Callable[[], int] = time.time_ns,
         sync_s: float = SYNC_S,
+        slack_bytes: int = SLACK_BYTES,
         boot: str | None = None,
     ) -> "Journal":
         """Open or create the journal in ``folder``.
 
-        ``sync_s`` is the pause between flushes at level ``process``. ``boot`` names this start of
-        the machine; None is the real one. Raises JournalLockedError, JournalFormatError,
+        ``sync_s`` is the pause between flushes at level ``process``; a growing file with more than
+        ``slack_bytes`` of pages out of use is flushed at once. ``boot`` names this start of the
+        machine; None is the real one. Raises JournalLockedError, JournalFormatError,
         JournalDamagedError or JournalError.
         """
         boot = this_boot() if boot is None else boot
@@ -120,7 +123,7 @@ class Journal:
         )
         try:
             sync_point = (
-                _sync_point(folder, written.opened, committer, boot, sync_s)
+                _sync_point(folder, written.opened, committer, boot, sync_s, slack_bytes)
                 if durability == "process"
                 else None
             )
@@ -211,7 +214,12 @@ class Journal:
 
 
 def _sync_point(
-    folder: Path, opened: OpenedJournal, committer: Committer, boot: str, sync_s: float
+    folder: Path,
+    opened: OpenedJournal,
+    committer: Committer,
+    boot: str,
+    sync_s: float,
+    slack_bytes: int,
 ) -> SyncPoint:
     """Put the opened journal on the disk, and follow it from there. Raises JournalError."""
 
@@ -221,11 +229,12 @@ def _sync_point(
         return work.answer
 
     try:
-        return SyncPoint(
+        point = SyncPoint(
             folder,
-            opened.env,
+            *opened,
             boot=boot,
             pause_s=sync_s,
+            slack_bytes=slack_bytes,
             held=held,
             committed=committer.committed,
             failed=committer.fail,
@@ -235,6 +244,8 @@ def _sync_point(
             f"the journal {folder} needs to be written to the disk before it is used, and got "
             f"{error}; free space or check the disk"
         ) from error
+    committer.bound = point.bound
+    return point
 
 
 def _work(request: Append | Complete, records: Sequence[Record]) -> Work:

@@ -6,7 +6,7 @@ rollouts. It never deletes one that a consumer of the topic has not finished.
 Records of some other topics are *spent* once they are older than every rollout that is left, every
 consumer of their topic has finished them, and nothing in `Needs` needs them. They go as well, but
 for the newest `SPENT_KEPT` of each topic: those tell a part that reads the topic without a snapshot
-how far the run has come.
+how far the run has come. Whoever shows totals takes them from a snapshot and the records after it.
 
 Of the snapshots of a part the newest two stay. So the older one of them says from where on the part
 reads again.
@@ -45,12 +45,26 @@ class Needs(NamedTuple):
     units: bool = False
     """Whether the records are about records that some consumer still has to finish."""
 
+    older: tuple[str, ...] = ()
+    """Topics whose records go first: none that is left may be older than a record that goes."""
+
 
 SPENT: Mapping[str, Needs] = {
     "rollout_request": Needs(snapshots=("curriculum",)),
     "units_began": Needs(units=True),
+    "group_summary": Needs(
+        snapshots=("curriculum", "signals", "launcher's costs", "launcher's groups"),
+        older=("rollout_request",),
+    ),
+    "model_call": Needs(
+        snapshots=("launcher's calls", "launcher's costs", "launcher's totals"), units=True
+    ),
 }
-"""Topics whose records can be spent."""
+"""Topics whose records can be spent.
+
+A summary goes after the requests of its group, because a fold that knew of the requests alone would
+wait for the group.
+"""
 
 
 class Retention(NamedTuple):

@@ -5,13 +5,15 @@ second after the first commit since the last flush, its thread takes the present
 file, writes the state's meta page to the file `synced`, and lets the state before go. After a power
 cut `coevolve.journal.synced_file` returns to the last of these states. So a power cut undoes what
 was committed since the last flush began, and nothing else; the price is that pages of the last
-seconds are not used again at once.
+seconds are not used again at once. So the file holds more pages than are in use. If these are more
+than `SLACK_BYTES`, the writer flushes before it goes on.
 """
 
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +21,7 @@ import lmdb
 
 from coevolve.durable_files import sync
 from coevolve.journal.heads import USED_BYTES, head_of
-from coevolve.journal.layout import DATA_FILE
+from coevolve.journal.layout import DATA_FILE, Tables
 from coevolve.journal.synced_file import (
     SLOT_BYTES,
     SLOTS,
@@ -32,6 +34,19 @@ from protocols.errors import JournalError
 
 SYNC_S = 1.0
 """Pause between two flushes while records are written."""
+
+SLACK_BYTES = 512 << 20
+"""Bytes of the file that may not be in use before the writer waits for a flush."""
+
+GROWTHS = 64
+COMMITS = 256
+"""Between two such flushes there are so many commits, or the file grows by this part of the slack:
+if free pages are too scattered for large records, or another reader holds them, each commit makes
+the file grow."""
+
+
+PAGES = ("branch_pages", "leaf_pages", "overflow_pages")
+"""Names of the kinds of pages in LMDB's statistics."""
 
 
 class Held(NamedTuple):
@@ -58,9 +73,11 @@ class SyncPoint:
         self,
         folder: Path,
         env: lmdb.Environment,
+        tables: Tables,
         *,
         boot: str,
         pause_s: float,
+        slack_bytes: int,
         held: Callable[[], "Future[Held]"],
         committed: threading.Event,
         failed: Callable[[lmdb.Error], None],
@@ -73,8 +90,11 @@ class SyncPoint:
         """
         self._folder = folder
         self._env = env
+        self._tables = tables
+        self._page_bytes = env.stat()["psize"]
         self._boot = boot
         self._pause_s = pause_s
+        self._slack_bytes = slack_bytes
         self._held = held
         self._committed = committed
         self._failed = failed
@@ -83,6 +103,13 @@ class SyncPoint:
         self._number = before.number if before else 0
         self._file = os.open(folder / SYNCED_FILE, os.O_RDWR | os.O_CREAT | os.O_DSYNC, 0o600)
         self._state: Held | None = None
+        self._moving = threading.Lock()
+        self._commits = 0
+        """Number of commits since the last flush."""
+
+        self._pages = 0
+        """Pages of the file at the last flush."""
+
         self._move(hold(env, folder))
         sync(folder)
         self._thread = threading.Thread(target=self._follow, name="sync", daemon=True)
@@ -98,6 +125,27 @@ class SyncPoint:
         if self._state is not None:
             self._state.txn.abort()
         os.close(self._file)
+
+    def bound(self) -> None:
+        """Flush if the file grew by pages that are not in use. The writer calls it after commits.
+
+        It may wait for the flush in progress.
+        """
+        self._commits += 1
+        pages: int = self._env.info()["last_pgno"]
+        grown_bytes = (pages - self._pages) * self._page_bytes
+        if not grown_bytes or (
+            self._commits < COMMITS and grown_bytes < self._slack_bytes // GROWTHS
+        ):
+            return
+        if (pages - self._used_pages()) * self._page_bytes > self._slack_bytes:
+            with suppress(lmdb.Error, OSError):  # the next commit tries again
+                self._try_to_move(hold(self._env, self._folder))
+
+    def _used_pages(self) -> int:
+        with self._env.begin() as txn:
+            stats = [txn.stat(table) for table in self._tables]
+        return sum(stat[kind] for stat in stats for kind in PAGES)
 
     def _follow(self) -> None:
         while True:
@@ -119,20 +167,22 @@ class SyncPoint:
 
     def _try_to_move(self, held: Held) -> None:
         """Go on to a state. A full disk leaves the one before, until there is room."""
-        try:
-            self._move(held)
-        except lmdb.Error as error:
-            held.txn.abort()
-            self._failed(error)
-        except OSError:
-            held.txn.abort()
-            self._committed.set()
+        with self._moving:
+            try:
+                self._move(held)
+            except lmdb.Error as error:
+                held.txn.abort()
+                self._failed(error)
+            except OSError:
+                held.txn.abort()
+                self._committed.set()
 
     def _move(self, held: Held) -> None:
         before = self._state
-        if before is not None and before.meta == held.meta:
+        if before is not None and held.txn.id() <= before.txn.id():
             held.txn.abort()
             return
+        self._commits, self._pages = 0, self._env.info()["last_pgno"]
         self._env.sync(True)
         slot = pack_slot(Synced(self._number + 1, self._boot, held.meta))
         os.pwrite(self._file, slot, (self._number + 1) % SLOTS * SLOT_BYTES)

@@ -324,6 +324,8 @@ class WriteTransaction:
             for topic, place in self._state.places():
                 for sequence in islice(self._sequences(topic, place.cursor), 1):
                     yield sequence - 1
+        for sequence, _ in self._oldest(needs.older):
+            yield sequence - 1
 
     def _supersede(self) -> None:
         """Delete the older snapshots of each part that wrote one."""

@@ -3,8 +3,9 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from coevolve.build import parts as build
 from coevolve.config import load_config
 from coevolve.dependencies import refuse
 from coevolve.environments.registry import environment_of
+from coevolve.followers.supervision import Followers, followers
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight
 from coevolve.launcher.address import VARIABLE, with_address
@@ -35,7 +37,7 @@ from coevolve.runs.copies.copy_folder import claim
 from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display, print_summary
-from coevolve.runs.drive import Run
+from coevolve.runs.drive import BesideIt, Run
 from coevolve.runs.estimate import estimate
 from coevolve.runs.estimate_lines import estimate_lines, replaced_model_line
 from coevolve.runs.scaling import recorded_scale
@@ -163,47 +165,68 @@ async def launch(
 
     Raises CoevolveError if the run fails before its first step.
     """
-    failure: CoevolveError | None = None
-    joining = with_address(config)
+    keys = preflight.keys(config)
     with private_files(), starting.launch_lock(directory):
         directory.path.chmod(FOLDER_MODE)
+        async with followers(config, directory.path, keys) as following:
+            try:
+                discard_staged(directory.path)
+                if config.store.copies:
+                    run_id = directory.identity().run_id
+                    await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
+                display.begin("find or make the model")
+                build.make_model(config, directory.path)
+                ended = await _driven(
+                    config, directory, display, keys, on_start, on_loss, *_beside(config, following)
+                )
+            finally:
+                display.close()
+            await _report(directory, config)
+    return ended
+
+
+def _beside(config: RunConfig, following: Followers) -> Iterator[BesideIt]:
+    """Yield what looks at the run; libraries that it does not need are not imported."""
+    yield lambda run: following.run(run.store)
+    if config.prometheus.port:
+        from coevolve.followers.prometheus import serve
+
+        yield partial(serve, config, following.say)
+
+
+async def _driven(
+    config: RunConfig,
+    directory: RunDirectory,
+    display: Display,
+    keys: Mapping[str, str],
+    on_start: OnStart,
+    on_loss: OnLoss,
+    *beside: BesideIt,
+) -> Ended:
+    """Start a cluster and the run's parts in it; return when the run has ended."""
+    failure: CoevolveError | None = None
+    joining = with_address(config)
+    display.begin("join the Ray cluster" if joining.cluster.address else "start Ray")
+    with cluster(joining, directory, keys, build.modules(config)) as joined:
+        stop = asyncio.Event()
+        on_start(stop)  # after Ray, which installs signal handlers of its own
+        display.begin("start the run's processes")
+        composing = compose(
+            running(joining, directory.path), directory, display, STARTED, keys, joined.withheld
+        )
+        run = await _unless_lost(composing, joined, config.name, on_loss)
+        identity = msgspec.structs.replace(
+            directory.identity(), address=joined.address, pid=os.getpid()
+        )
+        directory.record_launch(config, identity)
         try:
-            discard_staged(directory.path)
-            if config.store.copies:
-                run_id = directory.identity().run_id
-                await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
-            display.begin("find or make the model")
-            build.make_model(config, directory.path)
-            keys = preflight.keys(config)
-            display.begin("join the Ray cluster" if joining.cluster.address else "start Ray")
-            with cluster(joining, directory, keys, build.modules(config)) as joined:
-                stop = asyncio.Event()
-                on_start(stop)  # after Ray, which installs signal handlers of its own
-                display.begin("start the run's processes")
-                composing = compose(
-                    running(joining, directory.path),
-                    directory,
-                    display,
-                    STARTED,
-                    keys,
-                    joined.withheld,
-                )
-                run = await _unless_lost(composing, joined, config.name, on_loss)
-                identity = msgspec.structs.replace(
-                    directory.identity(), address=joined.address, pid=os.getpid()
-                )
-                directory.record_launch(config, identity)
-                try:
-                    await _unless_lost(run.drive(stop), joined, config.name, on_loss)
-                except CoevolveError as error:
-                    if not run.progress.step:
-                        raise
-                    failure = error
-                if failure is None:
-                    await asyncio.to_thread(clean_up, joining, directory)
-        finally:
-            display.close()
-        await _report(directory, config)
+            await _unless_lost(run.drive(stop, *beside), joined, config.name, on_loss)
+        except CoevolveError as error:
+            if not run.progress.step:
+                raise
+            failure = error
+        if failure is None:
+            await asyncio.to_thread(clean_up, joining, directory)
     return Ended(directory=directory, run=run, failure=failure)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from coevolve.dependencies import lacking, refuse, require
+from coevolve.dependencies import extra, lacking, refuse, require
 from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.packages import install as install_packages
 from coevolve.environments.registry import environment_of
+from coevolve.followers.packages import check_tracker
 from coevolve.launcher.devices import missing_devices
 from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.models.model_folder import check_model
@@ -66,6 +67,9 @@ def missing(config: RunConfig) -> list[str]:
         for setting, model in _endpoints(config).items()
     ]
     checks += [] if config.cluster.address else [_check_sockets]
+    checks += [partial(check_tracker, name) for name in config.trackers.use]
+    if config.prometheus.port:
+        checks.append(partial(require, "prometheus_client", "prometheus.port", extra("prometheus")))
     if config.store.copies:
         checks.append(partial(check_place, config.store.copies, config.name))
     if lacking(partial(require, "torch", "", "")):

@@ -72,7 +72,6 @@ class Ledger:
         self._teaches = budget.teaches
         self._limited = bool(budget.max_tokens or budget.max_cost_usd or budget.max_tokens_by_kind)
         self._folded = 0
-        self._restored = False
         self._ahead: set[int] = set()
         self._tokens = _Account(f"{budget.section}.max_tokens", budget.max_tokens)
         self._cost = _Account(f"{budget.section}.max_cost_usd", budget.max_cost_usd)
@@ -122,8 +121,7 @@ class Ledger:
 
     async def _fold(self) -> None:
         """Count the calls recorded since the last time, including those of other processes."""
-        if not self._restored:
-            await self._restore()
+        await self._restore()
         while page := await self._reader.scan("model_call", after=self._folded, limit=PAGE):
             for record in page:
                 if record.sequence in self._ahead:
@@ -133,10 +131,17 @@ class Ledger:
             self._folded = page[-1].sequence
 
     async def _restore(self) -> None:
-        """Count the calls in the newest snapshot; call it before `_fold` reads the others."""
-        self._restored = True
-        totals, self._folded = await call_snapshots(self._reader).restore()
-        self._ahead = {sequence for sequence in self._ahead if sequence > self._folded}
+        """Count anew from the newest snapshot if it goes beyond what was counted.
+
+        The journal may have dropped calls that are in it.
+        """
+        totals, through = await call_snapshots(self._reader).restore()
+        if through <= self._folded:
+            return
+        self._folded = through
+        self._ahead.clear()
+        for account in (self._tokens, self._cost, *self._tokens_by_kind.values()):
+            account.spent = 0.0
         for kind, usage in (totals.teachers if self._teaches else totals.others).items():
             self._spend(kind, usage.tokens, usage.cost_usd)
 

@@ -1,7 +1,7 @@
 """The data of a report, folded from a run's journal."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from coevolve.journal.codec import decode
@@ -9,8 +9,9 @@ from coevolve.journal.fold import in_order
 from coevolve.report.timeline import TOPICS as TIMELINE_TOPICS
 from coevolve.report.timeline import Timeline
 from coevolve.runs.attribution import Attribution
-from coevolve.runs.costs import TOPICS as COSTS_TOPICS
-from coevolve.runs.costs import Costs
+from coevolve.runs.costs import Costs, costs_snapshots
+from coevolve.runs.evolution_totals import EvolutionTotals, evolution_snapshots
+from coevolve.runs.group_totals import dropped_groups
 from coevolve.runs.lineage import TOPICS as EVOLUTION_TOPICS
 from coevolve.runs.lineage import LineageIndex
 from coevolve.runs.progress import TOPICS as PROGRESS_TOPICS
@@ -23,10 +24,8 @@ from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.tasks import Task, TaskText
 
-TOPICS = tuple(
-    dict.fromkeys((*TIMELINE_TOPICS, *PROGRESS_TOPICS, *EVOLUTION_TOPICS, *COSTS_TOPICS))
-)
-"""All topics but rollouts and their parts: the group summaries already count those."""
+TOPICS = tuple(dict.fromkeys((*TIMELINE_TOPICS, *PROGRESS_TOPICS, *EVOLUTION_TOPICS)))
+"""Topics of single records that are shown; the totals have their own."""
 
 NO_TOOL = "no call"
 
@@ -65,16 +64,16 @@ class ReportData:
 
     progress: Progress
     evolution: LineageIndex
+    totals: EvolutionTotals
     costs: Costs
     timeline: Timeline
     attribution: Attribution | RunError | None = None
     """The measured effect of each source of gradient; None if nobody measured it."""
 
     def fold(self, message: Message, time_ns: int) -> None:
-        """Add one record; ``time_ns`` is the Unix time of the record."""
+        """Add one record of Unix time ``time_ns``, except to the totals and the costs."""
         self.progress.fold(message)
         self.evolution.fold(message, time_ns)
-        self.costs.fold(message)
         self.timeline.fold(message, time_ns)
 
 
@@ -89,6 +88,7 @@ def nothing_yet(
         without=absent(environment.capabilities),
         progress=Progress(environment.labels()),
         evolution=LineageIndex(),
+        totals=EvolutionTotals(),
         costs=Costs(),
         timeline=Timeline(),
         attribution=attribution,
@@ -101,11 +101,36 @@ async def gather(
     environment: Described,
     attribution: Attribution | RunError | None = None,
 ) -> ReportData:
-    """Return the data of all records in the journal so far. The run may still be going on."""
-    data = nothing_yet(config, environment, attribution)
+    """Return the data of all records in the journal so far. The run may still be going on.
+
+    Records that the journal dropped count in the totals, the costs, and the groups of each task.
+    """
+    dropped = await dropped_groups(reader)
+    totals, _ = await evolution_snapshots(reader).folded()
+    costs, _ = await costs_snapshots(reader).folded()
+    data = replace(
+        nothing_yet(config, environment, attribution),
+        evolution=LineageIndex(dropped=dropped.tasks),
+        totals=totals,
+        costs=costs,
+    )
     async for record in in_order(reader, TOPICS):
-        data.fold(decode(record), record.time_ns)
+        message = decode(record)
+        data.fold(message, record.time_ns)
+        if isinstance(message, GroupSummary):
+            dropped.found(record.sequence, message)
     return data
+
+
+def listed_note(evolution: LineageIndex) -> str:
+    """Return a sentence on groups that are only counted, after a space; empty without any."""
+    since = evolution.listed_from()
+    if since is None:
+        return ""
+    return (
+        f" The journal has dropped the summaries of older groups: single ones are shown from "
+        f"policy version {since} on."
+    )
 
 
 def judged(visits: Sequence[GroupSummary]) -> list[GroupSummary]:

@@ -11,9 +11,11 @@ serves this version: its own engine (`OwnScores`), or those of the rollout actor
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+import structlog
 
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
@@ -36,10 +38,19 @@ from protocols.learning import (
 )
 from protocols.tasks import Task
 
+log = structlog.get_logger()
+
 TAKE_LIMIT = 64
+
+INSTANCE = 1
+"""The instance of held-out tasks that is scored: one suffices, since no version trains on it."""
 
 REST_S = 1.0
 """Pause between takes: most versions are not scored, so one call can skip several of them."""
+
+
+Instantiate = Callable[[Task, int], Awaitable[Task | None]]
+"""Makes the instance with this number of a task; None if there is none."""
 
 
 class Scorer(Protocol):
@@ -148,12 +159,18 @@ class Evaluator:
         source: ScoreSource,
         tasks: Sequence[Task],
         canaries: Sequence[Task],
+        instantiate: Instantiate,
     ) -> None:
-        """Score on the held-out ``tasks`` and on the guard's ``canaries``, by ``source``."""
+        """Score on the held-out ``tasks`` and on the guard's ``canaries``, by ``source``.
+
+        ``instantiate`` makes the instances of `EvaluatorConfig.fresh`.
+        """
         self._config = config
         self._source = source
         self._tasks = tasks
         self._canaries = canaries
+        self._instantiate = instantiate
+        self._instances: tuple[Task, ...] | None = None
         self._mailbox = Mailbox(
             store,
             consumer="evaluator",
@@ -214,7 +231,8 @@ class Evaluator:
         tasks = self._tasks if is_evaluated(version.version, self._config) else ()
         guarded = is_guarded(version.version, self._config)
         canaries = self._canaries if guarded else ()
-        due = list({task.task_id: task for task in (*tasks, *canaries)}.values())
+        instances = await self._fresh() if tasks else ()
+        due = list({task.task_id: task for task in (*tasks, *canaries, *instances)}.values())
         self._reporter.waits_for(f"version {version.version} on {len(due)} tasks")
         found = await self._source.score(version, due)
 
@@ -231,6 +249,7 @@ class Evaluator:
                     scores=passed,
                     errors=len(tasks) - len(passed),
                     wall_s=time.monotonic() - started,
+                    instances=of(instances),
                 )
             )
         if guarded:
@@ -238,3 +257,16 @@ class Evaluator:
             errors = len(canaries) - len(passed)
             outputs.append(CanaryScores(version=version.version, scores=passed, errors=errors))
         return outputs
+
+    async def _fresh(self) -> tuple[Task, ...]:
+        """Return the instances that are scored; they are made once."""
+        if self._instances is None:
+            chosen = self._tasks[: self._config.evaluator.fresh]
+            made = [await self._instantiate(task, INSTANCE) for task in chosen]
+            self._instances = tuple(task for task in made if task is not None)
+            if chosen and not self._instances:
+                log.warning(
+                    "no_instances",
+                    reason=f"evaluator.fresh: none of {len(chosen)} held-out tasks has an instance",
+                )
+        return self._instances

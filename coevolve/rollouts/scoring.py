@@ -20,7 +20,7 @@ import structlog
 from coevolve.journal.codec import REQUESTED_SCORES_BY_VERSION, decode_as, topic_of, topics_of
 from coevolve.journal.mailbox import IDLE_WAIT_S, RENEWALS_PER_LEASE, Appender, Mailbox
 from coevolve.parts.units import RETRIES, Unit, UnitQueue, Units
-from coevolve.rollouts.evaluator import Scored, Scorer, score_with_retries
+from coevolve.rollouts.evaluator import Instantiate, Scored, Scorer, score_with_retries
 from coevolve.rollouts.served_version import ServedVersion
 from protocols.config import RunConfig
 from protocols.errors import GeneratorError, LeaseLostError
@@ -28,7 +28,7 @@ from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator, Reader, Store
 from protocols.journal import Message
 from protocols.learning import PolicyVersion, ScoreReport, ScoreRequest, ServedWeights, TaskScore
-from protocols.tasks import Task
+from protocols.tasks import Task, instance_of
 
 ALL = 1 << 30
 """A limit for lookups that no number of tasks reaches."""
@@ -106,12 +106,17 @@ class ScoringWorker:
         scorer: Scorer,
         tasks: Callable[[], Sequence[Task]],
         served: ServedVersion,
+        instantiate: Instantiate,
     ) -> None:
-        """Score with ``scorer``, whose engine serves ``served``; ``tasks`` returns all tasks."""
+        """Score with ``scorer``, whose engine serves ``served``.
+
+        ``tasks`` returns all tasks, and ``instantiate`` makes their instances.
+        """
         self._config = config
         self._scorer = scorer
         self._all_tasks = tasks
         self._served = served
+        self._instantiate = instantiate
         self._limit = config.evaluator.concurrent
         self._live: set[asyncio.Task[None]] = set()
         self._mailbox = Mailbox(
@@ -183,9 +188,12 @@ class ScoringWorker:
         # An engine serves a newer version only if this one's scores are complete without it.
         if await self._served.at_least(request.version) > request.version:
             return ()
+        task = await self._task(request.task_id)
+        if task is None:
+            return (ScoreReport(version=request.version, task_id=request.task_id, score=None),)
         score = await score_with_retries(
             self._scorer,
-            self._tasks[request.task_id],
+            task,
             f"evaluation-{request.version}-{request.task_id}",
             self._config.rollout.tries,
             self._note,
@@ -202,6 +210,13 @@ class ScoringWorker:
     def _note(self, error: Exception) -> None:
         self.last_error = str(error)
         log.warning("score_failed", reason=str(error))
+
+    async def _task(self, task_id: str) -> Task | None:
+        """Return a task, or make the instance; None if the simulator failed at it."""
+        if task := self._tasks.get(task_id):
+            return task
+        root, instance = instance_of(task_id)
+        return await self._instantiate(self._tasks[root], instance)
 
     @cached_property
     def _tasks(self) -> Mapping[str, Task]:

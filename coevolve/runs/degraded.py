@@ -9,6 +9,7 @@ from coevolve.journal.codec import topics_of
 from protocols.control import (
     CopyFailed,
     DeadLetter,
+    FollowersFail,
     LetterAnswered,
     NodesTooSmall,
     PartsRest,
@@ -18,7 +19,7 @@ from protocols.evolution import ModelAnswers, ModelRests, SynthesizerSwapped
 from protocols.journal import Message
 
 TOPICS = topics_of(
-    *(PartsRest, NodesTooSmall, RunResumed, DeadLetter, LetterAnswered),
+    *(PartsRest, FollowersFail, NodesTooSmall, RunResumed, DeadLetter, LetterAnswered),
     *(ModelRests, ModelAnswers, SynthesizerSwapped),
 )
 
@@ -31,6 +32,9 @@ class Degraded:
 
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Optional parts that rest -> why."""
+
+    followers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Trackers that fail -> why."""
 
     model: ModelRests | None = None
     """Why the synthesizer's model rests; None if it answers."""
@@ -46,10 +50,12 @@ class Degraded:
         match message:
             case PartsRest(causes=causes):
                 self.parts = causes
+            case FollowersFail(causes=causes):
+                self.followers = causes
             case NodesTooSmall(reasons=reasons):
                 self.too_small = reasons
             case RunResumed():
-                self.too_small = ()
+                self.too_small, self.followers = (), {}
             case ModelRests():
                 self.model = message
             case ModelAnswers() | SynthesizerSwapped():
@@ -64,6 +70,9 @@ class Degraded:
     def lines(self) -> list[str]:
         """Return a sentence for each thing that rests, and about the dead letters."""
         lines = [f"{part} rests, and is tried again: {why}" for part, why in self.parts.items()]
+        lines += [
+            f"{name} fails, and is tried again: {why}" for name, why in self.followers.items()
+        ]
         if self.model is not None:
             lines.append(
                 f"the synthesizer's model {self.model.synthesizer} rests, and signals wait until "
@@ -85,6 +94,8 @@ def log_change(message: Message) -> None:
     match message:
         case PartsRest(causes=causes) if causes:
             log.warning("parts_rest", causes=causes)
+        case FollowersFail(causes=causes) if causes:
+            log.warning("followers_fail", causes=causes)
         case NodesTooSmall(reasons=reasons) if reasons:
             log.warning("nodes_too_small", reasons=reasons)
         case ModelRests(synthesizer=name, reason=reason):

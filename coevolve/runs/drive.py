@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -26,6 +26,7 @@ from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
 from coevolve.runs.evolution_totals import evolution_snapshots
+from coevolve.runs.group_totals import group_snapshots
 from coevolve.runs.looking import look_at_parts
 from coevolve.runs.metrics_file import MetricsFile, kept_bytes
 from coevolve.runs.progress import TOPICS, progress_snapshots
@@ -36,6 +37,7 @@ from protocols.config import RunConfig
 from protocols.control import (
     PartFailed,
     PartsRest,
+    PartStatus,
     RolloutScaled,
     RunFinished,
     RunPaused,
@@ -74,6 +76,10 @@ LOOK_GATHER_S = 1.0
 START_UP_S = 600.0
 
 
+BesideIt = Callable[["Run"], Coroutine[Any, Any, None]]
+"""What goes on beside a run without being a part of it: nothing that it raises ends the run."""
+
+
 class Run:
     """Drives a run.
 
@@ -101,8 +107,8 @@ class Run:
         self.name = config.name
         self._config = config
         self._directory = directory
-        self._store = store
-        self._reader = reader
+        self.store = store
+        self.reader = reader
         self._models = models
         self._pool = pool
         self._simulators = simulators
@@ -133,6 +139,7 @@ class Run:
             self._of_progress,
             evolution_snapshots(reader),
             costs_snapshots(reader),
+            group_snapshots(reader),
             call_snapshots(reader),
         )
         self._waking = 0
@@ -144,10 +151,10 @@ class Run:
         self.shares: CpuShares | None = None
         self.finished = False
 
-    async def drive(self, stop: asyncio.Event) -> None:
+    async def drive(self, stop: asyncio.Event, *beside_it: BesideIt) -> None:
         """Run until every step is taken and scored, or until ``stop``; then stop every part.
 
-        Raises RunError if a part cannot continue.
+        ``beside_it`` is cancelled then. Raises RunError if a part cannot continue.
         """
         opened = await self._open()
         supervising = asyncio.create_task(self._supervisor.run())
@@ -158,7 +165,7 @@ class Run:
             asyncio.create_task(
                 watch(
                     self._watched,
-                    self._store,
+                    self.store,
                     self._config.watchdog.quiet_s,
                     self._alarm,
                 )
@@ -172,6 +179,7 @@ class Run:
             beside.append(asyncio.create_task(look_at_parts(self._watched, look)))
         if self._copier is not None:
             beside.append(asyncio.create_task(self._copier.run()))
+        beside += [asyncio.create_task(each(self)) for each in beside_it]
         try:
             done, _ = await asyncio.wait(
                 (supervising, *others), return_when=asyncio.FIRST_COMPLETED
@@ -213,7 +221,7 @@ class Run:
         Return the sequence number of the first of these records.
         """
         config = msgspec.json.encode(self._config).decode()
-        first = await self._reader.scan("run_started", limit=1)
+        first = await self.reader.scan("run_started", limit=1)
         kind = RunResumed if first else RunStarted
         await self._lay_aside()
         pool = self._pool
@@ -222,7 +230,7 @@ class Run:
         opened, *_ = await self._mailbox.append(
             [opening, scaled, PartsRest(causes={})] if first else [opening, scaled]
         )
-        if await is_paused(self._store):
+        if await is_paused(self.store):
             self._display.show(RunPaused(run_id=self._run_id), self.progress)
         return opened
 
@@ -231,7 +239,7 @@ class Run:
 
         Otherwise an engine would refuse them with an alarm before the learner writes them again.
         """
-        newest = await self._reader.last("policy_version")
+        newest = await self.reader.last("policy_version")
         if newest is None:
             return
         version = decode_as(newest, PolicyVersion)
@@ -263,13 +271,13 @@ class Run:
         try:
             while not self.finished:
                 before = self._waking
-                through = await fold_records(self._reader, TOPICS, take, through)
+                through = await fold_records(self.reader, TOPICS, take, through)
                 await self._measure()
                 await self._write_snapshots(through)
                 self.finished = self._is_finished()
                 if self._waking == before:
                     await asyncio.sleep(LOOK_GATHER_S)
-                    await self._store.wait(WAKING, through, IDLE_WAIT_S)
+                    await self.store.wait(WAKING, through, IDLE_WAIT_S)
         finally:
             metrics.close()
 
@@ -309,8 +317,8 @@ class Run:
 
     async def _time_start_up(self) -> None:
         """Record the time of the first rollout of this start, and the CPU time used until then."""
-        known = await self._reader.last("rollout")
-        await self._store.wait(("rollout",), known.sequence if known else 0, START_UP_S)
+        known = await self.reader.last("rollout")
+        await self.store.wait(("rollout",), known.sequence if known else 0, START_UP_S)
         self.first_rollout_s = time.monotonic() - self._started
         await self._all_up()
         self._first = await self._reading()
@@ -326,9 +334,12 @@ class Run:
         """Wait until every part has started, so that start-up does not count as overhead."""
         deadline = time.monotonic() + START_UP_S
         while time.monotonic() < deadline:
-            statuses = await asyncio.gather(*(part.status() for part in self._watched()))
-            if all(status.pid for status in statuses):
+            if all(status.pid for status in await self.statuses()):
                 return
+
+    async def statuses(self) -> Sequence[PartStatus]:
+        """Return the status of each part and each simulator."""
+        return await asyncio.gather(*(part.status() for part in self._watched()))
 
     def _watched(self) -> Sequence[SupervisedPart]:
         return (*self._supervisor.parts, *self._simulators)

@@ -1,8 +1,10 @@
 """Histories of signals, tasks and synthesizers, as `LineageIndex` returns them."""
 
+from copy import copy
 from dataclasses import dataclass, field
 
 from coevolve.llm.usage import ModelUsage
+from coevolve.runs.group_totals import Score, TaskGroups
 from protocols.evolution import (
     Admitted,
     Candidate,
@@ -40,8 +42,21 @@ class TaskHistory:
     verdict: CandidateVerdict | None
     """The verdict that admitted it; None for a seed task."""
 
+    dropped: TaskGroups
+    """Groups whose summaries the journal dropped."""
+
     visits: tuple[GroupSummary, ...]
+    """Groups whose summaries it has, all newer, oldest first."""
+
     trained: tuple[Trained, ...]
+
+    @property
+    def groups(self) -> TaskGroups:
+        """All groups of the task."""
+        groups = copy(self.dropped)
+        for visit in self.visits:
+            groups.add(visit)
+        return groups
 
     @property
     def label(self) -> Label | None:
@@ -64,10 +79,11 @@ class SignalHistory:
     """Unix time of the record; 0 if it is unknown."""
 
     before: tuple[GroupSummary, ...]
-    """Groups of the flagged task before the signal; empty if the signal is about a pattern."""
+    """Groups of the flagged task before the signal, without those whose summaries the journal
+    dropped; empty if the signal is about a pattern."""
 
     since: tuple[GroupSummary, ...]
-    """Groups of the flagged task after the signal."""
+    """Groups of the flagged task after the signal, likewise."""
 
     settled: SignalSettled | None
     candidates: tuple[Candidate, ...]
@@ -83,8 +99,14 @@ class SignalHistory:
 
     @property
     def visits(self) -> tuple[GroupSummary, ...]:
-        """The groups of the tasks that resulted from the signal."""
+        """The groups of the tasks that resulted from the signal, likewise."""
         return tuple(visit for task in self.tasks for visit in task.visits)
+
+    @property
+    def results(self) -> Score:
+        """The results of all groups of these tasks, those that were dropped included."""
+        groups = [task.groups for task in self.tasks]
+        return Score(sum(each.successes for each in groups), sum(each.rollouts for each in groups))
 
 
 @dataclass(frozen=True)

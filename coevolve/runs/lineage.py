@@ -2,15 +2,16 @@
 
 The report folds all records; `coevolve.runs.related` folds those about single tasks and signals.
 Tables are keyed by the ids in the messages and joined when a caller asks, so an answer does not
-depend on the order of records that were written at the same time.
+depend on the order of records that were written at the same time. Of group summaries the journal
+drops the oldest; `coevolve.runs.group_totals` still counts them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coevolve.journal.codec import topics_of
-from coevolve.runs.evolution_totals import TOPICS as TOTALS_TOPICS
-from coevolve.runs.evolution_totals import EvolutionTotals
+from coevolve.runs.group_totals import TaskGroups
 from coevolve.runs.histories import Lineage, SignalHistory, TaskHistory, Trained
 from protocols.evolution import (
     Candidate,
@@ -26,7 +27,10 @@ from protocols.journal import Message
 from protocols.learning import StepReport
 from protocols.tasks import NEW_TASKS, Synthesized, Task
 
-TOPICS = (*TOTALS_TOPICS, *topics_of(GroupSummary, Exploration, ProbeReport))
+TOPICS = topics_of(
+    *(Task, GroupSummary, StepReport, Signal, SignalSettled, Exploration),
+    *(Candidate, CandidateVerdict, ProbeReport),
+)
 
 
 class _Noted(NamedTuple):
@@ -41,7 +45,9 @@ class _Noted(NamedTuple):
 class LineageIndex:
     """The lineage of the records so far; `fold` takes each record once."""
 
-    totals: EvolutionTotals = field(default_factory=EvolutionTotals)
+    dropped: Mapping[str, TaskGroups] = field(default_factory=dict[str, TaskGroups])
+    """Task id -> its groups whose summaries the journal dropped."""
+
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     """All tasks that are drawn: seeds and synthesized ones."""
 
@@ -56,8 +62,8 @@ class LineageIndex:
 
     probes: dict[str, list[ProbeReport]] = field(default_factory=dict[str, list[ProbeReport]])
     visits: dict[str, list[GroupSummary]] = field(default_factory=dict[str, list[GroupSummary]])
-    """Task id -> groups, oldest first. A group that continues a rollout counts for its first
-    task."""
+    """Task id -> groups that the journal has, oldest first. A group that continues a rollout counts
+    for its first task."""
 
     trained: dict[str, list[Trained]] = field(default_factory=dict[str, list[Trained]])
     """Task id -> training steps that used it."""
@@ -71,7 +77,6 @@ class LineageIndex:
 
     def fold(self, message: Message, time_ns: int = 0) -> None:
         """Add one record; records of other kinds change nothing."""
-        self.totals.fold(message)
         match message:
             case Task() | GroupSummary() | StepReport():
                 self._fold_training(message)
@@ -115,6 +120,7 @@ class LineageIndex:
         return TaskHistory(
             task=task,
             verdict=verdicts[-1] if verdicts else None,
+            dropped=self.dropped.get(task_id) or TaskGroups(),
             visits=tuple(self.visits.get(task_id, ())),
             trained=tuple(self.trained.get(task_id, ())),
         )
@@ -137,6 +143,13 @@ class LineageIndex:
             probes=tuple(self.probes.get(candidate_id, ())),
             signals=tuple(self.fate(signal) for signal in self._signals_about.get(task_id, ())),
         )
+
+    def listed_from(self) -> int | None:
+        """Return the oldest version of the groups that are listed; None if none was dropped."""
+        if not any(groups.groups for groups in self.dropped.values()):
+            return None
+        listed = (visit.version_max for visits in self.visits.values() for visit in visits)
+        return min(listed, default=0)
 
     def _fold_training(self, message: Task | GroupSummary | StepReport) -> None:
         match message:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Generator
 from pathlib import Path
 
+from coevolve.runs.instance_gap import instance_gap
 from coevolve.runs.progress import Progress
 from protocols.errors import RunError
 from protocols.journal import Message
@@ -30,25 +31,9 @@ class MetricsFile:
 
     def write(self, message: Message, progress: Progress) -> None:
         """Write the line for a message that ``progress`` has folded; some kinds have none."""
-        if not progress.has_line(message):
-            return
-        match message:
-            case StepReport():
-                line = {"step": message.step, **message.metrics, **progress.evolution}
-            case Evaluation():
-                scores = progress.evaluations[message.version]
-                line = {"step": message.version, "timing_s/testing": message.wall_s} | {
-                    f"val/success/{label}": share for label, share in scores.items()
-                }
-                for measure, means in progress.measured.items():
-                    shares = means.get(message.version, {})
-                    line |= {f"val/{measure}/{label}": share for label, share in shares.items()}
-            case CanaryScores(version=version):
-                line = {"step": version, "guard/canaries": progress.canaries[version]}
-            case _:
-                return
-        with self._explained():
-            self._file.write(json.dumps(line) + "\n")
+        if (line := line_of(message, progress)) is not None:
+            with self._explained():
+                self._file.write(json.dumps(line) + "\n")
 
     def close(self) -> None:
         """Close the file."""
@@ -64,6 +49,32 @@ class MetricsFile:
                 f"{self._path}: cannot be written: {error}; free disk space, then continue the run "
                 f"with `coevolve resume {self._path.parent}`"
             ) from error
+
+
+def line_of(message: Message, progress: Progress) -> dict[str, float] | None:
+    """Return the line for a message that ``progress`` has folded; None if its kind has none.
+
+    ``step`` in it is that of the learner, or the policy version that was scored.
+    """
+    if not progress.has_line(message):
+        return None
+    match message:
+        case StepReport():
+            return {"step": message.step, **message.metrics, **progress.evolution}
+        case Evaluation(version=version):
+            line = {"step": version, "timing_s/testing": message.wall_s}
+            scored = {"success": progress.evaluations, **progress.measured}
+            for measure, means in scored.items():
+                shares = means.get(version, {})
+                line |= {f"val/{measure}/{label}": share for label, share in shares.items()}
+            if gap := instance_gap(message):
+                line["val/instance_gap/held_out/mean"] = gap.mean
+                line["val/instance_gap/held_out/std_error"] = gap.std_error
+            return line
+        case CanaryScores(version=version):
+            return {"step": version, "guard/canaries": progress.canaries[version]}
+        case _:
+            return None
 
 
 def kept_bytes(path: Path, lines: int) -> int | None:

@@ -1,7 +1,7 @@
 """Finds what the journal has about single tasks and signals, through its index.
 
 The answers are those of a `LineageIndex` of all records, while the work depends on the records
-about these tasks and signals alone. Ask it only about what was added to it.
+about these tasks and signals alone, and on one snapshot. Ask it only about what was added to it.
 """
 
 from typing import TypeVar
@@ -25,8 +25,9 @@ from coevolve.journal.codec import (
     decode,
     decode_as,
 )
+from coevolve.runs.group_totals import DroppedGroups, TaskGroups, dropped_groups
 from coevolve.runs.lineage import LineageIndex
-from protocols.evolution import Candidate, OnTask, Signal
+from protocols.evolution import Candidate, GroupSummary, OnTask, Signal
 from protocols.interfaces import Reader
 from protocols.journal import StoredRecord
 from protocols.tasks import NEW_TASKS, Synthesized, Task
@@ -46,10 +47,13 @@ class Related:
         self._found: dict[tuple[str, str], list[int]] = {}
         self._tasks: set[str] = set()
         self._signals: set[str] = set()
+        self._dropped: DroppedGroups | None = None
+        self._dropped_of: dict[str, TaskGroups] = {}
+        """Task id -> its groups that were dropped, for tasks whose groups were read."""
 
     def index(self) -> LineageIndex:
         """Return the lineage of the records that were found."""
-        evolution = LineageIndex()
+        evolution = LineageIndex(dropped=self._dropped_of)
         for _, record in sorted(self._records.items()):
             evolution.fold(decode(record), record.time_ns)
         return evolution
@@ -80,7 +84,7 @@ class Related:
                 if isinstance(task.origin, Synthesized):
                     await self._find(VERDICTS_BY_CANDIDATE, task.origin.candidate_id)
                     await self._find(SIGNALS_BY_ID, task.origin.signal_id)
-            await self._find(SUMMARIES_BY_TASK, task_id)
+            await self._find_groups(task_id)
             following = await self._all(TASKS_BY_ROOT, task_id, Task)
             for each in {task_id, *(task.task_id for task in following)}:
                 await self._find(STEPS_BY_TASK, each)
@@ -99,13 +103,24 @@ class Related:
         for signal in await self._all(SIGNALS_BY_ID, signal_id, Signal):
             if isinstance(signal.about, OnTask):
                 await self._find(TASKS_BY_ID, signal.about.task_id)
-                await self._find(SUMMARIES_BY_TASK, signal.about.task_id)
+                await self._find_groups(signal.about.task_id)
 
     async def _add_candidate(self, candidate_id: str) -> None:
         await self._find(VERDICTS_BY_CANDIDATE, candidate_id)
         await self._find(PROBES_BY_CANDIDATE, candidate_id)
         for candidate in await self._all(CANDIDATES_BY_ID, candidate_id, Candidate):
             await self._find(EXPLORATIONS_BY_ID, candidate.exploration_id)
+
+    async def _find_groups(self, task_id: str) -> None:
+        """Read the summaries of a task's groups, and count those that were dropped."""
+        if task_id in self._dropped_of:
+            return
+        if self._dropped is None:
+            self._dropped = await dropped_groups(self._reader)
+        await self._find(SUMMARIES_BY_TASK, task_id)
+        for sequence in self._found[SUMMARIES_BY_TASK, task_id]:
+            self._dropped.found(sequence, decode_as(self._records[sequence], GroupSummary))
+        self._dropped_of[task_id] = self._dropped.tasks.get(task_id) or TaskGroups()
 
     async def _all(self, index: str, key: str, kind: type[Kind]) -> list[Kind]:
         """Return the messages under an index key, oldest first."""

@@ -38,6 +38,7 @@ MAY_CHANGE = (
     "learner.recover_every",
     "learner.steps",
     "placement",
+    "prometheus",
     "rollout.actors",
     "rollout.actors_per_node",
     "rollout.concurrent",
@@ -53,6 +54,7 @@ MAY_CHANGE = (
     "rollout.tries",
     "simulator",
     "store",
+    "trackers",
     "watchdog",
 )
 """Settings, and sections of settings, that may change when a run is resumed."""

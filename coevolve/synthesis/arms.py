@@ -8,13 +8,15 @@
 
 All arms have the same number of rounds and steps, and the placebo shows as many rollouts as the
 signal has. The placebo is drawn uniformly among the tasks (or the patterns of the same kind) of all
-visits before the signal in the journal, except the signal's own. If there is no other, the brief
-has no subject, as in `random`. The placebo separates the effect of signals from that of synthesis.
+visits before the signal that the journal has, except the signal's own. If there is no other, the
+brief has no subject, as in `random`. The placebo separates the effect of signals from that of
+synthesis.
 """
 
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice
 
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import PAGE
@@ -80,11 +82,13 @@ class Visited:
         """Sequences of the visits of each task and of each pattern, ascending."""
 
     async def follow(self) -> None:
-        """Add the visits since the last call."""
+        """Add the visits since the last call, and forget those that the journal dropped."""
         while page := await self._reader.scan(topic_of(GroupSummary), after=self._read, limit=PAGE):
             for record in page:
                 self._add(record.sequence, decode_as(record, GroupSummary))
             self._read = page[-1].sequence
+        oldest = await self._reader.scan(topic_of(GroupSummary), limit=1)
+        self._forget(oldest[0].sequence if oldest else 0)
 
     def others(self, about: OnTask | OnPattern, before: int) -> Sequence[OnTask | OnPattern]:
         """Return other subjects of the same kind visited before the sequence, oldest first."""
@@ -103,6 +107,18 @@ class Visited:
             if visit < before:
                 found.extend(self._evidence[visit])
         return tuple(found[:count])
+
+    def _forget(self, before: int) -> None:
+        """Forget the visits before a sequence."""
+        if not any(visit < before for visit in islice(self._evidence, 1)):
+            return
+        self._evidence = {
+            visit: rollouts for visit, rollouts in self._evidence.items() if visit >= before
+        }
+        for about, visits in list(self._visits.items()):
+            self._visits[about] = [visit for visit in visits if visit >= before]
+            if not self._visits[about]:
+                del self._visits[about]
 
     def _add(self, sequence: int, visit: GroupSummary) -> None:
         """Store a visit, unless all of its rollouts failed."""

@@ -9,6 +9,7 @@ from coevolve.journal.snapshots import Snapshots
 from coevolve.llm.call_totals import call_snapshots
 from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.evolution_totals import evolution_snapshots
+from coevolve.runs.group_totals import group_snapshots
 from coevolve.runs.progress import Progress, progress_snapshots
 from coevolve.runs.related import Related
 from protocols.evolution import Signal
@@ -29,6 +30,7 @@ LAUNCHER: dict[str, Callable[[Reader], Snapshots[Any]]] = {
     "progress": _progress,
     "totals": evolution_snapshots,
     "costs": costs_snapshots,
+    "groups": group_snapshots,
     "calls": call_snapshots,
 }
 

@@ -48,8 +48,8 @@ def states(use: str, most: int, **settings: object) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("use", "most", "absent"),
     [
-        ("filesystem", 40, {"fresh_instances"}),
-        ("bfcl", 40, {"fresh_instances"}),
+        ("filesystem", 40, set()),
+        ("bfcl", 40, set()),
         pytest.param("hdl", 2, {"references", "fresh_instances"}, marks=pytest.mark.hdl),
     ],
 )

@@ -64,6 +64,17 @@ def test_it_makes_no_tasks_and_says_so() -> None:
         load_config(RUN_FILE, ["arm=full"])
 
 
+@pytest.mark.parametrize(
+    ("override", "remedy"),
+    [("evaluator.fresh=3", "leave it 0"), ("pool.new_instances=true", "leave it false")],
+)
+def test_it_makes_no_instances_and_says_so(override: str, remedy: str) -> None:
+    name, _, value = override.partition("=")
+    words = f"{name}: {value} needs instances of tasks, and environment sums:Sums makes none"
+    with pytest.raises(ConfigError, match=f"override {words}; {remedy}"):
+        load_config(RUN_FILE, [override])
+
+
 def test_a_part_of_an_environment_is_refused_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,9 @@ from tests.powercuts import run_files
 BOOT = "before the cut"
 PAUSE_S = 0.002
 SYNC_S = 0.03
+SLACK_BYTES = 300_000
+"""Little, so that the writer flushes now and then before the time."""
+
 RETAIN_BYTES = 60_000
 """Little, so that pages of the journal are used again soon."""
 
@@ -40,7 +43,12 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
 def write_journal(folder: Path, durability: Durability, life: Life) -> None:
     journal = Journal.open(
-        folder, durability=durability, retain_bytes=RETAIN_BYTES, sync_s=SYNC_S, boot=BOOT
+        folder,
+        durability=durability,
+        retain_bytes=RETAIN_BYTES,
+        sync_s=SYNC_S,
+        slack_bytes=SLACK_BYTES,
+        boot=BOOT,
     )
     JournalWriter(journal, mark, PAUSE_S).start(life.unanswered)
     say("open")

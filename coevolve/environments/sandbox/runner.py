@@ -39,14 +39,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from coevolve.environments.hdl.simulate.messages import SandboxLevel
 from coevolve.environments.sandbox import bubblewrap, seccomp
 from coevolve.environments.sandbox.bubblewrap import Namespaces
+from coevolve.environments.sandbox.levels import LEVELS, SandboxLevel
 from coevolve.environments.sandbox.supervision import Ended, Supervised, found, supervise
 from protocols.errors import DependencyError, SimulatorError
-
-LEVELS: tuple[SandboxLevel, ...] = ("namespaces", "seccomp", "limits")
-"""Strongest first."""
 
 REMEDIES: dict[SandboxLevel, str] = {
     "namespaces": "install the package bubblewrap and, for an ordinary user, allow user namespaces "

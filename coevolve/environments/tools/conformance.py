@@ -17,6 +17,7 @@ import msgspec
 from coevolve.environments.findings import Checks, Finding, UnfitError, findings
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.commands import Passed, Tried
+from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.simple import REWARD
@@ -28,6 +29,7 @@ from coevolve.environments.tools.source import (
     left_out_words,
 )
 from coevolve.environments.tools.task import ToolTask, tool_task
+from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.environments.tools.wire import ToolClient
 from protocols.capabilities import Capabilities
 from protocols.errors import SimulatorError
@@ -39,6 +41,9 @@ ATTEMPTS = 5
 
 
 END_OF_TURN = ""
+
+ENOUGH_NAMED = 10
+"""Fewer tasks than this may lack names that can take the place of others."""
 
 DETERMINISTIC = "make the tools deterministic: take what varies from the world"
 
@@ -189,6 +194,14 @@ async def _state_digest(subject: _Subject) -> tuple[bool, str]:
     return True, f"{changed} of {len(subject.tasks)} references change the state"
 
 
+async def _fresh_instances(subject: _Subject) -> tuple[bool, str]:
+    """Check that some tasks, if there are enough, have an instance with names of training tasks."""
+    names = Vocabulary(map(tool_task, subject.train))
+    made = await Instances(subject.pool, names).of(subject.tasks, seed=1)
+    holds = bool(made) or len(subject.tasks) < ENOUGH_NAMED
+    return holds, f"{len(made)} of {len(subject.tasks)} tasks have an instance"
+
+
 async def _separate_sessions(subject: _Subject) -> tuple[bool, str]:
     """Check that two sessions side by side, in two worlds if possible, do not affect each other."""
     for number, task in enumerate(subject.tasks):
@@ -280,6 +293,7 @@ CHECKS: Checks[_Subject] = {
     "references": _references_pass,
     "replayable": _replayable,
     "state_digest": _state_digest,
+    "fresh_instances": _fresh_instances,
     "sessions are separate": _separate_sessions,
     "rewards are from 0 to 1": _rewards_fit,
     "deterministic_reward": _same_reward,

@@ -60,7 +60,7 @@ class ToolEnvironment(BaseEnvironment):
     """A `coevolve.environments.interface.Environment` without tasks and tools."""
 
     swappable: ClassVar[bool] = True
-    capabilities: ClassVar[Capabilities] = Capabilities()
+    capabilities: ClassVar[Capabilities] = Capabilities(fresh_instances=True)
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
 
     @abstractmethod

@@ -157,7 +157,8 @@ def _capabilities(kind: type[Any]) -> Capabilities:
     """Return the class's capabilities: all but those in its ``lacks``. Raises ConfigError.
 
     Without a world, no session can be replayed. If the class rewards answers, calls alone do not
-    solve a task, so references cannot be imitated.
+    solve a task, so references cannot be imitated. A task without a world or a reference has no
+    instance.
     """
     declared: Any = getattr(kind, "lacks", ())
     if not isinstance(declared, tuple) or not set(cast("tuple[Any, ...]", declared)) <= set(NAMES):
@@ -166,7 +167,10 @@ def _capabilities(kind: type[Any]) -> Capabilities:
             f"{', '.join(NAMES)}, found {declared!r}"
         )
     lacks = cast("tuple[str, ...]", declared)
+    has_world = hasattr(kind, "reset")
     if judges_answers(kind):
         lacks += ("references",)
-        lacks += () if hasattr(kind, "reset") else ("replayable", "state_digest")
-    return Capabilities(**dict.fromkeys(lacks, False))
+        lacks += () if has_world else ("replayable", "state_digest")
+    if "references" in lacks or not has_world:
+        lacks += ("fresh_instances",)
+    return Capabilities(**{"fresh_instances": True, **dict.fromkeys(lacks, False)})

@@ -6,7 +6,7 @@ from itertools import zip_longest
 from coevolve.report.bar_chart import small_columns
 from coevolve.report.figure import Table, code, listed, missing, section, several
 from coevolve.report.markup import Markup, clipped, joined, tag
-from coevolve.report.report_data import NO_TOOL, ReportData, judged
+from coevolve.report.report_data import NO_TOOL, ReportData, judged, listed_note
 from coevolve.runs.histories import Lineage, TaskHistory
 from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import (
@@ -46,7 +46,7 @@ def lineage_section(data: ReportData) -> Markup:
     chosen = exemplary(evolution, made)
     note = (
         "For each kind of signal, the tasks with the most groups of rollouts; at most "
-        f"{CHAINS}, here {len(chosen)} of {len(made)}."
+        f"{CHAINS}, here {len(chosen)} of {len(made)}.{listed_note(evolution)}"
     )
     chains = [_chain(data, evolution.lineage(task.task_id)) for task in chosen]
     return section(
@@ -60,7 +60,7 @@ def exemplary(evolution: LineageIndex, made: Sequence[Task]) -> list[Task]:
     for task in made:
         by_kind.setdefault(_kind(evolution, task), []).append(task)
     for tasks in by_kind.values():
-        tasks.sort(key=lambda task: -len(evolution.visits.get(task.task_id, ())))
+        tasks.sort(key=lambda task: -evolution.history(task.task_id).groups.groups)
     rounds = zip_longest(*(by_kind[kind] for kind in sorted(by_kind)))
     return [task for each in rounds for task in each if task][:CHAINS]
 
@@ -180,7 +180,10 @@ def verdict_told(verdict: CandidateVerdict) -> str:
 def _training(history: TaskHistory) -> list[str]:
     steps = [str(trained.step) for trained in history.trained]
     sentence = f"Trained on in {len(steps)} steps" + (f": {_newest(steps)}." if steps else ".")
-    return [_by_visit(history.visits, "Success by group"), tag("p", sentence)]
+    earlier = history.dropped
+    counts = f"{earlier.groups} older groups: {earlier.successes} of {earlier.rollouts}."
+    before = [tag("p", counts)] if earlier.groups else []
+    return [*before, _by_visit(history.visits, "Success by group"), tag("p", sentence)]
 
 
 def _by_visit(visits: Sequence[GroupSummary], title: str) -> Markup:
@@ -223,7 +226,7 @@ def _all(data: ReportData, made: Sequence[Task]) -> Markup:
 def _row(data: ReportData, task: Task) -> list[str]:
     evolution, text = data.evolution, data.describe(task)
     history = evolution.history(task.task_id)
-    visits = judged(history.visits)
+    groups = history.groups
     return [
         code(clipped(task.task_id, SHORT)),
         _kind(evolution, task),
@@ -233,9 +236,9 @@ def _row(data: ReportData, task: Task) -> list[str]:
         clipped(_tools(text), SHORT),
         clipped(text.headline, SHORT),
         str(len(history.trained)),
-        str(len(visits)),
-        f"{visits[0].successes}/{visits[0].rollouts}" if visits else "",
-        f"{visits[-1].successes}/{visits[-1].rollouts}" if visits else "",
+        str(groups.judged),
+        f"{groups.first.successes}/{groups.first.rollouts}" if groups.judged else "",
+        f"{groups.newest.successes}/{groups.newest.rollouts}" if groups.judged else "",
     ]
 
 

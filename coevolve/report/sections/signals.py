@@ -9,6 +9,7 @@ from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, number, percent
+from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.histories import WAITING, SynthesizerTotals
 from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import Admitted, Parked, SignalKind
@@ -23,7 +24,7 @@ def signals_section(data: ReportData) -> Markup:
     evolution = data.evolution
     if not evolution.signals:
         return section("signals", title, missing("No signal has been recorded."))
-    counts = evolution.totals.kinds()
+    counts = data.totals.kinds()
     outcomes = listed(
         "Outcomes of the signals",
         "",
@@ -32,11 +33,11 @@ def signals_section(data: ReportData) -> Markup:
             ["kind", *(outcome.replace("_", " ") for outcome in OUTCOMES), "all"],
             [
                 [kind, *(str(counts[kind][o]) for o in OUTCOMES), str(counts[kind].total())]
-                for kind in _kinds(evolution)
+                for kind in _kinds(data.totals)
             ],
         ),
     )
-    return section("signals", title, _over_versions(evolution), outcomes)
+    return section("signals", title, _over_versions(data), outcomes)
 
 
 def candidates_section(data: ReportData) -> Markup:
@@ -45,8 +46,8 @@ def candidates_section(data: ReportData) -> Markup:
     evolution = data.evolution
     if not evolution.candidates and not evolution.settled:
         return section("candidates", title, missing("Nothing has been synthesized."))
-    parts = [_funnel(evolution), _refusals(evolution)]
-    all_totals = evolution.totals.synthesizers()
+    parts = [_funnel(evolution), _refusals(data.totals)]
+    all_totals = data.totals.synthesizers()
     if all_totals:
         parts.append(_synthesizers(all_totals))
     return section("candidates", title, *parts)
@@ -72,16 +73,16 @@ def funnel(evolution: LineageIndex) -> list[tuple[str, float]]:
     ]
 
 
-def _over_versions(evolution: LineageIndex) -> Markup:
-    signals = evolution.signals.values()
-    newest = max(evolution.totals.version, *(signal.policy_version for signal in signals), 0)
+def _over_versions(data: ReportData) -> Markup:
+    signals = data.evolution.signals.values()
+    newest = max(data.totals.version, *(signal.policy_version for signal in signals), 0)
     periods = bins(0, newest, COLUMNS)
     names = [bin_name(period) for period in periods]
     width = len(periods[0])
     counts = Counter((signal.kind, signal.policy_version // width) for signal in signals)
     layers = [
         Layer(name=kind, amounts=tuple(counts[kind, index] for index in range(len(periods))))
-        for kind in _kinds(evolution)
+        for kind in _kinds(data.totals)
     ]
     title = "Signals by kind and policy version"
     return figure(
@@ -107,8 +108,8 @@ def _funnel(evolution: LineageIndex) -> Markup:
     )
 
 
-def _refusals(evolution: LineageIndex) -> Markup:
-    counts = evolution.totals.refusals()
+def _refusals(totals: EvolutionTotals) -> Markup:
+    counts = totals.refusals()
     if not counts:
         return missing("No candidate has been refused.")
     gates = sorted(counts, key=lambda gate: (-counts[gate], gate))
@@ -159,8 +160,8 @@ def _synthesizers(all_totals: Sequence[SynthesizerTotals]) -> Markup:
     return listed(title, "", Table("Results and costs of each synthesizer", columns, rows))
 
 
-def _kinds(evolution: LineageIndex) -> list[str]:
-    present = evolution.totals.kinds()
+def _kinds(totals: EvolutionTotals) -> list[str]:
+    present = totals.kinds()
     return [kind for kind in get_args(SignalKind) if kind in present]
 
 

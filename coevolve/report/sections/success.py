@@ -7,8 +7,9 @@ from coevolve.report.figure import Table, figure, missing, section
 from coevolve.report.heat_map import Cell, heat_map
 from coevolve.report.line_chart import Line, line_chart
 from coevolve.report.markup import Markup
-from coevolve.report.report_data import NO_TOOL, ReportData, judged, skills_of
+from coevolve.report.report_data import NO_TOOL, ReportData, judged, listed_note, skills_of
 from coevolve.report.scales import bin_name, bins, evenly, percent, wilson
+from coevolve.runs.instance_gap import InstanceGap, instance_gap
 from protocols.learning import Evaluation
 
 Key = TypeVar("Key")
@@ -27,9 +28,17 @@ def held_out_section(data: ReportData) -> Markup:
     if not data.timeline.evaluations:
         return section("held-out", title, missing("No policy version has been scored yet."))
     parts = [_over_steps(data)]
+    if gaps := instance_gaps(data):
+        parts.append(_gap_over_steps(gaps))
     if data.progress.measure == "success" and data.skills:
         parts.append(_by_skill(data))
     return section("held-out", title, *parts)
+
+
+def instance_gaps(data: ReportData) -> dict[int, InstanceGap]:
+    """Return the instance gap by version, where it was measured."""
+    found = {v: instance_gap(each) for v, each in sorted(data.timeline.evaluations.items())}
+    return {version: gap for version, gap in found.items() if gap}
 
 
 def training_section(data: ReportData) -> Markup:
@@ -131,6 +140,24 @@ def _over_steps(data: ReportData) -> Markup:
     )
 
 
+def _gap_over_steps(gaps: Mapping[int, InstanceGap]) -> Markup:
+    title = "The same held-out tasks under other names, by policy version"
+    lines = [
+        Line(name="as given", points=tuple((v, gap.given) for v, gap in gaps.items()), strong=True),
+        Line(name="other names", points=tuple((v, gap.fresh) for v, gap in gaps.items())),
+    ]
+    rows = [[f"{v}", f"{100 * g.mean:+.1f}", f"{100 * g.std_error:.1f}"] for v, g in gaps.items()]
+    return figure(
+        title,
+        "The distance between the lines is the instance gap of held-out tasks. The table has its "
+        "standard error over the choice of tasks.",
+        line_chart(
+            title, lines, across="policy version", up="mean", high=1.0, written=percent_short
+        ),
+        Table(title, ["version", "gap, points", "standard error"], rows),
+    )
+
+
 def _by_skill(data: ReportData) -> Markup:
     cells = held_out_by_skill(data)
     versions = sorted({version for _, version in cells})
@@ -170,7 +197,7 @@ def _visited_by_tool(data: ReportData) -> Markup:
     return _periodic(
         title,
         "Rollouts of all finished groups, trained on or not. The tool is the first that the task's "
-        "reference calls.",
+        f"reference calls.{listed_note(data.evolution)}",
         "first tool",
         visited_by_tool(data, periods),
         [bin_name(each) for each in periods],

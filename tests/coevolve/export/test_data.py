@@ -143,8 +143,10 @@ def test_a_rollout_of_an_instance_is_exported_with_the_instances_names(
 
 
 def test_the_pool_is_exported_with_lineage_and_status(
-    run: RunDirectory, export: Export, tmp_path: Path
+    quickstart: RunConfig, export: Export, tmp_path: Path
 ):
+    config = msgspec.structs.replace(settings(quickstart), arm="full")
+    run = write_run(tmp_path / "run", config, story(config))
     out = tmp_path / "pool"
     assert export(run.path, "pool", "--to", out) == f"{out}: 4 tasks\n"
     rows = {row["task_id"]: row for row in loaded(out, tmp_path / "cache")}

@@ -13,6 +13,7 @@ from tests.journals import append, appended, bodies, everything, record
 from tests.powercuts.cutting import Level, cut
 
 CUTS = 12
+SLACK_BYTES = 4 << 20
 LONG_S = 3600.0
 """Longer than a test: after the journal is opened, nothing is flushed."""
 
@@ -54,6 +55,26 @@ def test_without_a_cut_a_killed_writers_journal_has_everything(tmp_path: Path) -
     journal = Journal.open(image, boot="first")
     assert bodies(everything(journal)) == ["not flushed"]
     journal.close()
+
+
+def test_the_file_is_bounded_without_a_flush_in_time(tmp_path: Path) -> None:
+    sizes: list[int] = []
+    for slack_bytes in (SLACK_BYTES, 1 << 40):
+        store, image = tmp_path / f"store-{slack_bytes}", tmp_path / f"image-{slack_bytes}"
+        journal = Journal.open(
+            store, boot="first", retain_bytes=0, sync_s=LONG_S, slack_bytes=slack_bytes
+        )
+        for counter in range(1, 1001):
+            appended(journal, append(record("x", topic="rollout"), counter=counter))
+        sizes.append((store / DATA_FILE).stat().st_size)
+        shutil.copytree(store, image)
+        journal.close()
+        journal = Journal.open(image, boot="second", retain_bytes=0)
+        restored = journal.newest(())
+        journal.close()
+        assert (restored > 0) == (slack_bytes == SLACK_BYTES)
+    bounded, free = sizes
+    assert bounded < 1.2 * SLACK_BYTES < 4 * SLACK_BYTES < free
 
 
 async def test_a_reader_that_comes_first_sees_the_state_of_the_last_flush(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from coevolve.curriculum.task_pool import Pool
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.journal.retention import SPENT_EVERY, SPENT_KEPT
+from coevolve.journal.retention import SPENT, SPENT_EVERY, SPENT_KEPT
 from coevolve.journal.snapshots import Snapshots
 from coevolve.journal.verification import faults
 from coevolve.runs.audit import audit
@@ -23,7 +23,7 @@ from protocols.control import StateSnapshot, UnitsBegan
 from protocols.interfaces import Reader
 from protocols.journal import Append, Message, Receipt, Record
 from protocols.rollouts import FailedRollout
-from tests.evolving import discarded, requested, seed
+from tests.evolving import called, discarded, requested, seed, visit
 from tests.journals import WAIT_S, complete, completed, record, take, taken
 from tests.pieces import State
 
@@ -73,11 +73,10 @@ class Writer:
             ]
             self.tell(*members, *answers, discarded(group))
 
-    def cover(self, through: int, number: int = 1) -> None:
-        """Write a snapshot of the curriculum."""
-        self.tell(
-            StateSnapshot(part="curriculum", number=number, through=through, form="", states=())
-        )
+    def cover(self, through: int, number: int = 1, *parts: str) -> None:
+        """Write a snapshot of the curriculum, or of other parts."""
+        for part in parts or ("curriculum",):
+            self.tell(StateSnapshot(part=part, number=number, through=through, form="", states=()))
 
     def pass_time(self) -> None:
         """Write so many records that the journal looks for spent ones, and drops them."""
@@ -159,6 +158,49 @@ def test_attempts_stay_while_a_consumer_has_something_older_to_finish(writer: Wr
     completed(writer.journal, complete(unfinished))
     writer.pass_time()
     assert len(writer.sequences("units_began")) == SPENT_KEPT
+
+
+def test_summaries_go_once_the_snapshots_of_every_part_that_counts_them_go_beyond(writer: Writer):
+    writer.tell(*(replace(visit("seed-1", 1), group=each) for each in range(SPENT_KEPT + 10)))
+    writer.live(0, 1)
+    through = writer.journal.newest(())
+    for part in SPENT["group_summary"].snapshots:
+        writer.pass_time()
+        assert len(writer.sequences("group_summary")) == SPENT_KEPT + 10
+        writer.cover(through, 1, part)
+        writer.cover(through, 2, part)
+    writer.pass_time()
+    assert len(writer.sequences("group_summary")) == SPENT_KEPT
+
+
+def test_a_summary_stays_while_an_older_request_is_left(writer: Writer):
+    taken(writer.journal, take("rollout_request"))
+    writer.live(0, 1)
+    requests = writer.sequences("rollout_request")
+    writer.tell(*(replace(visit("seed-1", 1), group=each) for each in range(SPENT_KEPT + 10)))
+    writer.live(1)
+    for number in (1, 2):
+        writer.cover(writer.journal.newest(()), number, *SPENT["group_summary"].snapshots)
+    writer.pass_time()
+    assert len(writer.sequences("group_summary")) == SPENT_KEPT + 10
+    completed(writer.journal, complete(*requests, *writer.sequences("rollout_request")[GROUP:]))
+    writer.pass_time()
+    assert writer.sequences("rollout_request")[0] > writer.sequences("group_summary")[-1]
+    assert len(writer.sequences("group_summary")) == SPENT_KEPT
+
+
+def test_calls_of_models_stay_while_a_consumer_has_something_older_to_finish(writer: Writer):
+    taken(writer.journal, take("signal"))
+    (unfinished,) = writer.write(record("", "signal"))
+    writer.tell(*[called("s1")] * (SPENT_KEPT + 10))
+    writer.live(0, 1)
+    for number in (1, 2):
+        writer.cover(writer.journal.newest(()), number, *SPENT["model_call"].snapshots)
+    writer.pass_time()
+    assert len(writer.sequences("model_call")) == SPENT_KEPT + 10
+    completed(writer.journal, complete(unfinished))
+    writer.pass_time()
+    assert len(writer.sequences("model_call")) == SPENT_KEPT
 
 
 def test_nothing_is_spent_before_a_rollout_is_dropped(tmp_path: Path):

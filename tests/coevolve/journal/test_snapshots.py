@@ -33,6 +33,7 @@ from coevolve.llm.call_totals import CallTotals
 from coevolve.runs import costs, evolution_totals, progress
 from coevolve.runs.costs import Costs
 from coevolve.runs.evolution_totals import EvolutionTotals
+from coevolve.runs.group_totals import GroupTotals
 from coevolve.runs.progress import Progress
 from coevolve.signals.detector import Detector
 from protocols.config import RunConfig
@@ -261,7 +262,7 @@ class Launcher:
     topics = tuple({*progress.TOPICS, *evolution_totals.TOPICS, *costs.TOPICS, *call_totals.TOPICS})
 
     def pieces(self) -> tuple[Any, ...]:
-        return Progress({"a": ("one",)}), EvolutionTotals(), Costs(), CallTotals()
+        return Progress({"a": ("one",)}), EvolutionTotals(), Costs(), GroupTotals(), CallTotals()
 
     async def live(self, live: Live, chance: random.Random) -> None:
         history = History(chance)

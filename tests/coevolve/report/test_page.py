@@ -14,7 +14,12 @@ from coevolve.report.page import SECTIONS, page, write_report
 from coevolve.report.report_data import ReportData, gather, nothing_yet
 from coevolve.report.sections.pool import composition
 from coevolve.report.sections.signals import funnel
-from coevolve.report.sections.success import held_out_by_skill, trained_by_skill, visited_by_tool
+from coevolve.report.sections.success import (
+    held_out_by_skill,
+    instance_gaps,
+    trained_by_skill,
+    visited_by_tool,
+)
 from coevolve.visible import UNSAFE
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
@@ -181,6 +186,8 @@ def data(
     found = nothing_yet(config, Reported(text))
     for number, message in enumerate(messages):
         found.fold(message, 1_790_000_000 * SECOND_NS + number * SECOND_NS)
+        found.totals.fold(message)
+        found.costs.fold(message)
     return found
 
 
@@ -284,6 +291,32 @@ def test_the_head_says_if_the_run_solved_nothing():
 def test_held_out_success_by_skill_counts_only_reached_turns():
     cells = held_out_by_skill(data([scored(0, 1, 1)]))
     assert cells == {("ls", 0): (2, 2), ("cd", 0): (0, 1)}
+
+
+def test_success_under_other_names_is_drawn_where_it_was_measured():
+    both = (
+        TaskScore(task_id="h1~1", turns_passed=0, turns_total=1),
+        TaskScore(task_id="h2~1", turns_passed=3, turns_total=3),
+    )
+    versions = (
+        scored(0, 1, 3),
+        msgspec.structs.replace(scored(4, 1, 3), instances=both[:1]),
+        msgspec.structs.replace(scored(8, 1, 3), instances=both),
+        msgspec.structs.replace(scored(9, 1, 1), instances=both),
+    )
+    gaps = instance_gaps(data(versions))
+    assert {version: (gap.given, gap.fresh) for version, gap in gaps.items()} == {
+        8: (1.0, 0.5),
+        9: (0.5, 0.5),
+    }
+    title = "The same held-out tasks under other names"
+    drawn = page(data(versions))
+    assert f'aria-label="{title}' in drawn
+    text = parsed(drawn).text
+    assert "as given" in text
+    assert "8+50.050.0" in text  # gap and standard error of version 8
+    assert "9+0.0100.0" in text
+    assert title not in page(data(versions[:2]))
 
 
 def test_training_success_counts_towards_every_skill_of_the_task():

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
@@ -15,7 +16,7 @@ from protocols.errors import JournalError, SimulatorError
 from protocols.journal import Message
 from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore, WeightsVerified
 from protocols.tasks import Task
-from tests.fakes import ScriptGenerator, tool_task
+from tests.fakes import ScriptGenerator, instance, tool_task
 from tests.learning import MemoryJournal
 
 TRIES = 3
@@ -87,6 +88,7 @@ def evaluator(
         source=OwnScores(config, engine, scorer),
         tasks=[tool_task("ls", task_id=each) for each in tasks],
         canaries=[tool_task("ls", task_id=each) for each in canaries],
+        instantiate=instance,
     )
 
 
@@ -128,6 +130,30 @@ def test_the_last_version_and_every_so_many_are_scored_on_either_kind_of_task():
     assert [n for n in range(8) if is_guarded(n, without)] == []
     assert [n for n in range(8) if is_scored(n, without)] == [0, 2, 4, 6, 7]
     assert [n for n in range(8) if is_guarded(n, settings(action="warn"))] == [0, 3, 6, 7]
+
+
+async def test_held_out_tasks_are_also_scored_under_other_names():
+    config = msgspec.structs.replace(settings(), evaluator=EvaluatorConfig(every=2, fresh=3))
+    scorer = Scorer(broken=["ccc~1"])
+    journal = await everything(config, scorer, tasks=("a", "bb", "ccc", "dddd"))
+    found = [each for each in journal.all(object) if isinstance(each, Evaluation)]
+    assert len(found) == 5
+    for each in found:
+        assert [one.task_id for one in each.scores] == ["a", "bb", "ccc", "dddd"]
+        assert [one.task_id for one in each.instances] == ["bb~1"]
+        assert each.errors == 0
+    assert ("0", "dddd~1") not in scorer.seen
+
+
+async def test_held_out_tasks_without_instances_are_named_once():
+    config = msgspec.structs.replace(settings(), evaluator=EvaluatorConfig(every=2, fresh=3))
+    with capture_logs() as said:
+        journal = await everything(config, Scorer(), tasks=("a", "b"))
+    found = [each for each in journal.all(object) if isinstance(each, Evaluation)]
+    assert not any(each.instances for each in found)
+    (warning,) = said
+    assert warning["log_level"] == "warning"
+    assert warning["reason"] == "evaluator.fresh: none of 2 held-out tasks has an instance"
 
 
 async def test_each_version_is_scored_on_what_is_due():

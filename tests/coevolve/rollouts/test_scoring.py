@@ -32,7 +32,7 @@ from protocols.learning import (
     WeightsVerified,
 )
 from protocols.tasks import Task
-from tests.fakes import ScriptGenerator, tool_task
+from tests.fakes import ScriptGenerator, instance, tool_task
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
@@ -156,6 +156,7 @@ class Run:
                 scorer=scorer,
                 tasks=lambda: TASKS,
                 served=served,
+                instantiate=instance,
             ),
         )
         self.running[name] = asyncio.create_task(worker.run())
@@ -168,6 +169,7 @@ class Run:
             source=RolloutScores(store=self.store, reader=self.store, append=self.append),
             tasks=TASKS[:3],
             canaries=TASKS[1:],
+            instantiate=instance,
         )
         self.running["evaluator"] = asyncio.create_task(part.run())
 
@@ -254,6 +256,23 @@ async def test_an_evaluator_that_was_started_again_asks_for_nothing_twice(tmp_pa
     assert evaluation.errors == 1
     assert len(await run.all(ScoreRequest)) == 4
     assert run.scorers["rollout-0"].began.count("bb") == 2
+    await run.kill()
+
+
+async def test_an_instance_is_made_by_the_actor_that_attempts_it(tmp_path: Path):
+    config = msgspec.structs.replace(settings(), evaluator=EvaluatorConfig(every=2, fresh=2))
+    run = Run(tmp_path, config)
+    run.start_evaluator()
+    await run.publish(0)
+    requests = await run.until(ScoreRequest, lambda found: len(found) == 5)
+    assert "bb~1" in {each.task_id for each in requests}
+    await run.kill("evaluator")
+    run.start_worker("rollout-0")
+    run.start_evaluator()
+    (evaluation,) = await run.until(Evaluation, lambda found: len(found) == 1)
+    assert [each.task_id for each in evaluation.instances] == ["bb~1"]
+    assert run.scorers["rollout-0"].began.count("bb~1") == 1
+    assert len(await run.all(ScoreRequest)) == 5
     await run.kill()
 
 

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -179,6 +180,23 @@ def test_the_metrics_file_has_one_line_per_step_and_per_score_and_no_other(tmp_p
         {"step": 1, "actor/lr": 0.1},
         {"step": 1, "timing_s/testing": 1.5, "val/success/all": 1.0, "val/success/one turn": 1.0},
     ]
+
+
+def test_the_instance_gap_is_over_the_tasks_whose_instance_was_scored(tmp_path: Path):
+    progress, metrics = Progress(LABELS), MetricsFile(tmp_path / "metrics.jsonl")
+    fresh = {"a~1": 2, "b~1": 0, "c~1": 1, "x~1": 2}
+    given = evaluated(1, a=2, b=2, c=2, d=0)
+    for message in (
+        msgspec.structs.replace(given, instances=evaluated(1, **fresh).scores),
+        msgspec.structs.replace(given, version=2, instances=evaluated(2, **{"a~1": 2}).scores),
+    ):
+        progress.fold(message)
+        metrics.write(message, progress)
+    metrics.close()
+    both, few = [json.loads(line) for line in (tmp_path / "metrics.jsonl").open()]
+    assert both["val/instance_gap/held_out/mean"] == pytest.approx(2 / 3)
+    assert both["val/instance_gap/held_out/std_error"] == pytest.approx(1 / 3)
+    assert not any("instance_gap" in name for name in few)
 
 
 def _followed(path: Path, messages: Sequence[Message], lines: int = 0) -> bytes:

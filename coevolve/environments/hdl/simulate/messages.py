@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from coevolve.environments.sandbox.levels import SandboxLevel
+
 Metric = Literal["line", "branch", "expr", "toggle", "fsm"]
 """Kinds of coverage. ``line``: a block was executed. ``branch``: a branch was taken. ``expr``: a
 condition was decided by this combination of its terms. ``toggle``: a bit went 0 to 1, or 1 to 0.
@@ -17,13 +19,6 @@ condition was decided by this combination of its terms. ``toggle``: a bit went 0
 
 METRICS: tuple[Metric, ...] = ("line", "branch", "expr", "toggle", "fsm")
 """The kinds in the order of reports."""
-
-SandboxLevel = Literal["namespaces", "seccomp", "limits"]
-"""How foreign code is isolated, strongest first; each level includes the restrictions after it.
-
-``namespaces``: no network, and no files but the toolchain and its own folder. ``seccomp``: no
-sockets and no privileged system calls; the machine's readable files stay readable. ``limits``: only
-limits on time, memory, processes and file sizes."""
 
 
 class SourceFile(msgspec.Struct, frozen=True, kw_only=True):

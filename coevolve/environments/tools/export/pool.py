@@ -20,14 +20,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from coevolve.curriculum import task_pool as pool
+from coevolve.curriculum.state import curriculum_snapshots
+from coevolve.curriculum.task_sampler import Pooled
 from coevolve.environments.tools.export.columns import MESSAGES
 from coevolve.environments.tools.export.conversation import reference
 from coevolve.environments.tools.export.tools import tools_json
 from coevolve.environments.tools.task import tool_task
 from coevolve.export.parquet import writing
 from coevolve.export.source import Source
-from coevolve.journal.fold import fold
 from coevolve.runs.histories import Lineage
 from protocols.evolution import Admitted
 from protocols.tasks import Seeded, Synthesized, Task
@@ -59,16 +59,24 @@ COLUMNS: dict[str, Any] = {
 
 async def write(source: Source, path: Path) -> str:
     """Write the table to ``path`` and return a description of it."""
-    drawn = pool.Pool(source.config)
-    await fold(source.reader, pool.TOPICS, drawn.fold)
-    weights = drawn.weights()
-    lives = dict.fromkeys(drawn.live, "live") | dict.fromkeys(drawn.retired, "retired")
+    lives, weights = await _drawn(source)
     with writing(path, COLUMNS) as table:
         for task_id, task in source.tasks.items():
             lineage = source.material.evolution.lineage(task_id)
             state = {"status": lives.get(task_id, "waiting"), "weight": weights.get(task_id)}
             table.add(_task(task) | state | _lineage(lineage) | _visits(lineage))
     return f"{table.count} tasks"
+
+
+async def _drawn(source: Source) -> tuple[dict[str, str], dict[str, float]]:
+    """Return the status of tasks, and the weights of those that are drawn by weight."""
+    snapshots = curriculum_snapshots(source.reader, source.config, source.open_sampler)
+    state, _ = await snapshots.folded()
+    if not isinstance(state.sampler, Pooled):
+        return dict.fromkeys(source.tasks, "live"), {}
+    pool = state.sampler.pool
+    lives = dict.fromkeys(pool.live, "live") | dict.fromkeys(pool.retired, "retired")
+    return lives, pool.weights()
 
 
 def _task(task: Task) -> dict[str, Any]:
@@ -105,10 +113,10 @@ def _lineage(lineage: Lineage) -> dict[str, Any]:
 
 
 def _visits(lineage: Lineage) -> dict[str, int]:
-    visits = lineage.history.visits
+    groups = lineage.history.groups
     return {
-        "visits": len(visits),
-        "successes": sum(visit.successes for visit in visits),
-        "rollouts": sum(visit.rollouts for visit in visits),
+        "visits": groups.groups,
+        "successes": groups.successes,
+        "rollouts": groups.rollouts,
         "trained_steps": len(lineage.history.trained),
     }

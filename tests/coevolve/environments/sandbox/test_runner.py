@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.environments.hdl.simulate.messages import SandboxLevel
 from coevolve.environments.sandbox import seccomp
-from coevolve.environments.sandbox.runner import LEVELS, Finished, Sandbox, StageLimits
+from coevolve.environments.sandbox.levels import LEVELS, SandboxLevel
+from coevolve.environments.sandbox.runner import Finished, Sandbox, StageLimits
 from coevolve.environments.sandbox.supervision import found
 from protocols.errors import DependencyError, SimulatorError
 
@@ -268,7 +268,8 @@ def test_an_ordinary_user_has_the_same_sandbox() -> None:
     script = """
 import tempfile
 from pathlib import Path
-from coevolve.environments.sandbox.runner import LEVELS, Sandbox, StageLimits
+from coevolve.environments.sandbox.levels import LEVELS
+from coevolve.environments.sandbox.runner import Sandbox, StageLimits
 bounds = StageLimits(
     cpu_s=1, wall_s=20, memory_mb=400, file_mb=1, processes=12, output_bytes=4000
 )

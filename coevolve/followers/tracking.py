@@ -1,0 +1,118 @@
+"""Follows a run's journal for one tracker."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from coevolve.followers.interface import Artifact, Point, Tracker
+from coevolve.followers.rollout_table import rollout_table, sample
+from coevolve.journal.codec import decode, topics_of
+from coevolve.journal.fold import fold_records
+from coevolve.runs.metrics_file import line_of
+from coevolve.runs.progress import TOPICS as PROGRESS_TOPICS
+from coevolve.runs.progress import Progress, progress_snapshots
+from protocols.followers_config import TrackersConfig
+from protocols.interfaces import Reader
+from protocols.journal import Message, StoredRecord
+from protocols.learning import Checkpoint, Evaluation, StepReport, TrainedGroup
+
+TOPICS = tuple(dict.fromkeys((*PROGRESS_TOPICS, *topics_of(Checkpoint))))
+
+NS_PER_S = 1e9
+
+
+class _Sample(NamedTuple):
+    """Rollouts that a table will have."""
+
+    step: int
+    sequences: Sequence[int]
+    number: int
+
+
+class Tracking:
+    """Sends what a journal says to a tracker, from the first point that it lacks."""
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        reader: Reader,
+        *,
+        run: Path,
+        labels: Mapping[str, Sequence[str]],
+        settings: TrackersConfig,
+    ) -> None:
+        """``run`` is the run's folder; ``labels`` as in `coevolve.runs.progress.Progress`."""
+        self._tracker = tracker
+        self._reader = reader
+        self._run = run
+        self._settings = settings
+        self._snapshots = progress_snapshots(reader, labels)
+        self._progress: Progress | None = None
+        self._through = 0
+        self._reached = 0
+        self._groups: tuple[int, Sequence[TrainedGroup]] = (0, ())
+        self._due: list[Point | _Sample | Artifact] = []
+
+    async def catch_up(self) -> None:
+        """Send everything that is new. Raises what the tracker raises."""
+        if self._progress is None:
+            await self._open()
+        self._through = await fold_records(self._reader, TOPICS, self._take, self._through)
+        due, self._due = self._due, []
+        for each in due:
+            match each:
+                case Point():
+                    self._tracker.write(each)
+                case Artifact():
+                    self._tracker.write_artifact(each)
+                case _Sample(number=number):
+                    table = await rollout_table(self._reader, each.step, each.sequences)
+                    if table.rows:
+                        self._tracker.write_table(table, number)
+        self._tracker.flush()
+
+    def finish(self, report: Path | None) -> None:
+        """Send the report, if there is one, and close the tracker.
+
+        None: the run's launcher has died.
+        """
+        if report is not None and report.is_file():
+            step = self._progress.step if self._progress else 0
+            self._tracker.write_artifact(Artifact(name="report", step=step, path=report))
+        self._tracker.close(finished=report is not None)
+
+    async def _open(self) -> None:
+        """Take up a snapshot of the progress if the tracker has all of its points."""
+        self._reached = self._tracker.reached()
+        progress, through = await self._snapshots.restore()
+        if progress.lines >= self._reached:  # what goes with its last point may be missing
+            progress, through = self._snapshots.new(), 0
+        self._progress, self._through = progress, through
+
+    def _take(self, record: StoredRecord) -> None:
+        assert self._progress is not None
+        message = decode(record)
+        self._progress.fold(message)
+        number = self._progress.lines
+        line = line_of(message, self._progress)
+        if isinstance(message, StepReport) and message.groups:
+            self._groups = message.step, message.groups
+        if number < self._reached or (line is not None and number == self._reached):
+            return
+        self._due += self._others(message, number)
+        if line is not None:
+            step = int(line.pop("step"))
+            time_s = record.time_ns / NS_PER_S
+            self._due.append(Point(number=number, step=step, time_s=time_s, metrics=line))
+
+    def _others(self, message: Message, number: int) -> list[_Sample | Artifact]:
+        """Return what goes with a record besides its point."""
+        match message:
+            case Evaluation() if self._settings.rollouts and self._groups[1]:
+                step, groups = self._groups
+                return [_Sample(step, sample(groups, self._settings.rollouts), number)]
+            case Checkpoint(kept=True, step=step, path=path) if self._settings.checkpoints:
+                folder = self._run / path
+                return [Artifact(name="checkpoint", step=step, path=folder)] * folder.is_dir()
+            case _:
+                return []

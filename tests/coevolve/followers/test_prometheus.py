@@ -1,0 +1,168 @@
+"""A scrape has the run's present numbers, and the shipped files ask for no others."""
+
+import asyncio
+import json
+import re
+import socket
+import threading
+import urllib.request
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from coevolve.config import load_config
+from coevolve.followers.prometheus import NAME, serve
+from coevolve.journal.local_store import LocalStore
+from coevolve.runs.drive import BesideIt, Run
+from coevolve.runs.scaling import EnginePool
+from protocols.config import RunConfig
+from protocols.control import CopyFailed, DeadLetter, FollowersFail, PartFailed, PartsRest
+from protocols.followers_config import PrometheusConfig
+from protocols.learning import GroupDiscarded, OldVersionServed, WeightSyncAlarm
+from tests.coevolve.runs.test_drive import Shown
+from tests.coevolve.runs.test_scaling import Host
+from tests.evolving import signal
+from tests.fakes import SteadyPart
+from tests.following import FollowedFolder, scored, taken
+
+MONITORING = Path(__file__).parents[3] / "configs/monitoring"
+
+FAILURES = (
+    PartFailed(part="learner", reason="killed"),
+    PartsRest(causes={"signals": "it failed"}),
+    FollowersFail(causes={"wandb": "no network"}),
+    DeadLetter(
+        consumer="rollout", sequence=1, unit="a request", subject="", attempts=3, reason="boom"
+    ),
+    GroupDiscarded(
+        group_id="g",
+        group=0,
+        task_id="t",
+        reason="stale",
+        successes=1,
+        rollouts=2,
+        groups_consumed=1,
+    ),
+    WeightSyncAlarm(
+        engine="rollout-0", version=2, reason=OldVersionServed(served=1, evidence="digest")
+    ),
+    CopyFailed(reason="no disk"),
+)
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def scraped(port: int) -> dict[str, dict[tuple[str, ...], float]]:
+    """Return the values by name and by the values of their labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        text = answer.read().decode()
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if not sample.name.endswith("_created"):
+                found.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
+    return found
+
+
+async def driven(
+    run: FollowedFolder, act: Callable[[LocalStore], Awaitable[object]], *beside: BesideIt
+) -> None:
+    """Drive the run with parts that do nothing; stop it once ``act`` has been awaited."""
+    store, learner = LocalStore(run.journal), SteadyPart("learner")
+    pool = EnginePool(Host({"": 1}), 1)
+    await pool.open()
+    made = Run(
+        run.config,
+        run.directory,
+        store=store,
+        reader=store,
+        parts=[*pool.parts, learner],
+        models=[learner],
+        pool=pool,
+        simulators=[],
+        services=[],
+        labels={},
+        display=Shown(),
+        started=0.0,
+    )
+    stop = asyncio.Event()
+    driving = asyncio.create_task(made.drive(stop, *beside))
+    await act(store)
+    stop.set()
+    await driving
+
+
+async def test_a_scrape_has_what_an_alert_needs(tmp_path: Path, quickstart: RunConfig):
+    port = free_port()
+    prometheus = msgspec.to_builtins(PrometheusConfig(port=port))
+    run = FollowedFolder(tmp_path / "run", quickstart, prometheus=prometheus)
+    said: list[tuple[str, str]] = []
+
+    async def act(store: LocalStore) -> None:
+        run.write(taken(1), taken(2), scored(2, 3), signal("s"), *FAILURES)
+        found: dict[str, dict[tuple[str, ...], float]] = {}
+        while not found.get("coevolve_dead_letters", {}).get(()):
+            await store.wait((), 10**9, 0.1)
+            if said:
+                found = await asyncio.to_thread(scraped, port)
+        check(found)
+
+    await driven(run, act, partial(serve, run.config, lambda *each: said.append(each)))
+    assert said == [(NAME, "")]
+    assert not [each for each in threading.enumerate() if "serve_forever" in each.name]
+
+
+def check(found: dict[str, dict[tuple[str, ...], float]]) -> None:
+    assert found["coevolve_step"] == {(): 2.0}
+    assert found["coevolve_step_metric"]["critic/rewards/mean",] == 1.0
+    assert found["coevolve_score_ratio"]["success", "all"] == 0.75
+    assert found["coevolve_failing"] == {("signals",): 1.0, ("wandb",): 1.0}
+    assert found["coevolve_weight_sync_alarm"] == {(): 1.0}
+    assert found["coevolve_part_restarts_total"] == {("learner",): 1.0}
+    assert found["coevolve_part_up"] == {("rollout-0",): 1.0, ("learner",): 1.0}
+    assert found["coevolve_last_progress_timestamp_seconds"].keys() == {
+        ("run_started",),
+        ("step_report",),
+        ("evaluation",),
+    }
+    assert not asked_for() - found.keys() - {"coevolve_queue_depth"}
+
+
+def asked_for() -> set[str]:
+    """Return the names that the dashboard and the alerts ask for."""
+    texts = [path.read_text() for path in sorted(MONITORING.iterdir())]
+    assert len(texts) == 3
+    json.loads((MONITORING / "grafana.json").read_text())
+    return {name for text in texts for name in re.findall(r"\bcoevolve_\w+", text)}
+
+
+async def test_an_address_that_is_taken_costs_the_run_nothing(
+    tmp_path: Path, quickstart: RunConfig
+):
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port = listening.getsockname()[1]
+        prometheus = msgspec.to_builtins(PrometheusConfig(port=port))
+        run = FollowedFolder(tmp_path / "run", quickstart, prometheus=prometheus)
+        failed = asyncio.Event()
+        said: list[str] = []
+
+        def say(name: str, failure: str) -> None:
+            said.append(f"{name} {failure}")
+            failed.set()
+
+        await driven(run, lambda store: failed.wait(), partial(serve, run.config, say))
+    assert said == [f"prometheus cannot listen on 127.0.0.1:{port}: Address already in use"]
+
+
+def test_a_run_serves_nothing_unless_it_is_told(quickstart: RunConfig):
+    assert not quickstart.prometheus.port
+    assert load_config("quickstart", ["prometheus.port=9464"]).prometheus.host == "127.0.0.1"

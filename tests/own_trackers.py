@@ -1,0 +1,37 @@
+"""Trackers of one's own, of which some misbehave."""
+
+import time
+
+from coevolve.followers.interface import Artifact, FollowedRun, Point
+
+
+class Noting:
+    """Writes the numbers of its points to a file."""
+
+    def __init__(self, run: FollowedRun) -> None:
+        self._file = run.folder / "points"
+
+    def write(self, point: Point) -> None:
+        with self._file.open("a") as file:
+            file.write(f"{point.number} {point.step}\n")
+
+    def write_artifact(self, artifact: Artifact) -> None:
+        with self._file.open("a") as file:
+            file.write(f"{artifact.name}\n")
+
+
+class Unreachable:
+    """Finds no network."""
+
+    def __init__(self, run: FollowedRun) -> None:
+        raise ConnectionError(f"no network for {run.name}")
+
+
+class Hanging:
+    """Never returns."""
+
+    def __init__(self, run: FollowedRun) -> None:
+        del run
+
+    def write(self, point: Point) -> None:
+        time.sleep(3600 + point.number)
