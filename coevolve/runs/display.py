@@ -2,18 +2,13 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import structlog
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from coevolve.delivery.alarms import sentence
-from coevolve.runs import attribution
-from coevolve.runs.accounting import CpuShares
-from coevolve.runs.costs import Costs
 from coevolve.runs.degraded import log_change
 from coevolve.runs.looking import Look
 from coevolve.runs.passing import PAUSED
@@ -22,7 +17,6 @@ from coevolve.runs.scaling import sentence as scale_sentence
 from coevolve.runs.screen.drawing import draw
 from coevolve.runs.screen.start import StartScreen, redraws
 from coevolve.runs.screen.view import View
-from coevolve.runs.teaching import lost_at_the_end
 from coevolve.runs.teaching import sentence as regression
 from protocols.config import RunConfig
 from protocols.control import (
@@ -264,69 +258,3 @@ def _score_table(title: str, scores: Mapping[int, Mapping[str, float]]) -> Table
         shares = (scores[version].get(label) for version in versions)
         table.add_row(label, *("" if x is None else f"{100 * x:.1f}" for x in shares))
     return table
-
-
-def _processors(shares: CpuShares) -> list[tuple[str, str]]:
-    """Return the CPU time as (what, value)."""
-    rest = sorted(shares.rest_s.items(), key=lambda each: -each[1])
-    return [
-        ("CPU in models", f"{shares.model_s:.1f} s"),
-        ("CPU in simulators", f"{shares.simulator_s:.1f} s"),
-        ("CPU in everything else", f"{sum(shares.rest_s.values()):.1f} s"),
-        ("  share of all CPU", f"{100 * shares.rest_share:.1f} %"),
-        *((f"  {name}", f"{used_s:.1f} s") for name, used_s in rest),
-    ]
-
-
-def _seconds(duration_s: float | None) -> str | None:
-    return None if duration_s is None else f"{duration_s:.1f} s"
-
-
-def print_summary(
-    console: Console,
-    config: RunConfig,
-    progress: Progress,
-    costs: Costs,
-    *,
-    run_dir: Path,
-    lost: PolicyRegressed | None,
-    first_rollout_s: float | None,
-    training_s: float | None,
-    shares: CpuShares | None,
-) -> None:
-    """Print the summary of a run. Times are wall-clock seconds; unknown values are left out.
-
-    ``lost`` is what the guard found lost after the last step.
-    """
-    console.print(*score_tables(progress), sep="\n")
-    attributed = attribution.summary(config, progress, attribution.known(run_dir))
-    table = Table(title=f"{config.name}: arm {config.arm}, seed {config.seed}")
-    table.add_column("what")
-    table.add_column("value", justify="right")
-    rows = (
-        ("steps", f"{progress.step} of {config.learner.steps}"),
-        ("start-up, command to first rollout", _seconds(first_rollout_s)),
-        ("first rollout request to last step", _seconds(training_s)),
-        *(_processors(shares) if shares else ()),
-        *attributed,
-        *progress.teaching.lines(),
-        ("lost at the end", lost and lost_at_the_end(lost)),
-        *progress.deliveries.lines(),
-        *(
-            (f"groups discarded: {reason}", str(n))
-            for reason, n in sorted(progress.discarded.items())
-        ),
-        *((name, str(count)) for name, count in sorted(progress.evolution.items())),
-        *((cost.name, cost.text) for cost in costs.lines()),
-        ("restarts of parts", str(sum(progress.restarts.values()))),
-    )
-    for what, value in rows:
-        if value:
-            table.add_row(what, str(value))
-    console.print(table)
-    if lesson := progress.lesson():
-        console.print(lesson, soft_wrap=True)
-    if attribution.UNKNOWN in attributed:
-        console.print(
-            f"to measure the shares: {attribution.COMMAND.format(run=run_dir)}", soft_wrap=True
-        )

@@ -15,6 +15,7 @@ from coevolve.runs.curves import REWARD, Trend, seconds_left, trend
 from coevolve.runs.degraded import copy_failure
 from coevolve.runs.passing import PAUSED
 from coevolve.runs.progress import Progress
+from coevolve.runs.screen.facts import NAME, Fact, fact_line, made, score_lines, summed
 from coevolve.runs.screen.lines import curve, duration, fitted, line, spread, wrapped
 from coevolve.runs.screen.parts import part_lines
 from coevolve.runs.screen.view import View
@@ -22,8 +23,8 @@ from coevolve.runs.screen.view import View
 GOOD, BAD, FAINT = "green", "red", "dim"
 ARROWS: Mapping[Trend, str] = {"up": "\u2191", "down": "\u2193", "level": "\u2192"}
 
-NAME, VALUE, CURVE, TREND = 17, 11, 30, 34
-"""Columns of a metric's name, of its value, at most of its curve, and of its trend."""
+VALUE, CURVE, TREND = 11, 30, 34
+"""Columns of a metric's value, at most of its curve, and of its trend."""
 
 NOTICE_LINES = 3
 """Maximum lines of one notice."""
@@ -47,7 +48,9 @@ def draw(view: View, width: int, height: int, *, ascii_only: bool = False) -> Gr
     lines = [_head(view, width), _bar(view, width)]
     alarms = _notices(view, width)
     lines += alarms[: max(room - len(lines) - 1, 0)]
-    sections = (_metrics(view, width), _loop(view), _labels(view), part_lines(view.parts))
+    progress = view.progress
+    labels = score_lines(f"held-out {progress.measure}, %", progress.scores, width)
+    sections = (_metrics(view, width), _loop(progress), labels, part_lines(view.parts))
     # Labels need a high terminal: the held-out line has their mean.
     needed = len(lines) + sum(map(len, sections)) + len(sections)
     if needed > room:
@@ -169,22 +172,13 @@ def _held_out(view: View, width: int) -> Text:
     return found.append(f"at step {versions[-1]}")
 
 
-def _loop(view: View) -> list[Text]:
+def _loop(progress: Progress) -> list[Text]:
     """Return where the time of a step goes, and what the loop made and refused."""
-    progress = view.progress
-    lines = [_times(progress.metrics), _groups(progress)]
-    if counts := _counts(progress, "signal/"):
-        waiting = sum(counts.values()) - progress.count("synth/")
-        lines.append(_fact("signals found", f"{_of(counts)}; {waiting} open"))
-        admitted = _counts(progress, "validator/admit/")
-        refused = _counts(progress, "validator/reject/")
-        parked = progress.count("validator/parked")
-        lines.append(_fact("tasks made", f"admitted {_of(admitted)}, parked {parked}"))
-        lines.append(_fact("tasks refused", _of(refused)))
-    return [each for each in lines if each is not None]
+    facts = (_times(progress.metrics), _groups(progress), *made(progress))
+    return [fact_line(each) for each in facts if each is not None]
 
 
-def _times(metrics: Mapping[str, float]) -> Text | None:
+def _times(metrics: Mapping[str, float]) -> Fact | None:
     """Return the shares of the newest step's time."""
     whole = metrics.get("timing_s/step", 0.0)
     if not whole:
@@ -196,46 +190,14 @@ def _times(metrics: Mapping[str, float]) -> Text | None:
         ("saves", saved),
     )
     words = ", ".join(f"{100 * spent / whole:.0f} % {what}" for what, spent in shares)
-    return _fact("a step takes", f"{whole:.1f} s: {words}")
+    return "a step takes", f"{whole:.1f} s: {words}"
 
 
-def _groups(progress: Progress) -> Text | None:
+def _groups(progress: Progress) -> Fact | None:
     metrics = progress.metrics
     kinds = (("mixed", "mixed"), ("all_pass", "all pass"), ("all_fail", "all fail"))
     if "groups/mixed" not in metrics:
         return None
     counts = {name: round(metrics.get(f"groups/{key}", 0)) for key, name in kinds}
-    thrown = f"; discarded so far {_of(progress.discarded)}" if progress.discarded else ""
-    return _fact("its groups", _of({name: n for name, n in counts.items() if n}) + thrown)
-
-
-def _fact(name: str, words: str) -> Text:
-    return line((f"{name:<{NAME}} ", ""), (words, ""))
-
-
-def _counts(progress: Progress, prefix: str) -> dict[str, int]:
-    found = progress.evolution.items()
-    return {name.removeprefix(prefix): n for name, n in found if name.startswith(prefix)}
-
-
-def _of(counts: Mapping[str, int]) -> str:
-    """Return a sum with its parts, the largest first; without a sum if there is one part."""
-    parts = sorted(counts.items(), key=lambda each: -each[1])
-    words = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in parts)
-    return f"{sum(counts.values())} ({words})" if len(parts) > 1 else words or "0"
-
-
-def _labels(view: View) -> list[Text]:
-    """Return the held-out score by label: at the start, before, and now."""
-    scores = view.progress.scores
-    versions = sorted(scores)
-    shown = [*dict.fromkeys((versions[0], *versions[-3:]))] if versions else []
-    if not shown:
-        return []
-    head = "".join(f"{f'step {version}':>12}" for version in shown)
-    lines = [line((f"{f'held-out {view.progress.measure}, %':<29}", "bold"), (head, "bold"))]
-    for label in {label: None for version in shown for label in scores[version]}:
-        values = (scores[version].get(label) for version in shown)
-        cells = "".join(" " * 12 if x is None else f"{100 * x:>12.1f}" for x in values)
-        lines.append(line((f"{label:<29.29}", ""), (cells, "")))
-    return lines
+    thrown = f"; discarded so far {summed(progress.discarded)}" if progress.discarded else ""
+    return "its groups", summed({name: n for name, n in counts.items() if n}) + thrown

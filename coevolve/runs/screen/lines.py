@@ -56,7 +56,7 @@ def fitted(lines: Sequence[Text], width: int, *, ascii_only: bool) -> Group:
     return Group(*shown)
 
 
-def wrapped(mark: str, text: str, style: str, width: int, most: int) -> list[Text]:
+def wrapped(mark: str, text: str, style: str, width: int, most: int | None = None) -> list[Text]:
     """Return a sentence on at most ``most`` lines, the first one after ``mark``."""
     indent = " " * len(mark)
     lines = textwrap.wrap(
