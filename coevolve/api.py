@@ -11,7 +11,9 @@ from coevolve.launcher import launch as launcher
 from coevolve.launcher.jobs import lasting
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display, open_display
+from coevolve.runs.looking import Look
 from coevolve.runs.progress import Progress
+from coevolve.runs.screen.start import StartScreen
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -114,9 +116,7 @@ class _InThread:
         self._config = config
         self._directory = directory
         self._console = Terminal() if show else Terminal(quiet=True)
-        self._display = _Callbacks(
-            open_display(config, self._console) if show else _Silence(), on_step, self.stop
-        )
+        self._display = _Callbacks(self._open_display() if show else _Silence(), on_step, self.stop)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._stopped = False
@@ -124,6 +124,9 @@ class _InThread:
         self._failure: BaseException | None = None
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._drive, name=f"run {config.name}", daemon=True)
+
+    def _open_display(self) -> Display:
+        return open_display(self._config, StartScreen(self._console, self._config.name))
 
     def result(self) -> RunResult:
         """Start the thread, wait for its end, and return the run's result."""
@@ -215,6 +218,15 @@ class _Callbacks:
                 self.failure = failure
                 self._stop()
 
+    @property
+    def look(self) -> Look | None:
+        """That of the display."""
+        return self._display.look
+
+    def begin(self, phase: str) -> None:
+        """Show the phase."""
+        self._display.begin(phase)
+
     def say(self, text: str) -> None:
         """Show one line of text."""
         self._display.say(text)
@@ -227,7 +239,12 @@ class _Callbacks:
 class _Silence:
     """A display that shows nothing."""
 
+    look = None
+
     def show(self, message: Message, progress: Progress) -> None:
+        """Show nothing."""
+
+    def begin(self, phase: str) -> None:
         """Show nothing."""
 
     def say(self, text: str) -> None:

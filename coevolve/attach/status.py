@@ -12,7 +12,8 @@ from coevolve.attach.subject import Subject
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import topic_of
 from coevolve.journal.paging import whole_topic
-from coevolve.runs.display import copy_failure, score_tables
+from coevolve.runs.degraded import copy_failure
+from coevolve.runs.display import score_tables
 from coevolve.runs.evolution_totals import EvolutionTotals, evolution_snapshots
 from coevolve.runs.histories import WAITING, SynthesizerTotals
 from coevolve.runs.progress import Progress, progress_snapshots

@@ -12,6 +12,7 @@ from typing import BinaryIO
 from coevolve.journal.reader import JournalReader
 from coevolve.launcher import launch as launcher
 from coevolve.runs.directory import LAUNCH_LOG, RunDirectory
+from coevolve.runs.screen.start import CHECKS, StartScreen
 from protocols.config import RunConfig
 from protocols.errors import JournalError, RunError
 
@@ -20,7 +21,9 @@ SHOWN_LINES = 20
 """Last lines of the output that an error shows, if they have no message."""
 
 
-def detach(config: RunConfig, runs: Path, words: Sequence[str], *, resume: bool) -> None:
+def detach(
+    config: RunConfig, runs: Path, words: Sequence[str], screen: StartScreen, *, resume: bool
+) -> None:
     """Start or resume a run in a process of its own; return after its first record.
 
     ``words`` are the command that stays with the run, given that its folder exists. An interrupt
@@ -28,7 +31,9 @@ def detach(config: RunConfig, runs: Path, words: Sequence[str], *, resume: bool)
 
     Raises CoevolveError if the run cannot start or continue.
     """
+    screen.begin(CHECKS)
     launcher.check(config)
+    screen.begin("start the run without a terminal")
     directory = launcher.open_directory(config, runs, resume=resume)
     before = _last_start(directory)
     with (directory.path / LAUNCH_LOG).open("ab") as log:
@@ -43,6 +48,7 @@ def detach(config: RunConfig, runs: Path, words: Sequence[str], *, resume: bool)
         process.terminate()
         process.wait()
         raise
+    screen.close()
     attach = f"coevolve attach {directory.called}"
     sys.stdout.write(
         f"{config.name}: began as process {process.pid}, which writes to "

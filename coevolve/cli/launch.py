@@ -63,18 +63,24 @@ def command(
     words = ("launch", run_file, *overrides, "--runs", str(runs))
     if keep and not detach:
         return kept(run_file, overrides, runs, words, resume=resume)
-    from coevolve.cli.launching import print_dry_run, stay_with
-    from coevolve.launcher.launch import settings
+    from coevolve.runs.screen import start as starting
+    from coevolve.terminal import Terminal
 
-    config = settings(run_file, overrides, runs, resume=resume)
-    if dry_run:
-        print_dry_run(config, measured)
-    elif detach:
-        from coevolve.cli.detached import detach as start
+    with starting.StartScreen(Terminal(), f"coevolve launch {run_file}") as screen:
+        from coevolve.cli.launching import print_dry_run, stay_with
+        from coevolve.launcher.launch import settings
 
-        start(config, runs, (*words, "--resume", *(("--keep",) if keep else ())), resume=resume)
-    else:
-        return stay_with(config, runs, resume=resume)
+        screen.begin(starting.SETTINGS)
+        config = settings(run_file, overrides, runs, resume=resume)
+        if dry_run:
+            print_dry_run(config, screen, measured)
+        elif detach:
+            from coevolve.cli.detached import detach as start
+
+            words = (*words, "--resume", *(("--keep",) if keep else ()))
+            start(config, runs, words, screen, resume=resume)
+        else:
+            return stay_with(config, runs, screen, resume=resume)
     return 0
 
 

@@ -4,45 +4,50 @@ import asyncio
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from coevolve.launcher import jobs
 from coevolve.launcher import launch as launcher
 from coevolve.launcher.interrupts import INTERRUPTED, LOST, end_within, stop_when_interrupted
 from coevolve.parts import logs
 from coevolve.runs.display import open_display
-from coevolve.terminal import Terminal
+from coevolve.runs.screen.start import CHECKS, StartScreen
 from protocols.config import RunConfig
 
 LOST_S = 8.0
 """Seconds after which this process ends if its cluster is lost, whatever still waits for it."""
 
 
-def print_dry_run(config: RunConfig, measured: Path | None = None) -> None:
+def print_dry_run(config: RunConfig, screen: StartScreen, measured: Path | None = None) -> None:
     """Print the resolved settings and what the run will take. Raises CoevolveError.
 
     ``measured`` is a file of `coevolve.runs.step_time.read_throughput`.
     """
-    sys.stdout.write(launcher.dry_run(config, measured))
+    screen.begin(CHECKS)
+    found = launcher.dry_run(config, measured)
+    screen.close()
+    sys.stdout.write(found)
 
 
-def stay_with(config: RunConfig, runs: Path, *, resume: bool) -> int:
+def stay_with(config: RunConfig, runs: Path, screen: StartScreen, *, resume: bool) -> int:
     """Start or resume a run under ``runs``, stay with it, and print how it went.
+
+    ``screen`` shows the start, and then the run in its place.
 
     Return the exit code: `INTERRUPTED` if a signal stopped the run before its end.
 
     Raises CoevolveError if it cannot start or continue.
     """
-    console = Terminal()
     logs.to_output()
+    screen.begin(CHECKS)
     launcher.check(config)
     directory = launcher.open_directory(config, runs, resume=resume)
-    return asyncio.run(_stay_with(config, directory, console))
+    return asyncio.run(_stay_with(config, directory, screen))
 
 
-async def _stay_with(config: RunConfig, directory: launcher.RunDirectory, console: Console) -> int:
+async def _stay_with(
+    config: RunConfig, directory: launcher.RunDirectory, screen: StartScreen
+) -> int:
     interrupted = asyncio.Event()
-    display = open_display(config, console)
+    display = open_display(config, screen)
     if warning := jobs.kill_warning(config.cluster.stop_s):
         display.say(warning)
 
@@ -54,7 +59,7 @@ async def _stay_with(config: RunConfig, directory: launcher.RunDirectory, consol
         end_within(LOST_S, sentence, code=LOST)
 
     ended = await launcher.launch(config, directory, display, on_start, on_loss)
-    await launcher.summarize(ended, config, console)
+    await launcher.summarize(ended, config, screen.console)
     if ended.failure is not None:
         raise ended.failure
     return INTERRUPTED if interrupted.is_set() and not ended.run.finished else 0

@@ -59,18 +59,23 @@ def command(
         from coevolve.cli.keeping import keep as kept
 
         return kept(directory.written_config(), directory.path, lambda _: words, resume=True)
-    from coevolve.cli.launching import stay_with
-    from coevolve.launcher.launch import settings
+    from coevolve.runs.screen import start as screens
+    from coevolve.terminal import Terminal
 
-    config = settings(directory.config_file(), overrides, directory.path.parent, resume=True)
-    starting.check_name(directory, config.name)
-    if detach:
-        from coevolve.cli.detached import detach as start
+    with screens.StartScreen(Terminal(), f"coevolve resume {run}") as screen:
+        from coevolve.cli.launching import stay_with
+        from coevolve.launcher.launch import settings
 
-        words = (*words, "--keep") if keep else words
-        start(config, directory.path.parent, words, resume=True)
-    else:
-        return stay_with(config, directory.path.parent, resume=True)
+        screen.begin(screens.SETTINGS)
+        config = settings(directory.config_file(), overrides, directory.path.parent, resume=True)
+        starting.check_name(directory, config.name)
+        if detach:
+            from coevolve.cli.detached import detach as start
+
+            words = (*words, "--keep") if keep else words
+            start(config, directory.path.parent, words, screen, resume=True)
+        else:
+            return stay_with(config, directory.path.parent, screen, resume=True)
     return 0
 
 

@@ -36,11 +36,12 @@ from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import claim
 from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.directory import RunDirectory
-from coevolve.runs.display import Display, print_summary
+from coevolve.runs.display import Display
 from coevolve.runs.drive import BesideIt, Run
 from coevolve.runs.estimate import estimate
 from coevolve.runs.estimate_lines import estimate_lines, replaced_model_line
 from coevolve.runs.scaling import recorded_scale
+from coevolve.runs.screen.ending import Ending, print_ending
 from coevolve.runs.step_time import Throughput, read_throughput
 from coevolve.yaml_text import write_yaml
 from protocols.config import RunConfig
@@ -174,6 +175,7 @@ async def launch(
                 if config.store.copies:
                     run_id = directory.identity().run_id
                     await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
+                display.begin("find or make the model")
                 build.make_model(config, directory.path)
                 ended = await _driven(
                     config, directory, display, keys, on_start, on_loss, *_beside(config, following)
@@ -205,9 +207,11 @@ async def _driven(
     """Start a cluster and the run's parts in it; return when the run has ended."""
     failure: CoevolveError | None = None
     joining = with_address(config)
+    display.begin("join the Ray cluster" if joining.cluster.address else "start Ray")
     with cluster(joining, directory, keys, build.modules(config)) as joined:
         stop = asyncio.Event()
         on_start(stop)  # after Ray, which installs signal handlers of its own
+        display.begin("start the run's processes")
         composing = compose(
             running(joining, directory.path), directory, display, STARTED, keys, joined.withheld
         )
@@ -268,26 +272,23 @@ async def _unless_lost(
 
 
 async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
-    """Print the run's summary."""
+    """Print how the run went."""
     run, directory = ended.run, ended.directory
     reader = run_reader(directory.path)
     costs, _ = await costs_snapshots(reader).folded()
-    print_summary(
-        console,
-        config,
-        run.progress,
-        costs,
-        run_dir=_shown(directory.path),
+    ending = Ending(
+        config=config,
+        progress=run.progress,
+        costs=costs,
+        run=_shown(directory.path),
+        report=_shown(directory.report),
+        stopped=not run.finished and ended.failure is None,
         lost=await _lost(reader, config) if run.finished else None,
         first_rollout_s=run.first_rollout_s,
         training_s=run.training_s,
         shares=run.shares,
     )
-    console.print(f"report: {directory.report}", soft_wrap=True)
-    if not run.finished and ended.failure is None:
-        console.print(
-            f"stopped; continue with: coevolve resume {_shown(directory.path)}", soft_wrap=True
-        )
+    print_ending(console, ending)
 
 
 async def _lost(reader: Reader, config: RunConfig) -> PolicyRegressed | None:

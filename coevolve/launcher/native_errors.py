@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -34,5 +35,6 @@ def held_back(file: Path, unwanted: bytes) -> Generator[None]:
             os.close(direct)
             held.seek(0)
             for line in held:
-                if unwanted not in line:
-                    os.write(_STDERR, line)
+                if unwanted not in line:  # not to the descriptor: a screen may be drawn
+                    sys.stderr.write(line.decode(errors="replace"))
+            sys.stderr.flush()

@@ -7,6 +7,7 @@ import structlog
 
 from coevolve.journal.codec import topics_of
 from protocols.control import (
+    CopyFailed,
     DeadLetter,
     FollowersFail,
     LetterAnswered,
@@ -81,6 +82,11 @@ class Degraded:
         if self.letters:
             lines.append(f"dead letters: {self.letters}; see `attach letters`")
         return lines
+
+
+def copy_failure(failure: CopyFailed) -> str:
+    """Return a sentence about a copy of the run that was not made."""
+    return f"not copied: {failure.reason}; the run tries again after its next checkpoint"
 
 
 def log_change(message: Message) -> None:

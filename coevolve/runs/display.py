@@ -1,38 +1,55 @@
-"""Output of a run on the terminal: a live table or JSON lines, and a summary at the end."""
+"""Output of a run on the terminal: a live screen or JSON lines, and a summary at the end."""
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import structlog
-from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from coevolve.delivery.alarms import sentence
-from coevolve.runs import attribution
-from coevolve.runs.accounting import CpuShares
-from coevolve.runs.costs import Costs
 from coevolve.runs.degraded import log_change
+from coevolve.runs.looking import Look
+from coevolve.runs.passing import PAUSED
 from coevolve.runs.progress import Progress
 from coevolve.runs.scaling import sentence as scale_sentence
-from coevolve.runs.teaching import lost_at_the_end
+from coevolve.runs.screen.drawing import draw
+from coevolve.runs.screen.start import StartScreen, redraws
+from coevolve.runs.screen.view import View
 from coevolve.runs.teaching import sentence as regression
 from protocols.config import RunConfig
-from protocols.control import CopyFailed, PartFailed, RolloutScaled, RunCopied, Stalled
+from protocols.control import (
+    CopyFailed,
+    PartFailed,
+    PartStatus,
+    RolloutScaled,
+    RunContinued,
+    RunCopied,
+    RunPaused,
+    Stalled,
+)
+from protocols.evolution import SwapRefused
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
 
-STARTING = "starting parts (about 20 s) ..."
-"""What a terminal shows until the first record."""
+EVENT_S = 15.0
+"""Seconds for which the live screen shows what has happened."""
 
 log = structlog.get_logger()
 
 
 class Display(Protocol):
-    """Shows a run while it is running."""
+    """Shows a run while it starts and while it is running."""
+
+    @property
+    def look(self) -> Look | None:
+        """Shows what the parts wait for; None if the display does not show it."""
+        ...
+
+    def begin(self, phase: str) -> None:
+        """Show what the run does from now on: a phase of its start or of its end."""
+        ...
 
     def show(self, message: Message, progress: Progress) -> None:
         """Show a record that ``progress`` has already folded."""
@@ -50,8 +67,13 @@ class Display(Protocol):
 class LineDisplay:
     """Prints one short JSON line per event; `metrics.jsonl` has all numbers."""
 
+    look = None
+
     def __init__(self, config: RunConfig) -> None:
         self._steps = config.learner.steps
+
+    def begin(self, phase: str) -> None:
+        """Do nothing: a phase is no event."""
 
     def show(self, message: Message, progress: Progress) -> None:
         """Print the event."""
@@ -63,6 +85,10 @@ class LineDisplay:
                 log.info("evaluation", version=version, errors=errors, **_score(progress))
             case RolloutScaled(cause=cause) if cause != "start":
                 log.info("rollout_scaled", engines=message.engines, cause=cause)
+            case RunPaused():
+                self.say(PAUSED)
+            case RunContinued():
+                self.say("resumed")
             case RunCopied():
                 log.info("copied", number=message.number, at_step=message.step)
             case _:
@@ -118,89 +144,97 @@ def _figures(metrics: Mapping[str, float]) -> dict[str, object]:
 
 
 class LiveDisplay:
-    """Redraws a table in place."""
+    """Redraws a screen in place; each look at the parts draws it anew."""
 
-    def __init__(self, config: RunConfig, console: Console) -> None:
+    def __init__(self, config: RunConfig, screen: StartScreen) -> None:
         self._config = config
-        self._started = time.monotonic()
-        self._messages = [STARTING]
+        self._screen = screen
+        self._console = screen.console
         self._progress: Progress | None = None
-        self._live = Live(self._draw(), console=console, auto_refresh=False, transient=True)
-        self._live.start(refresh=True)
+        self._stepped = 0.0
+        self._stalled: Stalled | None = None
+        self._events: list[tuple[float, str]] = []
+        self._doing = ""
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+
+    @property
+    def look(self) -> Look:
+        """Draws the run with what its parts wait for."""
+        return self._draw
+
+    def begin(self, phase: str) -> None:
+        """Show the phase on the start's screen, or in the head of the run's."""
+        self._screen.begin(phase)
+        self._doing = phase if self._live.is_started else ""
 
     def show(self, message: Message, progress: Progress) -> None:
-        """Redraw the table."""
+        """Show the record, and the progress, at the next look."""
         self._progress = progress
-        self._messages = [line for line in self._messages if line != STARTING]
-        match message:
-            case PartFailed():
-                self._messages.append(f"{message.part} restarted: {message.reason}")
-            case WeightSyncAlarm():
-                self._messages.append(sentence(message))
-            case PolicyRegressed():
-                self._messages.append(regression(message))
-            case RolloutScaled(cause=cause) if cause != "start":
-                self._messages.append(scale_sentence(message))
-            case Stalled():
-                self._messages.append(f"no progress for {message.quiet_s:.0f} s:")
-                self._messages.extend(f"  {line}" for line in message.waiting)
-            case CopyFailed():
-                self._messages.append(copy_failure(message))
-            case _:
-                pass
-        self._live.update(self._draw(), refresh=True)
+        self._stalled = message if isinstance(message, Stalled) else None
+        if isinstance(message, StepReport):
+            self._stepped = time.monotonic()
+        if event := _event(message):
+            self._note(event)
 
     def say(self, text: str) -> None:
-        """Add a line below the table."""
-        self._messages.append(text)
-        self._live.update(self._draw(), refresh=True)
+        """Show a line for `EVENT_S`; during the start, print it."""
+        if self._live.is_started:
+            self._note(text)
+        else:
+            self._console.print(text, soft_wrap=True)
 
     def close(self) -> None:
-        """Remove the table."""
+        """Remove the screen."""
+        self._screen.close()
         self._live.stop()
 
-    def _draw(self) -> Group:
-        steps = self._config.learner.steps
-        progress = self._progress
-        done = progress.step if progress else 0
-        head = f"{self._config.name}  step {done}/{steps}  {time.monotonic() - self._started:.0f} s"
-        parts: list[Text | Table] = [Text(head, style="bold")]
-        if progress and progress.metrics:
-            metrics = progress.metrics
-            parts.append(
-                Text(
-                    f"reward {metrics.get('critic/rewards/mean', 0.0):.2f}"
-                    f"  staleness {metrics.get('training/off_policy/version_lag_mean', 0.0):.1f}"
-                    f"  tokens/s {metrics.get('perf/throughput', 0.0):.0f}"
-                    f"  discarded {sum(progress.discarded.values())}"
-                )
-            )
-        if progress and progress.evolution:
-            parts.append(Text(_evolution_line(progress)))
-        if progress and progress.evaluations:
-            parts.extend(score_tables(progress))
-        degraded = progress.degraded.lines() if progress else ()
-        parts.extend(Text(line) for line in (*degraded, *self._messages[-6:]))
-        return Group(*parts)
+    def _note(self, event: str) -> None:
+        self._events = [each for each in self._events if each[1] != event]
+        self._events.append((time.monotonic(), event))
+
+    def _draw(self, parts: Sequence[PartStatus]) -> None:
+        """Draw the run; the first time, in the place of its start."""
+        progress, now = self._progress, time.monotonic()
+        if progress is None:
+            return
+        self._events = [each for each in self._events if now - each[0] < EVENT_S]
+        view = View(
+            config=self._config,
+            progress=progress,
+            elapsed_s=now - self._screen.started,
+            since_step_s=now - self._stepped if self._stepped else 0.0,
+            parts=parts,
+            stalled=self._stalled or progress.passing.stalled,
+            events=[event for _, event in self._events],
+            doing=self._doing,
+        )
+        console = self._console
+        frame = draw(view, console.width, console.height, ascii_only=console.options.ascii_only)
+        self._screen.close()
+        self._live.start()
+        self._live.update(frame, refresh=True)
 
 
-def open_display(config: RunConfig, console: Console) -> Display:
-    """Return a live table on a terminal, JSON lines otherwise."""
-    return LiveDisplay(config, console) if console.is_terminal else LineDisplay(config)
+def _event(message: Message) -> str:
+    """Return a sentence about what has just happened; empty for what the screen shows anyway."""
+    match message:
+        case PartFailed():
+            return f"{message.part} restarted: {message.reason}"
+        case PolicyRegressed():
+            return regression(message)
+        case RolloutScaled(cause=cause) if cause != "start":
+            return scale_sentence(message)
+        case SwapRefused():
+            return f"the synthesizer stays as it is: {message.reason}"
+        case RunContinued():
+            return "resumed"
+        case _:
+            return ""
 
 
-def copy_failure(failure: CopyFailed) -> str:
-    """Return a sentence about a copy that was not made."""
-    return f"not copied: {failure.reason}; the run tries again after its next checkpoint"
-
-
-def _evolution_line(progress: Progress) -> str:
-    return (
-        f"signals {progress.count('signal/')}  resolved {progress.count('synth/')}"
-        f"  admitted {progress.count('validator/admit/')}"
-        f"  parked {progress.count('validator/parked')}"
-        f"  refused {progress.count('validator/reject/')}"
-    )
+def open_display(config: RunConfig, screen: StartScreen) -> Display:
+    """Return a live screen in the place of ``screen`` on a terminal, JSON lines otherwise."""
+    return LiveDisplay(config, screen) if redraws(screen.console) else LineDisplay(config)
 
 
 def score_tables(progress: Progress) -> Sequence[Table]:
@@ -224,69 +258,3 @@ def _score_table(title: str, scores: Mapping[int, Mapping[str, float]]) -> Table
         shares = (scores[version].get(label) for version in versions)
         table.add_row(label, *("" if x is None else f"{100 * x:.1f}" for x in shares))
     return table
-
-
-def _processors(shares: CpuShares) -> list[tuple[str, str]]:
-    """Return the CPU time as (what, value)."""
-    rest = sorted(shares.rest_s.items(), key=lambda each: -each[1])
-    return [
-        ("CPU in models", f"{shares.model_s:.1f} s"),
-        ("CPU in simulators", f"{shares.simulator_s:.1f} s"),
-        ("CPU in everything else", f"{sum(shares.rest_s.values()):.1f} s"),
-        ("  share of all CPU", f"{100 * shares.rest_share:.1f} %"),
-        *((f"  {name}", f"{used_s:.1f} s") for name, used_s in rest),
-    ]
-
-
-def _seconds(duration_s: float | None) -> str | None:
-    return None if duration_s is None else f"{duration_s:.1f} s"
-
-
-def print_summary(
-    console: Console,
-    config: RunConfig,
-    progress: Progress,
-    costs: Costs,
-    *,
-    run_dir: Path,
-    lost: PolicyRegressed | None,
-    first_rollout_s: float | None,
-    training_s: float | None,
-    shares: CpuShares | None,
-) -> None:
-    """Print the summary of a run. Times are wall-clock seconds; unknown values are left out.
-
-    ``lost`` is what the guard found lost after the last step.
-    """
-    console.print(*score_tables(progress), sep="\n")
-    attributed = attribution.summary(config, progress, attribution.known(run_dir))
-    table = Table(title=f"{config.name}: arm {config.arm}, seed {config.seed}")
-    table.add_column("what")
-    table.add_column("value", justify="right")
-    rows = (
-        ("steps", f"{progress.step} of {config.learner.steps}"),
-        ("start-up, command to first rollout", _seconds(first_rollout_s)),
-        ("first rollout request to last step", _seconds(training_s)),
-        *(_processors(shares) if shares else ()),
-        *attributed,
-        *progress.teaching.lines(),
-        ("lost at the end", lost and lost_at_the_end(lost)),
-        *progress.deliveries.lines(),
-        *(
-            (f"groups discarded: {reason}", str(n))
-            for reason, n in sorted(progress.discarded.items())
-        ),
-        *((name, str(count)) for name, count in sorted(progress.evolution.items())),
-        *((cost.name, cost.text) for cost in costs.lines()),
-        ("restarts of parts", str(sum(progress.restarts.values()))),
-    )
-    for what, value in rows:
-        if value:
-            table.add_row(what, str(value))
-    console.print(table)
-    if lesson := progress.lesson():
-        console.print(lesson, soft_wrap=True)
-    if attribution.UNKNOWN in attributed:
-        console.print(
-            f"to measure the shares: {attribution.COMMAND.format(run=run_dir)}", soft_wrap=True
-        )

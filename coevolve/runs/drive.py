@@ -27,6 +27,7 @@ from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
 from coevolve.runs.evolution_totals import evolution_snapshots
 from coevolve.runs.group_totals import group_snapshots
+from coevolve.runs.looking import look_at_parts
 from coevolve.runs.metrics_file import MetricsFile, kept_bytes
 from coevolve.runs.progress import TOPICS, progress_snapshots
 from coevolve.runs.scaling import EnginePool, Scaling
@@ -38,22 +39,19 @@ from protocols.control import (
     PartsRest,
     PartStatus,
     RolloutScaled,
-    RunContinued,
     RunFinished,
     RunPaused,
     RunResumed,
     RunStarted,
     Stalled,
-    StopRequested,
 )
 from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Message, StoredRecord
 from protocols.learning import PolicyVersion
 
-ASKED = ("stop_requested", "run_paused", "run_continued")
-"""Requests to a running run. A run that has restarted since ignores them."""
+STOP = "stop_requested"
+"""Asks a running run to stop. A run that has restarted since ignores it."""
 
-FOLLOWED = (*TOPICS, *ASKED)
 WAKING = (
     "step_report",
     "evaluation",
@@ -66,7 +64,9 @@ WAKING = (
     "weight_sync_alarm",
     "rollout_scaled",
     "nodes_too_small",
-    *ASKED,
+    "run_paused",
+    "run_continued",
+    STOP,
 )
 """Topics whose new records wake the run at once; it then reads the other topics too."""
 
@@ -74,8 +74,6 @@ LOOK_GATHER_S = 1.0
 """Minimum seconds between two reads, because each reads every topic."""
 
 START_UP_S = 600.0
-
-PAUSED = "paused; no work is handed out until `coevolve attach resume`"
 
 
 BesideIt = Callable[["Run"], Coroutine[Any, Any, None]]
@@ -177,6 +175,8 @@ class Run:
             ),
         ]
         beside = [asyncio.create_task(self._time_start_up())]
+        if (look := self._display.look) is not None:
+            beside.append(asyncio.create_task(look_at_parts(self._watched, look)))
         if self._copier is not None:
             beside.append(asyncio.create_task(self._copier.run()))
         beside += [asyncio.create_task(each(self)) for each in beside_it]
@@ -188,6 +188,7 @@ class Run:
                 await _unwrapped(task)
             if stop.is_set():
                 self._display.say("stopping: finishing the current step, then writing a checkpoint")
+                self._display.begin("stops")
             scaling.cancel()
             await self._supervisor.stop()
             await _unwrapped(supervising)
@@ -195,6 +196,7 @@ class Run:
                 await self._append(self._finish())
             if self._copier is not None:
                 self._display.say(f"copying the run to {self._config.store.copies}")
+                self._display.begin("copies")
                 await self._copier.copy()
         finally:
             tasks = (supervising, *beside, *others)
@@ -229,7 +231,7 @@ class Run:
             [opening, scaled, PartsRest(causes={})] if first else [opening, scaled]
         )
         if await is_paused(self.store):
-            self._display.say(PAUSED)
+            self._display.show(RunPaused(run_id=self._run_id), self.progress)
         return opened
 
     async def _lay_aside(self) -> None:
@@ -255,19 +257,21 @@ class Run:
     async def _follow(self, stop: asyncio.Event, opened: int) -> None:
         """Fold new records into the progress; return when the run has nothing left to do.
 
-        Requests from before the record ``opened`` are ignored, and records before it are not shown.
+        A request to stop from before the record ``opened`` is ignored, and records before it are
+        not shown.
         """
         through = await self._take_up()
         metrics = MetricsFile(self._directory.metrics, self.progress.lines)
 
         def take(record: StoredRecord) -> None:
-            if record.sequence > opened or record.topic not in ASKED:
-                self._take(record, metrics, stop, shown=record.sequence >= opened)
+            self._take(record, metrics, shown=record.sequence >= opened)
+            if record.topic == STOP and record.sequence > opened:
+                stop.set()
 
         try:
             while not self.finished:
                 before = self._waking
-                through = await fold_records(self.reader, FOLLOWED, take, through)
+                through = await fold_records(self.reader, TOPICS, take, through)
                 await self._measure()
                 await self._write_snapshots(through)
                 self.finished = self._is_finished()
@@ -295,9 +299,7 @@ class Run:
             if snapshots := await each.due(through):
                 await self._mailbox.append(snapshots)
 
-    def _take(
-        self, record: StoredRecord, metrics: MetricsFile, stop: asyncio.Event, *, shown: bool
-    ) -> None:
+    def _take(self, record: StoredRecord, metrics: MetricsFile, *, shown: bool) -> None:
         """Fold a record; show what it says if it is new."""
         message = decode(record)
         self.progress.fold(message)
@@ -306,24 +308,12 @@ class Run:
             self._waking = record.sequence
         if shown and not isinstance(message, Stalled):
             self._display.show(message, self.progress)
-        self._heed(message, stop)
 
     def _is_finished(self) -> bool:
         """Return whether all steps are taken and scored; a resting evaluator is not waited for."""
         steps, progress = self._config.learner.steps, self.progress
         unscored = progress.step == steps and "evaluator" in progress.degraded.parts
         return steps in progress.evaluations or unscored
-
-    def _heed(self, message: Message, stop: asyncio.Event) -> None:
-        match message:
-            case StopRequested():
-                stop.set()
-            case RunPaused():
-                self._display.say(PAUSED)
-            case RunContinued():
-                self._display.say("resumed")
-            case _:
-                pass
 
     async def _time_start_up(self) -> None:
         """Record the time of the first rollout of this start, and the CPU time used until then."""

@@ -8,8 +8,11 @@ import msgspec
 
 from coevolve.journal.codec import topics_of
 from coevolve.journal.snapshots import Snapshots
+from coevolve.runs import curves
 from coevolve.runs.degraded import TOPICS as DEGRADED_TOPICS
 from coevolve.runs.degraded import Degraded
+from coevolve.runs.passing import TOPICS as PASSING_TOPICS
+from coevolve.runs.passing import Passing
 from coevolve.runs.teaching import REMEDIES, Teaching
 from coevolve.runs.weight_sync import TOPICS as DELIVERY_TOPICS
 from coevolve.runs.weight_sync import Deliveries
@@ -30,6 +33,7 @@ TOPICS = tuple(
         (
             *DELIVERY_TOPICS,
             *DEGRADED_TOPICS,
+            *PASSING_TOPICS,
             *topics_of(
                 Evaluation,
                 CanaryScores,
@@ -39,7 +43,6 @@ TOPICS = tuple(
                 SignalSettled,
                 CandidateVerdict,
                 PartFailed,
-                Stalled,
                 RunCopied,
                 CopyFailed,
             ),
@@ -57,6 +60,7 @@ class ProgressState(msgspec.Struct):
 
     step: int
     metrics: Mapping[str, float]
+    curves: dict[str, list[float]]
     evaluations: dict[int, dict[str, float]]
     measured: dict[str, dict[int, dict[str, float]]]
     canaries: dict[int, float]
@@ -68,6 +72,7 @@ class ProgressState(msgspec.Struct):
     failures: list[PartFailed]
     restarts: dict[str, int]
     degraded: Degraded
+    passing: Passing
     stalls: list[Stalled]
     copied: RunCopied | None
     copy_failed: CopyFailed | None
@@ -88,6 +93,9 @@ class Progress:
 
     step: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    curves: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """Metric -> its newest values, for those of `coevolve.runs.curves`."""
+
     evaluations: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
     """Policy version -> label -> share of successes; the label ``all`` covers every task."""
 
@@ -114,6 +122,7 @@ class Progress:
     """Part -> number of its restarts."""
 
     degraded: Degraded = field(default_factory=Degraded)
+    passing: Passing = field(default_factory=Passing)
     stalls: list[Stalled] = field(default_factory=list[Stalled])
     copied: RunCopied | None = None
     """The newest copy of the run."""
@@ -149,10 +158,12 @@ class Progress:
         self.deliveries.fold(message)
         self.teaching.fold(message)
         self.degraded.fold(message)
+        self.passing.fold(message)
         match message:
             case StepReport():
                 self.step = message.step
                 self.metrics = message.metrics
+                curves.add(self.curves, message.metrics)
             case Evaluation():
                 self.evaluations[message.version] = self._success(message)
                 self._measure(message)

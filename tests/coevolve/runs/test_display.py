@@ -8,23 +8,42 @@ import structlog
 from rich.console import Console
 
 from coevolve.parts import logs
-from coevolve.runs.display import STARTING, open_display
+from coevolve.runs.display import open_display
 from coevolve.runs.progress import Progress
+from coevolve.runs.screen.start import StartScreen
 from protocols.config import RunConfig
 from protocols.control import PartFailed
 from protocols.learning import StepReport
 from tests.exporting import scored
+from tests.screens import status
+
+HIDE_CURSOR = "\x1b[?25l"
 
 
-def test_a_terminal_says_that_parts_start_until_the_first_record(quickstart: RunConfig):
+def test_the_run_takes_the_place_of_its_start_at_the_first_record(quickstart: RunConfig):
     shown = io.StringIO()
-    display = open_display(quickstart, Console(file=shown, force_terminal=True, width=100))
-    assert STARTING in shown.getvalue()
-    shown.truncate(0)
+    console = Console(file=shown, force_terminal=True, width=100, height=30)
+    display = open_display(quickstart, StartScreen(console, "coevolve launch quickstart"))
+    display.begin("start Ray")
+    display.say("a warning")
+    assert "coevolve launch quickstart" in shown.getvalue()
+    assert "a warning" in shown.getvalue()
     display.show(PartFailed(part="learner", reason="it was killed"), Progress({}))
+    assert display.look is not None
+    before = len(shown.getvalue())
+    display.look([status("learner", "weights to be loaded")])
+    start, _, said = shown.getvalue()[before:].rpartition(HIDE_CURSOR)
+    display.say("an event")
+    display.begin("stops")
+    display.look([])
     display.close()
-    assert "learner restarted: it was killed" in shown.getvalue()
-    assert STARTING not in shown.getvalue()
+    assert "learner restarted: it was killed" in said
+    assert "waits for weights to be loaded" in said
+    assert start.endswith("\x1b[2K")
+    assert "start Ray" not in said
+    assert "! an event" in shown.getvalue()
+    assert "stops" in shown.getvalue()
+    assert shown.getvalue().endswith("\x1b[2K")
 
 
 def test_elsewhere_a_step_is_one_short_line_with_its_score(
@@ -32,7 +51,7 @@ def test_elsewhere_a_step_is_one_short_line_with_its_score(
 ):
     before = structlog.get_config()
     logs.to_output()
-    display = open_display(quickstart, Console(file=io.StringIO()))
+    display = open_display(quickstart, StartScreen(Console(file=io.StringIO()), "trial"))
     progress = Progress({})
     metrics = {f"metric/{number}": 0.1 for number in range(200)} | {
         "critic/rewards/mean": 0.5,

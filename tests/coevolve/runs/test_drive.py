@@ -45,8 +45,13 @@ class Store(LocalStore):
 class Shown:
     """A display that keeps what it shows."""
 
+    look = None
+
     def __init__(self) -> None:
         self.messages: list[Message] = []
+
+    def begin(self, phase: str) -> None:
+        del phase
 
     def show(self, message: Message, progress: Progress) -> None:
         del progress

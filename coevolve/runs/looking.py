@@ -1,0 +1,42 @@
+"""Asks the parts of a run, again and again, what they wait for."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from protocols.control import PartStatus
+from protocols.interfaces import SupervisedPart
+
+Look = Callable[[Sequence[PartStatus]], None]
+"""Takes the newest status of each part that has answered."""
+
+TICK_S = 1.0
+"""Seconds between two calls of a `Look`."""
+
+ASK_TICKS = 2
+"""Ticks after which a part that has answered is asked again."""
+
+
+async def look_at_parts(parts: Callable[[], Sequence[SupervisedPart]], look: Look) -> None:
+    """Pass the parts' statuses to ``look`` every `TICK_S`; never return.
+
+    ``parts`` returns the parts of that moment. One that does not answer delays no other one: its
+    last status stays until its answer comes.
+    """
+    statuses: dict[str, PartStatus] = {}
+    asked: dict[str, asyncio.Task[PartStatus]] = {}
+    ticks = 0
+    try:
+        while True:
+            present = {part.name: part for part in parts()}
+            for name in [name for name, task in asked.items() if task.done()]:
+                statuses[name] = asked.pop(name).result()
+            if ticks % ASK_TICKS == 0:
+                for name in present.keys() - asked.keys():
+                    asked[name] = asyncio.create_task(present[name].status())
+            look([statuses[name] for name in present if name in statuses])
+            ticks += 1
+            await asyncio.sleep(TICK_S)
+    finally:
+        for task in asked.values():
+            task.cancel()
+        await asyncio.gather(*asked.values(), return_exceptions=True)

@@ -1,0 +1,160 @@
+"""The end of a run on one screen; the report has everything else."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from coevolve.runs import attribution
+from coevolve.runs.accounting import CpuShares
+from coevolve.runs.costs import Costs
+from coevolve.runs.progress import Progress
+from coevolve.runs.screen.facts import NAME, Fact, fact_lines, made, score_lines, summed
+from coevolve.runs.screen.lines import duration, fitted, line, spread
+from coevolve.runs.teaching import lost_at_the_end
+from coevolve.runs.teaching import sentence as regression
+from protocols.config import RunConfig
+from protocols.learning import PolicyRegressed
+
+REGRESSIONS = 2
+"""Maximum number of regressions that are shown; the newest are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """What is known of a run at its end. Times are wall-clock seconds; None if unknown."""
+
+    config: RunConfig
+    progress: Progress
+    costs: Costs
+    run: Path
+    """The run's folder, as a user would type it."""
+
+    report: Path
+    stopped: bool
+    """Whether the run stopped before its end, without a failure."""
+
+    lost: PolicyRegressed | None
+    """What the guard found lost after the last step."""
+
+    first_rollout_s: float | None
+    training_s: float | None
+    shares: CpuShares | None
+
+
+def print_ending(console: Console, ending: Ending) -> None:
+    """Print how a run went; its held-out scores come last."""
+    width, ascii_only = console.width, console.options.ascii_only
+    measured = attribution.summary(ending.config, ending.progress, attribution.known(ending.run))
+    head = spread(_title(ending.config), _times(ending), width)
+    facts = (each for fact in _facts(ending, measured) for each in fact_lines(fact, width))
+    console.print(fitted([head, *facts], width, ascii_only=ascii_only))
+    for words in _words(ending, measured):
+        console.print(words, soft_wrap=True)
+    console.print()
+    console.print(fitted(_scores(ending.progress, width), width, ascii_only=ascii_only))
+
+
+def _title(config: RunConfig) -> Text:
+    return line((config.name, "bold"), (f" \u00b7 arm {config.arm} \u00b7 seed {config.seed}", ""))
+
+
+def _times(ending: Ending) -> Text:
+    words = f"{ending.progress.step} of {ending.config.learner.steps} steps"
+    if ending.training_s is not None:
+        words += f" in {duration(ending.training_s)}"
+    if ending.first_rollout_s is not None:
+        words += f", after a start of {duration(ending.first_rollout_s)}"
+    return line((words, ""))
+
+
+def _facts(ending: Ending, measured: Sequence[Fact]) -> Iterator[Fact]:
+    progress, costs = ending.progress, ending.costs
+    yield from map(_short, measured)
+    yield from _learned(progress)
+    for each in progress.teaching.returns[-REGRESSIONS:]:
+        yield "regression", regression(each)
+    if ending.lost is not None:
+        yield "lost at the end", lost_at_the_end(ending.lost)
+    yield from made(progress)
+    if (share := costs.synthesized_share) is not None and costs.synthesized_tasks:
+        yield "training groups", f"{costs.groups:,}, {100 * share:.0f} % on made tasks"
+    if progress.discarded:
+        yield "groups discarded", summed(progress.discarded)
+    yield "rollouts", _rollouts(costs)
+    yield from _calls(costs)
+    if (shares := ending.shares) is not None:
+        yield "CPU", _processors(shares)
+    if progress.restarts:
+        yield "restarts of parts", summed(progress.restarts)
+    if lesson := progress.lesson():
+        yield "lesson", lesson
+
+
+def _short(fact: Fact) -> Fact:
+    """Return the same with a name that fits into its columns."""
+    what, value = fact
+    name, _, more = what.strip().partition(", ")
+    if len(name) > NAME:
+        return "", f"{what.strip()}: {value}"
+    return name, f"{value}, {more}" if more else value
+
+
+def _learned(progress: Progress) -> Iterator[Fact]:
+    teaching = progress.teaching
+    if not teaching.steps:
+        return
+    kinds = (
+        (teaching.policy_gradient, "by policy gradient"),
+        (teaching.imitated, "by imitation"),
+        (teaching.nothing, "nothing"),
+    )
+    words = ", ".join(f"{n / teaching.steps:.1f} {what}" for n, what in kinds)
+    movement = f"{100 * teaching.movement / teaching.steps:.0f} %"
+    yield "a step's groups", f"taught {words}; the objective made {movement} of the movement"
+
+
+def _rollouts(costs: Costs) -> str:
+    errors = costs.training.errors + costs.probing.errors
+    tokens = costs.training.tokens + costs.probing.tokens
+    return (
+        f"{costs.training.rollouts:,} to train, {costs.probing.rollouts:,} to probe, "
+        f"{errors:,} failed; {tokens:,} tokens"
+    )
+
+
+def _calls(costs: Costs) -> Iterator[Fact]:
+    """Return the use of the models of synthesizer and teacher, if they were called."""
+    for who, usage in (("synthesizer", costs.synthesizing), ("teacher", costs.teaching)):
+        if usage.calls:
+            words = f"{usage.calls:,} calls, {usage.tokens:,} tokens"
+            yield who, f"{words}, {usage.cost_usd:,.2f} USD" if usage.cost_usd else words
+
+
+def _processors(shares: CpuShares) -> str:
+    rest_s = sum(shares.rest_s.values())
+    return (
+        f"models {shares.model_s:.0f} s, simulators {shares.simulator_s:.0f} s, everything else "
+        f"{rest_s:.0f} s ({100 * shares.rest_share:.1f} %)"
+    )
+
+
+def _words(ending: Ending, measured: Sequence[Fact]) -> Iterator[str]:
+    """Yield what the user may want to do next; paths are not cut."""
+    if attribution.UNKNOWN in measured:
+        yield f"to measure the shares: {attribution.COMMAND.format(run=ending.run)}"
+    yield f"report: {ending.report}"
+    if ending.stopped:
+        yield f"stopped; continue with: coevolve resume {ending.run}"
+
+
+def _scores(progress: Progress, width: int) -> list[Text]:
+    """Return the scores by each measure of the environment, and by success."""
+    tables = {**progress.measured, "success": progress.evaluations}
+    found = (score_lines(f"held-out {name}, %", scores, width) for name, scores in tables.items())
+    lines: list[Text] = []
+    for each in found:
+        lines += [*([line()] if lines and each else []), *each]
+    return lines

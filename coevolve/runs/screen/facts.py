@@ -1,0 +1,78 @@
+"""Facts on one or a few lines, which the live screen and the end of a run share."""
+
+from collections.abc import Mapping
+
+from rich.text import Text
+
+from coevolve.runs.progress import Progress
+from coevolve.runs.screen.lines import line, wrapped
+
+NAME = 17
+"""Columns of a name."""
+
+Fact = tuple[str, str]
+"""A name and what is to be said of it."""
+
+GAP = 2
+"""Columns between those of scores."""
+
+
+def fact_line(fact: Fact) -> Text:
+    """Return a fact on one line, however long."""
+    name, words = fact
+    return line((f"{name:<{NAME}} ", ""), (words, ""))
+
+
+def fact_lines(fact: Fact, width: int) -> list[Text]:
+    """Return a fact on as many lines of ``width`` columns as it takes."""
+    name, words = fact
+    first, *rest = wrapped(" " * (NAME + 1), words, "", width)
+    return [line((f"{name:<{NAME}} ", ""), (first.plain[NAME + 1 :], "")), *rest]
+
+
+def summed(counts: Mapping[str, int]) -> str:
+    """Return a sum with its parts, the largest first; without a sum if there is one part."""
+    parts = sorted(counts.items(), key=lambda each: -each[1])
+    words = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in parts)
+    return f"{sum(counts.values()):,} ({words})" if len(parts) > 1 else words or "0"
+
+
+def made(progress: Progress) -> list[Fact]:
+    """Return what the loop found, made and refused; nothing before its first signal."""
+    found = _counts(progress, "signal/")
+    if not found:
+        return []
+    waiting = sum(found.values()) - progress.count("synth/")
+    admitted = summed(_counts(progress, "validator/admit/"))
+    return [
+        ("signals found", f"{summed(found)}; {waiting} open"),
+        ("tasks made", f"admitted {admitted}, parked {progress.count('validator/parked')}"),
+        ("tasks refused", summed(_counts(progress, "validator/reject/"))),
+    ]
+
+
+def score_lines(title: str, scores: Mapping[int, Mapping[str, float]], width: int) -> list[Text]:
+    """Return scores in percent, a line for each label and a column for each version that fits.
+
+    If not all versions fit, these are the first one and the newest ones. [] without scores.
+    """
+    versions = sorted(scores)
+    if not versions:
+        return []
+    labels = list({label: None for version in versions for label in scores[version]})
+    first = min(max(len(title), *map(len, labels)), width // 2)
+    column = len(f"step {versions[-1]}") + GAP
+    fitting = max((width - first) // column, 2)
+    shown = versions if len(versions) <= fitting else [versions[0], *versions[1 - fitting :]]
+    head = "".join(f"{f'step {version}':>{column}}" for version in shown)
+    lines = [line((f"{title:<{first}.{first}}{head}", "bold"))]
+    for label in labels:
+        values = (scores[version].get(label) for version in shown)
+        cells = "".join(" " * column if x is None else f"{100 * x:>{column}.1f}" for x in values)
+        lines.append(line((f"{label:<{first}.{first}}{cells}", "")))
+    return lines
+
+
+def _counts(progress: Progress, prefix: str) -> dict[str, int]:
+    counts = progress.evolution.items()
+    return {name.removeprefix(prefix): n for name, n in counts if name.startswith(prefix)}

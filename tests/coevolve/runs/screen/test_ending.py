@@ -1,0 +1,141 @@
+"""The end of a run on one screen, with the held-out scores last."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.runs.accounting import CpuShares
+from coevolve.runs.costs import Costs
+from coevolve.runs.screen.ending import Ending, print_ending
+from coevolve.terminal import Terminal
+from coevolve.visible import UNSAFE
+from protocols.config import RunConfig
+from protocols.control import PartFailed
+from protocols.journal import Message
+from protocols.learning import PolicyRegressed
+from tests.evolving import called, discarded
+from tests.exporting import scored
+from tests.screens import progress_of, report, whole_story
+
+SHARES = CpuShares(model_s=60.0, simulator_s=5.0, rest_s={"ray": 20.0, "store": 15.0})
+LOST = PolicyRegressed(
+    version=40,
+    score=0.5,
+    best_version=30,
+    best_score=0.75,
+    canaries=16,
+    lost=4,
+    gained=0,
+    chance=0.01,
+    action="return",
+)
+
+
+def ending(config: RunConfig, messages: Sequence[Message], **fields: object) -> Ending:
+    costs = Costs()
+    for message in messages:
+        costs.fold(message)
+    learner = msgspec.structs.replace(config.learner, steps=40)
+    given: dict[str, object] = {
+        "config": msgspec.structs.replace(config, learner=learner),
+        "progress": progress_of(messages),
+        "costs": costs,
+        "run": Path("runs/quickstart"),
+        "report": Path("runs/quickstart/report.html"),
+        "stopped": False,
+        "lost": None,
+        "first_rollout_s": 8.0,
+        "training_s": 72.0,
+        "shares": SHARES,
+    }
+    return Ending(**given | fields)  # pyright: ignore[reportArgumentType]
+
+
+def printed(found: Ending, width: int = 80) -> list[str]:
+    terminal = Terminal(width=width, height=24, color_system=None, highlight=False)
+    with terminal.capture() as shown:
+        print_ending(terminal, found)
+    return shown.get().splitlines()
+
+
+def of(name: str, lines: Sequence[str]) -> str:
+    (line,) = [each for each in lines if each.startswith(name)]
+    return " ".join(line.split())
+
+
+def test_the_end_fits_one_screen_and_the_scores_come_last(quickstart: RunConfig):
+    failed = PartFailed(part="learner", reason="it was killed")
+    lines = printed(ending(quickstart, [*whole_story(), failed, discarded(1)]))
+    assert len(lines) < 24
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0].startswith("quickstart \u00b7 arm full \u00b7 seed 0")
+    assert lines[0].endswith("40 of 40 steps in 1:12, after a start of 0:08")
+    assert [" ".join(line.split()) for line in lines[-3:]] == [
+        "",
+        "held-out success, % step 0 step 40",
+        "all 25.0 75.0",
+    ]
+    assert of("held-out success  ", lines) == (
+        "held-out success 25.0 -> 75.0 %, +50.0 points, version 0 to 40"
+    )
+    assert of("signals found", lines) == "signals found 2 (1 forgetting, 1 rare); 1 open"
+    assert of("tasks made", lines) == "tasks made admitted 1 learnable, parked 2"
+    assert of("tasks refused", lines) == "tasks refused 1 duplicate"
+    assert of("groups discarded", lines) == "groups discarded 1 stale"
+    assert of("synthesizer", lines).startswith("synthesizer 2 calls, ")
+    assert of("CPU", lines) == "CPU models 60 s, simulators 5 s, everything else 35 s (35.0 %)"
+    assert of("restarts", lines) == "restarts of parts 1 learner"
+    assert "report: runs/quickstart/report.html" in lines
+    assert "to measure the shares: coevolve replay runs/quickstart --ablate" in "".join(lines)
+
+
+def test_a_stopped_run_says_how_to_continue(quickstart: RunConfig):
+    lines = printed(ending(quickstart, whole_story(20), stopped=True, shares=None))
+    assert "stopped; continue with: coevolve resume runs/quickstart" in lines
+    assert lines[0].endswith("20 of 40 steps in 1:12, after a start of 0:08")
+    assert not any(line.startswith("CPU") for line in lines)
+
+
+def test_a_run_that_never_scored_has_an_end_too(quickstart: RunConfig):
+    unknown = {"first_rollout_s": None, "training_s": None, "shares": None}
+    lines = printed(ending(quickstart, [], **unknown))
+    assert lines[0].endswith(" 0 of 40 steps")
+
+
+def test_a_run_that_learned_nothing_says_so_at_its_end(quickstart: RunConfig):
+    nothing = [scored(0, 0), report(1), scored(1, 0)]
+    lines = printed(ending(quickstart, nothing))
+    said = " ".join(" ".join(lines).split())
+    assert "No step learned from rewards: no rollout succeeded" in said
+
+
+def test_what_was_lost_is_said_whole(quickstart: RunConfig):
+    lines = printed(ending(quickstart, whole_story(), lost=LOST))
+    said = " ".join(" ".join(lines).split())
+    assert "version 40 passes 50 % of 16 canary tasks, version 30 passed 75 %" in said
+    assert "evaluate use version 30 for `--version best`" in said
+
+
+@pytest.mark.parametrize(("width", "columns"), [(80, 6), (120, 10), (40, 2)])
+def test_of_many_versions_the_first_and_the_newest_that_fit_are_shown(
+    quickstart: RunConfig, width: int, columns: int
+):
+    scores = [scored(version, version % 5) for version in range(0, 1000, 10)]
+    lines = printed(ending(quickstart, [*whole_story(), *scores]), width)
+    assert len(lines[-2]) <= width
+    versions = [int(word) for word in lines[-2].split() if word.isdecimal()]
+    assert len(versions) == columns
+    assert versions == [0, *range(1000 - 10 * (columns - 1), 1000, 10)]
+
+
+def test_no_name_acts_on_the_terminal(quickstart: RunConfig):
+    hostile = "\x1b]0;title\x07\x1b[2J\u202e"
+    config = msgspec.structs.replace(quickstart, name=hostile)
+    failed = PartFailed(part=hostile, reason=hostile)
+    messages = [*whole_story(), failed, called("s1", model=hostile)]
+    lines = printed(ending(config, messages, report=Path(hostile)))
+    assert not UNSAFE.search("".join(lines))
+    assert lines[0].startswith(r"\u001b]0;title\u0007")
+    assert any(line.startswith(r"report: \u001b]0;title") for line in lines)
