@@ -239,7 +239,9 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     fresh: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Maximum number of held-out tasks that each evaluation also attempts under other names, for
-    the instance gap. Always the first ones and the same names. 0: none."""
+    the instance gap: always the first ones, and the same names. As many random tasks of the last
+    256 steps are attempted as given and under other names. 0: none. Needs an environment that makes
+    instances."""
 
 
 Place = Annotated[

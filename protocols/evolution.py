@@ -175,8 +175,8 @@ class SignalSettled(msgspec.Struct, frozen=True, kw_only=True, tag="signal_settl
     simulator_calls: int
 
 
-Label = Literal["mastered", "learnable", "not_yet"]
-"""The policy solved all, some or none of a candidate's probes."""
+Label = Literal["mastered", "learnable", "not_yet", "unprobed"]
+"""The policy solved all, some or none of a candidate's probes; ``unprobed``: there were none."""
 
 
 class Admitted(msgspec.Struct, frozen=True, kw_only=True, tag="admitted"):

@@ -120,6 +120,11 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     probes: Count = 4
     """Number of rollouts that label a valid candidate."""
 
+    probe_share: Share = 0.1
+    """Maximum share of probes among all rollouts of the policy so far. Above it, candidates join
+    the pool unprobed, and their first group shows how hard they are. A candidate that its reader
+    could not read is probed in any case, because only a success of the policy admits it."""
+
     similarity: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.8
     """From this similarity on, a candidate is a near-duplicate of a pool task or of a held-out
     task."""

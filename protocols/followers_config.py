@@ -30,10 +30,10 @@ class TrackersConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     use: tuple[TrackerName, ...] = ()
     """``tensorboard``, ``wandb``, ``mlflow``, ``trackio``, or the import path of a class of your
-    own (`coevolve.followers.interface.Tracker`). Each needs its extra, for example ``pip install
-    'coevolve[wandb]'``. Keys and servers come from the tracker's own variables and files, for
-    example ``WANDB_API_KEY``, ``MLFLOW_TRACKING_URI`` or ``TRACKIO_SPACE_ID``. Without them MLflow
-    and trackio write into the run's folder."""
+    own, also of callbacks (`coevolve.followers.interface.Tracker`). Each built-in one needs its
+    extra, for example ``pip install 'coevolve[wandb]'``. Keys and servers come from the tracker's
+    own variables and files, for example ``WANDB_API_KEY``, ``MLFLOW_TRACKING_URI`` or
+    ``TRACKIO_SPACE_ID``. Without them MLflow and trackio write into the run's folder."""
 
     project: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")] = (
         "coevolve"

@@ -9,7 +9,7 @@ from protocols.objectives import Credit, Dpo, Grpo, ImportanceLevel, NoObjective
 
 
 class ImitationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Imitation of the reference solution when every rollout of a group failed.
+    """Imitation of the reference solution when all or most rollouts of a group failed.
 
     Such a group gives a policy gradient no signal. Imitation has its own optimizer, so the size of
     its gradient does not affect the step of the policy gradient.
@@ -17,6 +17,10 @@ class ImitationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     weight: Annotated[float, msgspec.Meta(ge=0.0)] = 8.0
     """Loss weight of the reference of a failed group; 0 turns imitation off."""
+
+    success_share: Share = 0.0
+    """A group teaches by its reference, and not by the policy gradient, if at most this share of
+    its rollouts succeeded. 0: only if all of them failed."""
 
     learning_rate: Positive = 1e-3
     """Learning rate of imitation's own optimizer; ``learner.schedule`` and ``warmup_steps`` also

@@ -276,7 +276,7 @@ class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_disca
 
 
 Use = Literal["policy_gradient", "imitation", "nothing"]
-"""How a step used a group. ``imitation``: every rollout failed, so the step imitated the reference.
+"""How a step used a group. ``imitation``: all or most failed, so the step imitated the reference.
 ``nothing``: zero variance."""
 
 
@@ -422,8 +422,11 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation"):
     wall_s: float
     """Seconds to score the version, including the guard's tasks if both are due."""
 
+    trained: tuple[TaskScore, ...] = ()
+    """Scores of the same version on tasks that the run has trained on (`evaluator.fresh`)."""
+
     instances: tuple[TaskScore, ...] = ()
-    """Scores of the same version on instances of some of these tasks (`evaluator.fresh`)."""
+    """Scores of the same version on instances of tasks of `scores` and `trained`."""
 
 
 class CanaryScores(msgspec.Struct, frozen=True, kw_only=True, tag="canary_scores"):

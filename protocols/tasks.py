@@ -104,7 +104,7 @@ def attempted(task_id: str, instance: int) -> str:
 
 
 def instance_of(task_id: str) -> tuple[str, int]:
-    """Return the task and the instance of an id that `attempted` made of an instance."""
+    """Return the arguments from which `attempted` made the id of an instance."""
     root, _, instance = task_id.rpartition("~")
     return root, int(instance)
 

@@ -20,7 +20,7 @@ from coevolve.runs import starting
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.journal import Append, Message, Receipt
-from protocols.learning import Evaluation, StepReport, TaskScore, TrainedGroup
+from protocols.learning import Evaluation, PolicyVersion, StepReport, TaskScore, TrainedGroup
 from protocols.rollouts import Action, Rollout, Tokens
 
 
@@ -140,6 +140,14 @@ def taken(step: int, *sequences: int) -> StepReport:
         weights_digest="",
         groups_consumed=step,
         metrics={"critic/rewards/mean": step / 2, "actor/kl(k3)": 0.25},
+    )
+
+
+def published(version: int) -> PolicyVersion:
+    """Return a version without weights."""
+    path = f"versions/{version}"
+    return PolicyVersion(
+        version=version, path=path, format="lora", digest="", size_bytes=0, kept=True
     )
 
 

@@ -3,6 +3,8 @@
 import time
 
 from coevolve.followers.interface import Artifact, FollowedRun, Point
+from protocols.learning import PolicyVersion, StepReport
+from protocols.tasks import Task
 
 
 class Noting:
@@ -18,6 +20,26 @@ class Noting:
     def write_artifact(self, artifact: Artifact) -> None:
         with self._file.open("a") as file:
             file.write(f"{artifact.name}\n")
+
+
+class Calling:
+    """Has callbacks only, and writes what they get to a file."""
+
+    def __init__(self, run: FollowedRun) -> None:
+        self._file = run.folder / "calls"
+
+    def on_step(self, report: StepReport) -> None:
+        self._add(f"step {report.step} of {len(report.groups)} group")
+
+    def on_version(self, version: PolicyVersion) -> None:
+        self._add(f"version {version.version} in {version.path}")
+
+    def on_task(self, task: Task) -> None:
+        self._add(f"task {task.task_id}")
+
+    def _add(self, line: str) -> None:
+        with self._file.open("a") as file:
+            file.write(f"{line}\n")
 
 
 class Unreachable:

@@ -1,6 +1,7 @@
 """The whole loop in one process: the parts that the actors run, without Ray."""
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -20,7 +21,7 @@ from protocols.evolution import (
 )
 from protocols.learning import Evaluation, StepReport
 from protocols.synthesizers import EndpointModel
-from protocols.tasks import Synthesized, Task
+from protocols.tasks import Synthesized, Task, instance_of
 from tests.misbehaving import BEHAVIOURS, TAUNTS, misbehaving
 from tests.one_process import everything, run_here
 
@@ -53,6 +54,25 @@ async def test_the_loop_trains_and_scores_every_version(
     tasks = await everything(store, Task)
     groups = {group.task_id for report in reports for group in report.groups}
     assert len(tasks) == 6 if arm == "static" else len(groups) == 4
+
+
+@pytest.mark.parametrize("scores", ["own", "rollout"])
+async def test_the_loop_scores_held_out_and_trained_tasks_under_other_names(
+    scores: Literal["own", "rollout"], quickstart: RunConfig, tmp_path: Path
+):
+    config = small(quickstart, "static", scores=scores)
+    evaluator = msgspec.structs.replace(config.evaluator, fresh=4)
+    store = await run_here(msgspec.structs.replace(config, evaluator=evaluator), tmp_path)
+    scored: list[Evaluation] = await everything(store, Evaluation)
+    assert [len(score.trained) > 0 for score in scored] == [False, True, True]
+    for score in scored:
+        held_out = {each.task_id for each in score.scores}
+        trained = {each.task_id for each in score.trained}
+        roots = {instance_of(each.task_id)[0] for each in score.instances}
+        assert trained <= roots <= held_out | trained
+        assert roots & held_out
+        assert not held_out & trained
+    assert all(each.split == "train" for each in await everything(store, Task))
 
 
 @pytest.mark.parametrize("arm", ["full", "random", "placebo"])

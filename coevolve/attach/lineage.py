@@ -139,6 +139,8 @@ def _verdicts(
         stem.add(f"probe at version {probe.policy_version}: {probe.successes}/{probe.rollouts}")
     for verdict in verdicts:
         match verdict.outcome:
+            case Admitted(label="unprobed"):
+                sentence = "admitted unprobed"
             case Admitted() as admitted:
                 sentence = (
                     f"admitted as {admitted.label}, "

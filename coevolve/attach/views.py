@@ -9,6 +9,7 @@ from coevolve.attach.words import (
     about,
     became,
     counted,
+    gap_of,
     newest_steps,
     origin_of,
     scores,
@@ -22,13 +23,18 @@ from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import newest
 from coevolve.runs.evolution_totals import evolution_snapshots
 from coevolve.runs.histories import SignalHistory, TaskHistory
+from coevolve.runs.instance_gap import TaskGap, task_gaps
 from coevolve.runs.lineage import LineageIndex
 from coevolve.runs.related import Related
 from protocols.evolution import GroupSummary, OnTask, Signal, SignalKind
 from protocols.journal import StoredRecord
+from protocols.learning import Evaluation
 from protocols.tasks import Continued, Instantiated, Seeded, Synthesized, Task, TaskText
 
 NS_PER_S = 1e9
+EVALUATIONS = 10
+"""Number of evaluations from which the gap of a task is computed, the newest."""
+
 Origin = Literal["seed", "synthesized"]
 
 
@@ -81,6 +87,7 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
     lives = await _lives(subject, chosen)
     histories = [evolution.history(task_id) for task_id in chosen]
     texts = [environment.describe(history.task) for history in histories]
+    gaps = await _gaps(subject, chosen)
     if as_json:
         print_json(
             {
@@ -89,7 +96,7 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
                 "version": totals.version,
                 "count": of_all,
                 "tasks": [
-                    _task_tree(evolution, history, text, lives)
+                    _task_tree(evolution, history, text, lives, gaps)
                     for history, text in zip(histories, texts, strict=True)
                 ],
             }
@@ -98,6 +105,7 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
     out = console()
     out.print(f"{subject.standing}; version {totals.version}")
     columns = ("id", "life", "origin", "label", "turns", "groups", "last", "trained in steps")
+    columns += ("gap",) if gaps else ()
     shown = table(
         f"tasks, {len(histories)} of {of_all}",
         columns,
@@ -113,6 +121,7 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
             str(history.groups.groups),
             scores((history.groups.newest,)) if history.groups.judged else "",
             newest_steps(history),
+            *((gap_of(gaps.get(history.task.task_id)),) if gaps else ()),
         )
     out.print(shown)
 
@@ -168,6 +177,14 @@ async def _lives(subject: Subject, tasks: Sequence[str]) -> Mapping[str, Life]:
     return lives
 
 
+async def _gaps(subject: Subject, tasks: Sequence[str]) -> Mapping[str, TaskGap]:
+    """Return the instance gap of those of the tasks that evaluations scored both ways."""
+    if not subject.config.evaluator.fresh:
+        return {}
+    records = await newest(subject.reader, topic_of(Evaluation), EVALUATIONS)
+    return task_gaps([decode_as(record, Evaluation) for record in records], tasks)
+
+
 def _signal_tree(
     environment: Environment, evolution: LineageIndex, fate: SignalHistory
 ) -> Mapping[str, Any]:
@@ -189,7 +206,11 @@ def _signal_tree(
 
 
 def _task_tree(
-    evolution: LineageIndex, history: TaskHistory, text: TaskText, lives: Mapping[str, Life]
+    evolution: LineageIndex,
+    history: TaskHistory,
+    text: TaskText,
+    lives: Mapping[str, Life],
+    gaps: Mapping[str, TaskGap],
 ) -> Mapping[str, Any]:
     task = history.task
     made = task.origin if isinstance(task.origin, Synthesized) else None
@@ -205,6 +226,7 @@ def _task_tree(
         "groups": history.groups,
         "visits": _visit_trees(history.visits),
         "trained": history.trained,
+        "instance_gap": gaps.get(task.task_id),
     }
 
 

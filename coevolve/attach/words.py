@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from coevolve.environments.interface import Environment
 from coevolve.runs.group_totals import Score
 from coevolve.runs.histories import SignalHistory, TaskHistory
+from coevolve.runs.instance_gap import TaskGap
 from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import Admitted, GroupSummary, OnTask, Parked, Refused
 from protocols.tasks import Continued, Instantiated, Seeded, Synthesized
@@ -51,6 +52,11 @@ def became(fate: SignalHistory) -> str:
 def scores(visits: Sequence[GroupSummary | Score]) -> str:
     """Return successes/rollouts of the newest `VISITS` groups, oldest first."""
     return " ".join(f"{visit.successes}/{visit.rollouts}" for visit in visits[-VISITS:])
+
+
+def gap_of(gap: TaskGap | None) -> str:
+    """Return an instance gap in points, and the number of evaluations that measured it."""
+    return f"{100 * gap.mean:+.0f} of {gap.evaluations}" if gap else ""
 
 
 def shortened(text: str) -> str:

@@ -31,6 +31,7 @@ from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.evaluator import Evaluator, OwnScores, Scorer
 from coevolve.rollouts.scoring import OneVersion, RolloutScores, ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
+from coevolve.rollouts.trained_tasks import TrainedTasks
 from coevolve.rollouts.turns import EngineTurns, SleepingEngine
 from coevolve.rollouts.worker import RolloutWorker
 from coevolve.signals.extractor import SignalExtractor
@@ -241,6 +242,7 @@ def evaluator(context: PartContext, engine: Generator | None, simulators: Simula
         source=source,
         tasks=environment.scored_tasks(),
         canaries=environment.canaries(),
+        trained=TrainedTasks(context.reader, context.config.seed),
         instantiate=InstanceMaker(environment),
     )
 

@@ -17,6 +17,7 @@ from coevolve.commands.fresh import Comparison, compared, table, trained_tasks
 from coevolve.commands.subjects import OfRun, OfRunFile, Subject, opened_policy, served_policy
 from coevolve.config import load_config
 from coevolve.environments.evaluation import EvaluationRequest, OwnEvaluation, own_evaluations
+from coevolve.environments.registry import environment_of
 from coevolve.launcher import preflight
 from coevolve.runs import finding
 from coevolve.runs.display import score_tables
@@ -54,12 +55,11 @@ def evaluate(options: Options) -> None:
     subject, config = _subject(options)
     use = _environment(options, config, evaluations)
     _check_given(options, use, evaluations)
-    if options.fresh and use in evaluations:
-        raise ConfigError(f"--fresh: environment {use} makes no instances of tasks; leave it out")
+    as_in_runs = _scored_as_in_runs(options, config, use, evaluations)
     request = EvaluationRequest(
         config=config, check=partial(_check, subject, config), serve=partial(served_policy, subject)
     )
-    if use in evaluations:
+    if not as_in_runs:
         own = evaluations[use]
         report, printed = own.evaluate(request, **own.values(options.own))
     else:
@@ -103,6 +103,28 @@ def _check_given(options: Options, use: str, evaluations: Mapping[str, OwnEvalua
             )
 
 
+def _scored_as_in_runs(
+    options: Options,
+    config: RunConfig | None,
+    use: str,
+    evaluations: Mapping[str, OwnEvaluation],
+) -> bool:
+    """Return whether to score as a run's evaluator does, which instances need.
+
+    Raises ConfigError and UsageError if there are no instances, or options of another evaluation.
+    """
+    if not options.fresh:
+        return use not in evaluations
+    if config is None:
+        raise click.UsageError("--fresh needs a RUN or --config FILE")
+    if not environment_of(config).capabilities.fresh_instances:
+        raise ConfigError(f"--fresh: environment {use} makes no instances of tasks; leave it out")
+    if options.given:
+        name = min(options.given).replace("_", "-")
+        raise click.UsageError(f"--{name} does not go with --fresh")
+    return True
+
+
 def _check(subject: Subject, config: RunConfig | None) -> None:
     """Check that this machine can run a run file's model; a run's policy has run here before."""
     if isinstance(subject, OfRunFile) and config is not None:
@@ -120,9 +142,10 @@ async def _scored(
             await trained_tasks(subject.directory, number) if isinstance(subject, OfRun) else ()
         )
         async with build.scoring(policy.context, policy.version) as scoring:
-            held_out = scoring.environment.scored_tasks()
-            scores = await scoring.of(held_out)
+            tasks = scoring.environment.scored_tasks()
+            scores = await scoring.of(tasks)
             if fresh:
+                held_out = [task for task in tasks if task.split == "held_out"]
                 comparisons = await compared(scoring, held_out, trained, fresh, seed)
     progress = Progress(build.labels(config))
     progress.fold(Evaluation(version=number, scores=scores, errors=0, wall_s=0.0))

@@ -16,6 +16,7 @@ from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.report.scales import wilson
+from coevolve.rollouts.trained_tasks import trained_on
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.instance_gap import NORMAL
 from protocols.errors import ConfigError
@@ -41,7 +42,7 @@ class Scoring(Protocol):
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """A share of attempts that succeeded, with its 95 % interval (Wilson)."""
+    """Mean score of attempts, with its 95 % interval: Wilson's for 0 and 1, else normal."""
 
     attempts: int
     success: float
@@ -75,7 +76,7 @@ async def trained_tasks(directory: RunDirectory, version: int) -> Sequence[Task]
     async for record in whole_topic(reader, "step_report"):
         report = decode_as(record, StepReport)
         if report.step <= version:
-            used.update(group.task_id for group in report.groups if group.use != "nothing")
+            used.update(trained_on(report))
     cache = TaskCache(reader, unread)
     tasks = [await cache.get(task_id) for task_id in sorted(used)]
     return [task for task in tasks if isinstance(task.origin, NEW_TASKS)]
@@ -140,8 +141,13 @@ async def _made(
 
 
 def _share(scores: Sequence[float]) -> Share:
-    low, high = wilson(round(sum(scores)), len(scores))
-    return Share(attempts=len(scores), success=fmean(scores), low=low, high=high)
+    mean, attempts = fmean(scores), len(scores)
+    if {*scores} <= {0.0, 1.0}:
+        low, high = wilson(round(sum(scores)), attempts)
+    else:
+        half = NORMAL * stdev(scores) / sqrt(attempts) if attempts > 1 else 1.0
+        low, high = max(0.0, mean - half), min(1.0, mean + half)
+    return Share(attempts=attempts, success=mean, low=low, high=high)
 
 
 def table(comparisons: Sequence[Comparison]) -> Table:

@@ -208,7 +208,7 @@ def _install(package: Package, environment: str, say: Say) -> None:
     folder = private_folder(package)
     try:
         shared_folder(folder.parent)
-        with _alone(folder, say) as lock:
+        with alone(folder, say) as lock:
             if not folder.is_dir():
                 say(f"installing {package} for environment {environment} ...")
                 _fill(folder, package, lock)
@@ -222,8 +222,11 @@ def _install(package: Package, environment: str, say: Say) -> None:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path, say: Say) -> Generator[int]:
-    """Hold the lock of a private folder; yield its file descriptor."""
+def alone(folder: Path, say: Say) -> Generator[int]:
+    """Hold the lock of a private folder, whose parent exists; yield its file descriptor.
+
+    Raises OSError.
+    """
     with (folder.parent / f"{folder.name}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

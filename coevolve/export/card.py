@@ -2,11 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from coevolve.export.source import Source
-from coevolve.models.model_folder import TINY
+from coevolve.models.model_folder import TINY, hub_base
+from protocols.config import PolicyConfig
 from protocols.learning import PolicyVersion
 from protocols.tasks import Synthesized
 
@@ -14,11 +17,11 @@ MERGED = """\
 ```python
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-model = AutoModelForCausalLM.from_pretrained("{folder}")
-tokenizer = AutoTokenizer.from_pretrained("{folder}")
+model = AutoModelForCausalLM.from_pretrained("{place}")
+tokenizer = AutoTokenizer.from_pretrained("{place}")
 ```
 
-    vllm serve {folder}
+    vllm serve {place}
 """
 
 ADAPTER = """\
@@ -29,11 +32,11 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 base = AutoModelForCausalLM.from_pretrained("BASE")
-model = PeftModel.from_pretrained(base, "{folder}")
-tokenizer = AutoTokenizer.from_pretrained("{folder}")
+model = PeftModel.from_pretrained(base, "{place}")
+tokenizer = AutoTokenizer.from_pretrained("{place}")
 ```
 
-    vllm serve BASE --enable-lora --max-lora-rank {rank} --lora-modules policy={folder}
+    vllm serve BASE --enable-lora --max-lora-rank {rank} --lora-modules policy={place}
 """
 
 SERVED_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -43,7 +46,7 @@ ROWS = """\
 ```python
 from datasets import load_dataset
 
-rows = load_dataset("{folder}", split="train")
+rows = load_dataset("{place}", split="train")
 ```
 """
 
@@ -53,13 +56,13 @@ _MARKING = re.compile(r"[\\`*\[\]<>|~]")
 TINY_POLICY = "coevolve's tiny policy (coevolve/models/tiny in its package)"
 
 
-def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, folder: str) -> str:
-    """Return the card of a policy version's weights."""
+def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, place: str) -> str:
+    """Return the card of a policy version's weights, which are loaded from ``place``."""
     base = _base(source)
     library = "peft" if is_adapter else "transformers"
     rank = source.config.policy.lora_rank
     most = next((each for each in SERVED_RANKS if each >= rank), rank)
-    commands = (ADAPTER if is_adapter else MERGED).format(base=base, folder=folder, rank=most)
+    commands = (ADAPTER if is_adapter else MERGED).format(base=base, place=place, rank=most)
     number = version.version
     progress = source.material.progress
     shares = progress.scores.get(number, {})
@@ -73,7 +76,13 @@ def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, fold
     ]
     return "\n".join(
         (
-            f"---\nlibrary_name: {library}\npipeline_tag: text-generation\ntags: [coevolve]\n---",
+            _metadata(
+                library_name=library,
+                pipeline_tag="text-generation",
+                tags=["coevolve"],
+                **_base_metadata(source.config.policy, is_adapter=is_adapter),
+                **_score_metadata(source, shares),
+            ),
             f"# {source.config.name}, version {number}\n",
             f"A policy trained with coevolve, in the format of {library}.\n",
             _table(("what", "value"), weights),
@@ -88,22 +97,45 @@ def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, fold
     )
 
 
-def data_card(
-    source: Source, kind: str, content: str, about: str, *, file: str, folder: str
-) -> str:
-    """Return the card of a table; ``about`` describes its columns."""
+def data_card(source: Source, kind: str, content: str, about: str, *, file: str, place: str) -> str:
+    """Return the card of a table, which is loaded from ``place``; ``about`` has its columns."""
+    files = [{"split": "train", "path": file}]
     return "\n".join(
         (
-            "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n"
-            f"    path: {file}\ntags: [coevolve]\n---",
+            _metadata(configs=[{"config_name": "default", "data_files": files}], tags=["coevolve"]),
             f"# {source.config.name}: {kind}\n",
             f"{content}.\n",
             f"{about.strip()}\n",
             "## Loading\n",
-            ROWS.format(folder=folder),
+            ROWS.format(place=place),
             *_run(source),
         )
     )
+
+
+def _metadata(**fields: object) -> str:
+    """Return the head of a card, which the Hugging Face Hub and `datasets` read."""
+    return f"---\n{msgspec.yaml.encode(fields).decode()}---"
+
+
+def _base_metadata(policy: PolicyConfig, *, is_adapter: bool) -> Mapping[str, str]:
+    relation = "adapter" if is_adapter else "finetune"
+    base = hub_base(policy)
+    return {"base_model": base, "base_model_relation": relation} if base else {}
+
+
+def _score_metadata(source: Source, shares: Mapping[str, float]) -> Mapping[str, object]:
+    """Return held-out scores in the form of the Hub's model index; nothing without scores."""
+    config, measure = source.config, source.material.progress.measure
+    results = [
+        {
+            "task": {"type": "text-generation"},
+            "dataset": {"type": config.uses, "name": f"{config.uses}, held-out tasks: {group}"},
+            "metrics": [{"type": measure, "name": f"held-out {measure}", "value": share}],
+        }
+        for group, share in shares.items()
+    ]
+    return {"model-index": [{"name": config.name, "results": results}]} if results else {}
 
 
 def _run(source: Source) -> Iterable[str]:
@@ -148,8 +180,8 @@ def _run(source: Source) -> Iterable[str]:
 
 
 def _base(source: Source) -> str:
-    model = source.config.policy.model
-    return TINY_POLICY if model == TINY else Path(model).name
+    policy = source.config.policy
+    return TINY_POLICY if policy.model == TINY else hub_base(policy) or Path(policy.model).name
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -8,7 +8,9 @@ that it writes to standard output is a `Said`. What libraries print goes to stan
 import asyncio
 import os
 import sys
+import tempfile
 import threading
+import traceback
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +26,7 @@ from coevolve.followers.said import END, Said, folder_of
 from coevolve.followers.tracking import Tracking
 from coevolve.foreign import plain
 from coevolve.journal.reader import run_reader
+from coevolve.models.scratch_folder import scratch_folder
 from coevolve.parts.privacy import keep_private
 from coevolve.parts.units import reason_of
 from coevolve.runs.directory import RunDirectory
@@ -46,16 +49,22 @@ def main() -> None:
     """Follow the run until standard input ends."""
     channel = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
+    sys.stdout = sys.stderr  # which writes each line at once
     keep_private()
 
     def say(said: Said) -> None:
         channel.write(msgspec.json.encode(said) + b"\n")
 
-    try:
-        asyncio.run(_follow(RunDirectory(Path(sys.argv[1])), sys.argv[2], say))
-    except BaseException as error:
-        say(Said(failure=plain(reason_of(error))))
-        raise
+    code = 0
+    with scratch_folder() as scratch:
+        tempfile.tempdir = str(scratch.path)
+        try:
+            asyncio.run(_follow(RunDirectory(Path(sys.argv[1])), sys.argv[2], say))
+        except BaseException as error:  # noqa: BLE001 - said, and the process ends
+            say(Said(failure=plain(reason_of(error))))
+            traceback.print_exc()
+            code = 1
+    os._exit(code)  # a library's threads may still wait for a network
 
 
 async def _follow(directory: RunDirectory, name: str, say: Say) -> None:
@@ -78,8 +87,6 @@ async def _follow(directory: RunDirectory, name: str, say: Say) -> None:
     await follower.catch_up()
     follower.finish(directory.report if line else None)
     say(Said())
-    sys.stderr.flush()
-    os._exit(0)  # a library's threads may still wait for a network
 
 
 def _followed(directory: RunDirectory, config: RunConfig, folder: Path) -> FollowedRun:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from protocols.learning import PolicyVersion, StepReport
+from protocols.tasks import Task
+
 
 @dataclass(frozen=True, kw_only=True)
 class FollowedRun:
@@ -72,10 +75,11 @@ class Artifact:
 
 
 class Tracker(Protocol):
-    """Sends points somewhere.
+    """Sends points somewhere; a method that a tracker does not have does nothing.
 
     It is made with the `FollowedRun` as its only argument. Whatever it raises ends its process; a
-    new one is made after a pause. A class of one's own needs `write`; other methods may be missing.
+    new one is made after a pause. Each point comes once. The rest comes in order with the points,
+    and after a restart again if it came after the last point.
     """
 
     def reached(self) -> int:
@@ -84,27 +88,32 @@ class Tracker(Protocol):
         Points up to it are not sent again. Without this method a point may be sent twice if the
         process is killed just after it.
         """
-        ...
+        return 0
 
     def write(self, point: Point) -> None:
         """Send a point."""
-        ...
 
     def write_table(self, table: Table, number: int) -> None:
-        """Send a table that belongs to the point ``number``, before that point.
-
-        It may come again after a restart.
-        """
-        ...
+        """Send a table that belongs to the point ``number``, before that point."""
 
     def write_artifact(self, artifact: Artifact) -> None:
-        """Send a file or a folder. It may come again after a restart."""
-        ...
+        """Send a file or a folder."""
+
+    def on_step(self, report: StepReport) -> None:
+        """Do something about a step, before its point is sent."""
+
+    def on_version(self, version: PolicyVersion) -> None:
+        """Do something about new weights.
+
+        Their folder is ``path`` in the run's folder. Unless ``kept``, they are removed once no
+        rollout needs them.
+        """
+
+    def on_task(self, task: Task) -> None:
+        """Do something about a task that the loop made and admitted."""
 
     def flush(self) -> None:
         """Write what is buffered; called whenever there is nothing more to send at present."""
-        ...
 
     def close(self, *, finished: bool) -> None:
         """Send what is left. ``finished``: the launcher has ended, and did not die."""
-        ...

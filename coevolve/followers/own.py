@@ -4,12 +4,14 @@ from typing import Any
 
 from coevolve.durable_files import replace_file
 from coevolve.followers.import_path import load
-from coevolve.followers.interface import Artifact, FollowedRun, Point, Table
+from coevolve.followers.interface import Artifact, FollowedRun, Point, Table, Tracker
+from protocols.learning import PolicyVersion, StepReport
+from protocols.tasks import Task
 
 POSITION = "position"
 
 
-class OwnTracker:
+class OwnTracker(Tracker):
     """Gives a user's object what it has methods for."""
 
     def __init__(self, run: FollowedRun, path: str) -> None:
@@ -24,6 +26,11 @@ class OwnTracker:
             return self._own.reached()
         return int(self._file.read_text()) if self._file.exists() else 0
 
+    def write(self, point: Point) -> None:
+        """Give it the point."""
+        self._call("write", point)
+        self._number = point.number
+
     def write_table(self, table: Table, number: int) -> None:
         """Give it the table."""
         self._call("write_table", table, number)
@@ -31,6 +38,18 @@ class OwnTracker:
     def write_artifact(self, artifact: Artifact) -> None:
         """Give it the artifact."""
         self._call("write_artifact", artifact)
+
+    def on_step(self, report: StepReport) -> None:
+        """Tell it of the step."""
+        self._call("on_step", report)
+
+    def on_version(self, version: PolicyVersion) -> None:
+        """Tell it of the weights."""
+        self._call("on_version", version)
+
+    def on_task(self, task: Task) -> None:
+        """Tell it of the task."""
+        self._call("on_task", task)
 
     def flush(self) -> None:
         """Let it write what it has buffered; then remember the position."""
@@ -42,11 +61,6 @@ class OwnTracker:
         """Let it end."""
         self.flush()
         self._call("close", finished=finished)
-
-    def write(self, point: Point) -> None:
-        """Give it the point."""
-        self._own.write(point)
-        self._number = point.number
 
     def _call(self, name: str, *values: Any, **named: Any) -> None:
         method = getattr(self._own, name, None)

@@ -41,7 +41,7 @@ LATE_S = 120.0
 FINISH_S = 30.0
 """Seconds that followers may take after the run has ended."""
 
-WAKING = ("step_report", "evaluation", "canary_scores", "checkpoint")
+WAKING = ("step_report", "evaluation", "canary_scores", "checkpoint", "policy_version", "task")
 
 QUIET = {
     "DO_NOT_TRACK": "1",

@@ -14,9 +14,10 @@ from coevolve.runs.progress import Progress, progress_snapshots
 from protocols.followers_config import TrackersConfig
 from protocols.interfaces import Reader
 from protocols.journal import Message, StoredRecord
-from protocols.learning import Checkpoint, Evaluation, StepReport, TrainedGroup
+from protocols.learning import Checkpoint, Evaluation, PolicyVersion, StepReport, TrainedGroup
+from protocols.tasks import Synthesized, Task
 
-TOPICS = tuple(dict.fromkeys((*PROGRESS_TOPICS, *topics_of(Checkpoint))))
+TOPICS = tuple(dict.fromkeys((*PROGRESS_TOPICS, *topics_of(Checkpoint, PolicyVersion, Task))))
 
 NS_PER_S = 1e9
 
@@ -27,6 +28,9 @@ class _Sample(NamedTuple):
     step: int
     sequences: Sequence[int]
     number: int
+
+
+_Due = Point | _Sample | Artifact | StepReport | PolicyVersion | Task
 
 
 class Tracking:
@@ -51,7 +55,7 @@ class Tracking:
         self._through = 0
         self._reached = 0
         self._groups: tuple[int, Sequence[TrainedGroup]] = (0, ())
-        self._due: list[Point | _Sample | Artifact] = []
+        self._due: list[_Due] = []
 
     async def catch_up(self) -> None:
         """Send everything that is new. Raises what the tracker raises."""
@@ -60,15 +64,7 @@ class Tracking:
         self._through = await fold_records(self._reader, TOPICS, self._take, self._through)
         due, self._due = self._due, []
         for each in due:
-            match each:
-                case Point():
-                    self._tracker.write(each)
-                case Artifact():
-                    self._tracker.write_artifact(each)
-                case _Sample(number=number):
-                    table = await rollout_table(self._reader, each.step, each.sequences)
-                    if table.rows:
-                        self._tracker.write_table(table, number)
+            await self._send(each)
         self._tracker.flush()
 
     def finish(self, report: Path | None) -> None:
@@ -80,6 +76,23 @@ class Tracking:
             step = self._progress.step if self._progress else 0
             self._tracker.write_artifact(Artifact(name="report", step=step, path=report))
         self._tracker.close(finished=report is not None)
+
+    async def _send(self, due: _Due) -> None:
+        match due:
+            case Point():
+                self._tracker.write(due)
+            case _Sample(step=step, sequences=sequences, number=number):
+                table = await rollout_table(self._reader, step, sequences)
+                if table.rows:
+                    self._tracker.write_table(table, number)
+            case Artifact():
+                self._tracker.write_artifact(due)
+            case StepReport():
+                self._tracker.on_step(due)
+            case PolicyVersion():
+                self._tracker.on_version(due)
+            case Task():
+                self._tracker.on_task(due)
 
     async def _open(self) -> None:
         """Take up a snapshot of the progress if the tracker has all of its points."""
@@ -105,14 +118,17 @@ class Tracking:
             time_s = record.time_ns / NS_PER_S
             self._due.append(Point(number=number, step=step, time_s=time_s, metrics=line))
 
-    def _others(self, message: Message, number: int) -> list[_Sample | Artifact]:
-        """Return what goes with a record besides its point."""
+    def _others(self, message: Message, number: int) -> list[_Due]:
+        """Return what a tracker gets of a record besides its point."""
         match message:
+            case StepReport() | PolicyVersion() | Task(origin=Synthesized()):
+                return [message]
             case Evaluation() if self._settings.rollouts and self._groups[1]:
                 step, groups = self._groups
                 return [_Sample(step, sample(groups, self._settings.rollouts), number)]
             case Checkpoint(kept=True, step=step, path=path) if self._settings.checkpoints:
                 folder = self._run / path
-                return [Artifact(name="checkpoint", step=step, path=folder)] * folder.is_dir()
+                there = folder.is_dir()
+                return [Artifact(name="checkpoint", step=step, path=folder)] if there else []
             case _:
                 return []

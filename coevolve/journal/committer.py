@@ -112,8 +112,11 @@ class Committer:
         self._failure: JournalError | None = None
         self._ended = threading.Event()
         self._state = State()
-        self.bound: Callable[[], None] = lambda: None
-        """Bounds the file; called after each commit."""
+        self._batch_bytes = 0
+        """Size of the bodies of `_batch`."""
+
+        self.bound: Callable[[int], None] = lambda _: None
+        """Bounds the file; called after each commit with the size of its records."""
 
         self.listeners: list[Listener] = []
         self.committed = threading.Event()
@@ -189,6 +192,7 @@ class Committer:
                 batch.append(work)
                 records += len(work.records)
                 size_bytes += work.size_bytes
+            self._batch_bytes = size_bytes
             if records >= MAX_TRANSACTION_RECORDS or size_bytes >= MAX_TRANSACTION_BYTES:
                 return batch, True
             if self._requests.empty():
@@ -263,12 +267,13 @@ class Committer:
     def _after_commit(self, write: WriteTransaction, replies: list[Reply]) -> None:
         if write.wrote:
             self._commits += 1
-            self.committed.set()
+            if not self.committed.is_set():
+                self.committed.set()
             if self._pipelined:
                 self._flushes += 1
                 self._acknowledge()
             self._unmarked = write.transaction
-            self.bound()
+            self.bound(self._batch_bytes)
         self._unflushed.extend(replies)
         self._unflushed_newest.update(write.appended)
         if write.released:
@@ -303,9 +308,10 @@ class Committer:
             self._notify(newest)
 
     def _notify(self, topics: Iterable[str]) -> None:
-        news = frozenset(topics)
-        for listener in self.listeners:
-            listener(news)
+        if self.listeners:
+            news = frozenset(topics)
+            for listener in self.listeners:
+                listener(news)
 
     def _answer_take(self, request: Take, answer: "Future[Any]") -> None:
         consumer = self._state.consumer(request.consumer)
@@ -318,7 +324,8 @@ class Committer:
         try:
             with snapshot(self._env, self._tables, self.visible) as state:
                 leased, freed = lease(consumer, request, state, now_s)
-                records = tuple(state.listed(topic_key(topic), seq) for seq, topic in leased)
+                entries = {topic: topic_key(topic) for topic in request.topics}
+                records = tuple([state.listed(entries[topic], seq) for seq, topic in leased])
         except JournalError as error:
             self._failure = error
             answer.set_exception(error)

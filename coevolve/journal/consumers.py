@@ -4,7 +4,7 @@ Progress and seats mirror rows of the file; leases are only in memory. Only the 
 thread uses these objects.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from coevolve.journal.layout import pair_key
@@ -45,16 +45,16 @@ class Place:
         """Return whether the consumer has finished a record of this topic."""
         return sequence <= self.cursor or sequence in self.beyond
 
-    def finish(self, sequence: int) -> None:
-        """Note that the consumer has finished a record."""
-        self.beyond.add(sequence)
-        self.unstored.add(sequence)
-        self.finished += 1
+    def finish(self, sequences: Sequence[int]) -> None:
+        """Note that the consumer has finished records, each of which it had not finished."""
+        self.beyond.update(sequences)
+        self.unstored.update(sequences)
+        self.finished += len(sequences)
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A member's lease of one record."""
+    """A member's lease of a record; the records of one topic that it took together share one."""
 
     topic: str
     member: str
@@ -88,30 +88,35 @@ class Consumer:
     def refuse_the_finished(self, request: Complete, topics: dict[int, str], now_s: float) -> None:
         """Raise LeaseLostError if a sequence is finished or leased to another member."""
         self.refuse_the_displaced(request.member, request.incarnation)
-        for sequence in request.sequences:
-            place = self.places.get(topics[sequence])
-            if place is not None and place.has_finished(sequence):
+        own = None
+        for sequence, topic in topics.items():
+            place = self.places.get(topic)
+            if place and (sequence <= place.cursor or sequence in place.beyond):
                 raise LeaseLostError(
                     f"record {sequence} was already finished by consumer {self.name!r}, so "
                     f"{request.member!r} cannot finish it again; discard the result"
                 )
             lease = self.leases.get(sequence)
-            if lease is not None and not _is_own(lease, request) and lease.expires_s > now_s:
+            if lease is own or lease is None:
+                continue
+            if _is_own(lease, request):
+                own = lease
+            elif lease.expires_s > now_s:
                 raise LeaseLostError(
                     f"record {sequence} is held by {lease.member!r} ({lease.incarnation}) of "
                     f"consumer {self.name!r}, not by {request.member!r} ({request.incarnation}); "
                     "discard the result, or raise store.lease_s if the member was only slow"
                 )
 
-    def grant(self, sequence: int, topic: str, request: Take, now_s: float) -> None:
-        """Lease a record to the requesting member, in place of an earlier lease."""
-        earlier = self.leases.get(sequence)
-        if earlier is not None:
-            self._held[earlier.member].discard(sequence)
-        self.leases[sequence] = Lease(
-            topic, request.member, request.incarnation, now_s + request.lease_s
-        )
-        self._held.setdefault(request.member, set()).add(sequence)
+    def grant(self, sequences: Sequence[int], topic: str, request: Take, now_s: float) -> None:
+        """Lease records to the requesting member, in place of earlier leases."""
+        lease = Lease(topic, request.member, request.incarnation, now_s + request.lease_s)
+        for sequence in sequences:
+            earlier = self.leases.get(sequence)
+            if earlier is not None:
+                self._held[earlier.member].discard(sequence)
+            self.leases[sequence] = lease
+        self._held.setdefault(request.member, set()).update(sequences)
 
     def release(self, sequences: Iterable[int]) -> set[str]:
         """End leases, so that the records can be taken again; return their topics."""

@@ -12,21 +12,16 @@ import lmdb
 import numpy as np
 
 from coevolve.journal.checksums import MASK, DamageError, entries_check, unseal
-from coevolve.journal.layout import ROOT_KEY, Tables
+from coevolve.journal.layout import ROOT_KEY, TOPIC_ROW, Tables
 from coevolve.journal.root import (
     ACKS,
-    CONSUMERS,
     COUNTED,
     INDEXES,
-    META,
-    PRODUCERS,
+    MAIN,
     RECORDS,
-    SEATS,
-    TOPICS,
     Root,
 )
 
-ROW_TABLES = (TOPICS, CONSUMERS, SEATS, PRODUCERS)
 ENTRY_TABLES = (INDEXES, ACKS)
 CHUNK = 10_000
 """Keys that are compared at a time."""
@@ -34,10 +29,10 @@ CHUNK = 10_000
 
 def read_root(txn: "lmdb.Transaction[bytes]", tables: Tables) -> Root:
     """Return the root of a transaction. Raises DamageError."""
-    row = txn.get(ROOT_KEY, db=tables.meta)
+    row = txn.get(ROOT_KEY, db=tables.main)
     if row is None:
         raise DamageError("the root is missing")
-    return Root.unpack(unseal(META, ROOT_KEY, row)[0], txn.id())
+    return Root.unpack(unseal(MAIN, ROOT_KEY, row)[0], txn.id())
 
 
 def check_contents(txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
@@ -73,10 +68,20 @@ def _counted(txn: "lmdb.Transaction[bytes]", tables: Tables, table: int) -> tupl
     if table in ENTRY_TABLES:
         return _entries(txn, tables, table)
     count = check = 0
-    for key, value in txn.cursor(tables[table]):
+    for key, value in topic_rows(txn, tables) if table == MAIN else txn.cursor(tables[table]):
         count += 1
         check += unseal(table, key, value)[1]
     return count, check
+
+
+def topic_rows(txn: "lmdb.Transaction[bytes]", tables: Tables) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of the topics' rows."""
+    cursor = txn.cursor(tables.main)
+    if cursor.set_range(TOPIC_ROW):
+        for key, value in cursor:
+            if not key.startswith(TOPIC_ROW):
+                return
+            yield key, value
 
 
 def _records(txn: "lmdb.Transaction[bytes]", tables: Tables) -> tuple[int, int]:

@@ -1,17 +1,20 @@
 """Layout of the journal's file: its tables, and the encoding of records, places and receipts.
 
-One LMDB environment, `data.mdb` in the journal's folder, with these tables:
+One LMDB environment, `data.mdb` in the journal's folder, with these tables. `main` is LMDB's own
+list of the others. Each transaction changes it anyway, so it also holds the rows that nearly every
+transaction changes; a table of their own would cost a page each time.
 
 | table       | key                    | value                                                    |
 |-------------|------------------------|----------------------------------------------------------|
 | `records`   | sequence               | head (checksum, time, lengths), topic, index keys, body  |
 | `indexes`   | topic or (index, key)  | sequences, ascending                                     |
-| `topics`    | topic                  | records appended, records evicted, bytes stored          |
+| `main`      | name                   | root (`coevolve.journal.root`)                           |
+|             | ``topic:`` and topic   | records appended, records evicted, bytes stored          |
 | `consumers` | consumer, topic        | cursor (all up to it are finished), records finished     |
 | `acks`      | consumer, topic        | finished sequences above the cursor, ascending           |
 | `seats`     | consumer, member       | incarnations of the member, the newest last              |
 | `producers` | producer               | last counter, and the sequences of its write             |
-| `meta`      | name                   | format version; root (`coevolve.journal.root`)           |
+| `meta`      | name                   | format version                                           |
 
 Each value but the sequences and the format version begins with a checksum
 (`coevolve.journal.checksums`). Integers are little-endian, as are the columns inside the bodies.
@@ -22,31 +25,29 @@ eviction deletes them.
 
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import lmdb
 import msgspec
 
-from coevolve.journal.checksums import (
-    CHECK_BYTES,
-    MASK,
-    DamageError,
-    digest,
-)
+from coevolve.journal.checksums import CHECK_BYTES, DamageError, digest
 from protocols.errors import JournalError
 from protocols.journal import Record, StoredRecord
 
 if TYPE_CHECKING:
     from lmdb import _Database as Table  # pyright: ignore[reportPrivateUsage]
 
-FORMAT = 5
+FORMAT = 6
 """Increased with every change to this file or to messages that old code would misread."""
 
 DATA_FILE = "data.mdb"
 FORMAT_KEY = b"format"
 ROOT_KEY = b"root"
+TOPIC_ROW = b"topic:"
+"""Begins the key of a topic's row in `main`."""
+
 MAX_DBS = 16
 MAX_READERS = 1024
 
@@ -55,8 +56,8 @@ MAX_NAME_BYTES = 200
 bytes."""
 
 _MAX_KEY_BYTES = 256
-_HEAD = struct.Struct("<QqBI")
-_TIME = struct.Struct("<q")
+_HEAD = struct.Struct("<QQBI")
+_TIME = struct.Struct("<Q")
 _LENGTHS = struct.Struct("<BI")
 PREFIX_BYTES = CHECK_BYTES + _TIME.size
 """Bytes of a record's value before its names: checksum and time."""
@@ -72,7 +73,6 @@ Body = TypeVar("Body", bytes, memoryview)
 TABLE_FLAGS = {
     b"records": 0x08,
     b"indexes": 0x34,
-    b"topics": 0,
     b"consumers": 0,
     b"acks": 0x34,
     b"seats": 0,
@@ -87,7 +87,7 @@ class Tables(NamedTuple):
 
     records: "Table"
     indexes: "Table"
-    topics: "Table"
+    main: "Table"
     consumers: "Table"
     acks: "Table"
     seats: "Table"
@@ -112,7 +112,7 @@ def open_tables(
     return Tables(
         records=env.open_db(b"records", creating, integerkey=True, create=create),
         indexes=sequences(b"indexes"),
-        topics=rows(b"topics"),
+        main=env.open_db(None, creating),
         consumers=rows(b"consumers"),
         acks=sequences(b"acks"),
         seats=rows(b"seats"),
@@ -145,6 +145,12 @@ def unpair_key(key: bytes) -> tuple[str, str]:
 def topic_key(topic: str) -> bytes:
     """Return the index entry that lists a topic's records."""
     return b"t" + topic.encode()
+
+
+@lru_cache(maxsize=256)
+def topic_row(topic: str) -> bytes:
+    """Return the key of a topic's row."""
+    return TOPIC_ROW + encode_name(topic)
 
 
 def index_key(index: str, key: str) -> bytes:
@@ -199,9 +205,9 @@ def pack_rows(
 
     One at a time, so that a value is copied into its page and freed before the next one.
     """
-    time, bits = _TIME.pack(time_ns), time_ns & MASK
+    time = _TIME.pack(time_ns)
     for sequence, (key, record) in enumerate(records, first):
-        check = record.check ^ sequence ^ bits
+        check = record.check ^ sequence ^ time_ns
         encoded = check.to_bytes(CHECK_BYTES, "little")
         yield key, b"".join((encoded, time, record.names, record.body))
 
@@ -218,21 +224,26 @@ def encode_name(name: str) -> bytes:
     return encoded
 
 
-def unpack_record(
-    sequence: int, value: bytes | memoryview, entry: bytes | None = None
-) -> StoredRecord:
+def unpack_record(sequence: int, value: memoryview, entry: bytes | None = None) -> StoredRecord:
     """Return a copy of a record; nothing in it refers to ``value``.
 
     Raises DamageError if the checksum does not match, or if the record does not list ``entry``.
     """
-    names, time_ns, topic_end, body = _open(sequence, value, bytes)
-    topic = names[_LENGTHS.size : topic_end]
-    if entry is not None and entry[1:] != topic and entry not in _entries(names, topic_end):
+    names, time_ns, topic_end, body = _open(sequence, value, memoryview.tobytes)
+    topic, of_topic = _topic_of(names[:topic_end])
+    if entry is not None and entry != of_topic and entry not in _entries(names, topic_end):
         raise DamageError(
             f"the index entry {entry!r} needs to lead to its records and leads to record "
             f"{sequence}, which does not list it"
         )
-    return StoredRecord(sequence=sequence, topic=topic.decode(), time_ns=time_ns, body=body)
+    return StoredRecord(sequence=sequence, topic=topic, time_ns=time_ns, body=body)
+
+
+@lru_cache(maxsize=256)
+def _topic_of(names: bytes) -> tuple[str, bytes]:
+    """Return a topic, and its index entry, from the names up to its end."""
+    name = names[_LENGTHS.size :]
+    return name.decode(), b"t" + name
 
 
 def unpack_body(sequence: int, value: memoryview) -> memoryview:
@@ -242,7 +253,7 @@ def unpack_body(sequence: int, value: memoryview) -> memoryview:
 
 def unpack_entries(sequence: int, value: bytes | memoryview) -> list[bytes]:
     """Return a record's index entries, its topic's first. Raises DamageError."""
-    names, _, topic_end, _ = _open(sequence, value, memoryview)
+    names, _, topic_end, _ = _open(sequence, memoryview(value), memoryview)
     return _entries(names, topic_end)
 
 
@@ -252,9 +263,9 @@ def unpack_topic(sequence: int, value: bytes | memoryview) -> str:
 
 
 def _open(
-    sequence: int, value: bytes | memoryview, form: type[Body]
+    sequence: int, value: memoryview, form: Callable[[memoryview], Body]
 ) -> tuple[bytes, int, int, Body]:
-    """Return the names, the time, the topic's end within the names, and the body as a ``form``.
+    """Return the names, the time, the topic's end within the names, and the body in a ``form``.
 
     The digest is that of the copy, which is in the processor's cache then.
     """
@@ -264,8 +275,8 @@ def _open(
         raise DamageError(f"record {sequence} needs a head and has {len(value)} bytes") from None
     topic_end = _LENGTHS.size + topic_bytes
     body_at = PREFIX_BYTES + topic_end + keys_bytes
-    names, body = bytes(value[PREFIX_BYTES:body_at]), form(value[body_at:])
-    needed = digest(body, digest(names)) ^ sequence ^ (time_ns & MASK)
+    names, body = value[PREFIX_BYTES:body_at].tobytes(), form(value[body_at:])
+    needed = digest(body, digest(names)) ^ sequence ^ time_ns
     if found != needed:
         raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")
     return names, time_ns, topic_end, body

@@ -23,10 +23,12 @@ def lease(
     topics = dict.fromkeys(request.topics)
     free = heapq.merge(*(_free(consumer, topic, state) for topic in topics))
     granted = list(islice(free, request.limit))
-    for sequence, topic in granted:
-        consumer.grant(sequence, topic, request, now_s)
-        place = consumer.place(topic)
-        place.frontier = max(place.frontier, sequence)
+    for topic in topics:
+        sequences = [sequence for sequence, of in granted if of == topic]
+        if sequences:
+            consumer.grant(sequences, topic, request, now_s)
+            place = consumer.place(topic)
+            place.frontier = max(place.frontier, sequences[-1])
     return granted, freed
 
 
@@ -39,17 +41,18 @@ def _renew(consumer: Consumer, request: Take, state: Snapshot, now_s: float) -> 
         if topic is None or place is None or place.has_finished(sequence):
             continue
         if known is None or known.member == request.member or known.expires_s <= now_s:
-            consumer.grant(sequence, topic, request, now_s)
+            consumer.grant((sequence,), topic, request, now_s)
 
 
 def _free(consumer: Consumer, topic: str, state: Snapshot) -> Iterator[tuple[int, str]]:
     """Yield the free records of a topic. The caller must lease each one before it asks for more.
 
-    The frontier passes what is not free, so that no later search looks at it again.
+    The frontier passes what is not free, so that no later search looks at it again. It is never
+    behind the cursor.
     """
-    place = consumer.place(topic)
+    place, leases = consumer.place(topic), consumer.leases
     for sequence in state.sequences(topic_key(topic), place.frontier):
-        if sequence in consumer.leases or place.has_finished(sequence):
+        if sequence in leases or sequence in place.beyond:
             place.frontier = sequence
         else:
             yield sequence, topic

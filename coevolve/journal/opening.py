@@ -33,7 +33,7 @@ from coevolve.journal.layout import (
 )
 from coevolve.journal.mark import Mark, at_rest, check_mark, marked
 from coevolve.journal.pages import Pages
-from coevolve.journal.root import META, Root
+from coevolve.journal.root import MAIN, Root
 from coevolve.journal.synced_file import SYNCED_FILE, go_back, this_boot, was_cut
 from protocols.errors import (
     JournalError,
@@ -246,7 +246,7 @@ def _create(folder: Path, map_size_bytes: int) -> None:
         tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
         root = Root().pack(txn.id())
-        txn.put(ROOT_KEY, seal(row_check(META, ROOT_KEY, root), root), db=tables.meta)
+        txn.put(ROOT_KEY, seal(row_check(MAIN, ROOT_KEY, root), root), db=tables.main)
     (new / DATA_FILE).rename(folder / DATA_FILE)
     shutil.rmtree(new)
     sync(folder)

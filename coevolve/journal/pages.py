@@ -148,7 +148,7 @@ class Pages:
         found = {name: tree.flags for name, tree in main.trees}
         if not found.keys() & TABLE_FLAGS.keys():
             raise not_a_journal(self._file)
-        if found != TABLE_FLAGS:
+        if not found.items() >= TABLE_FLAGS.items():  # another format may have more
             raise DamageError(f"it needs tables with the flags {TABLE_FLAGS} and has {found}")
         for name, tree in main.trees:
             self._walk(_Shape.of_table(f"the table {name.decode()}", tree.flags), tree)

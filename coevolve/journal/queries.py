@@ -38,7 +38,16 @@ class Snapshot:
 
     def read(self, sequences: Sequence[int]) -> list[StoredRecord]:
         """Return these records in this order. Raises JournalError if one was deleted."""
-        return [self._one(sequence) for sequence in sequences]
+        get, table, through = self._txn.get, self._tables.records, self._through
+        records: list[StoredRecord] = []
+        for sequence in sequences:
+            value = None
+            if 1 <= sequence <= through:
+                value = get(sequence.to_bytes(8, "little"), None, table)
+            if value is None:
+                raise _gone(sequence)
+            records.append(unpack_record(sequence, value))
+        return records
 
     def scan(self, topic: str, after: int = 0, limit: int = 1000) -> list[StoredRecord]:
         """Return the oldest ``limit`` records of ``topic`` after sequence ``after``."""
@@ -66,7 +75,7 @@ class Snapshot:
         for sequence in sequences:
             if left_bytes <= 0:
                 return records, True
-            record = self.listed(entry, sequence) if entry else self._one(sequence)
+            record = self.listed(entry, sequence) if entry else self.read((sequence,))[0]
             records.append(record)
             left_bytes -= len(record.body)
         return records, False
@@ -109,9 +118,10 @@ class Snapshot:
 
     def sequences(self, entry: bytes, after: int) -> Iterator[int]:
         """Yield the sequences after ``after`` under one index entry, ascending."""
+        through = self._through
         for key in self._keys(entry, after):
-            sequence = sequence_of(key)
-            if sequence > self._through:
+            sequence = int.from_bytes(key, "little")
+            if sequence > through:
                 return
             yield sequence
 
@@ -134,14 +144,6 @@ class Snapshot:
                 raise _missing(sequence)
             records.append(unpack_record(sequence, value, entry))
         return records
-
-    def _one(self, sequence: int) -> StoredRecord:
-        value = None
-        if 1 <= sequence <= self._through:
-            value = self._txn.get(sequence_key(sequence), db=self._tables.records)
-        if value is None:
-            raise _gone(sequence)
-        return unpack_record(sequence, value)
 
     def listed(self, entry: bytes, sequence: int) -> StoredRecord:
         """Return the record to which an index entry leads. Raises DamageError."""

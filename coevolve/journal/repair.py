@@ -22,6 +22,7 @@ from coevolve.journal.layout import (
     pack_pair,
     pack_triple,
     sequence_key,
+    topic_row,
     unpack_entries,
     unpack_pair,
     unpair_key,
@@ -32,11 +33,10 @@ from coevolve.journal.root import (
     ACKS,
     CONSUMERS,
     INDEXES,
-    META,
+    MAIN,
     PRODUCERS,
     RECORDS,
     SEATS,
-    TOPICS,
     Root,
 )
 from coevolve.journal.salvage import Salvage, Salvaged
@@ -187,7 +187,7 @@ class _Writer:
     def _add_rows(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
         for topic, sequences in self._topics.items():
             payload = pack_triple(len(sequences), 0, self._sizes[topic])
-            self._put(txn, tables, TOPICS, topic.encode(), payload)
+            self._put(txn, tables, MAIN, topic_row(topic), payload)
         for table, rows in self._found.rows.items():
             for key, value in rows.items():
                 payload = value[8:]
@@ -221,4 +221,4 @@ class _Writer:
 
     def _finish(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
         root = self._root.pack(txn.id())
-        txn.put(ROOT_KEY, seal(row_check(META, ROOT_KEY, root), root), db=tables.meta)
+        txn.put(ROOT_KEY, seal(row_check(MAIN, ROOT_KEY, root), root), db=tables.main)

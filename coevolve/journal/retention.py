@@ -94,7 +94,7 @@ def covered(txn: "lmdb.Transaction[bytes]", tables: Tables) -> dict[str, int]:
     entry = topic_key(SNAPSHOTS)
     cursor = txn.cursor(tables.indexes)
     for key in cursor.iternext_dup() if cursor.set_key(entry) else ():
-        value = txn.get(key, b"", db=tables.records)
+        value = memoryview(txn.get(key, b"", db=tables.records))
         try:
             snapshot = _decoder.decode(unpack_record(sequence_of(key), value, entry).body)
         except (msgspec.MsgspecError, ValueError):

@@ -11,11 +11,11 @@ from array import array
 
 from coevolve.journal.checksums import MASK, DamageError
 
-RECORDS, INDEXES, TOPICS, CONSUMERS, ACKS, SEATS, PRODUCERS, META = range(8)
+RECORDS, INDEXES, MAIN, CONSUMERS, ACKS, SEATS, PRODUCERS = range(7)
 """Numbers of the tables, as in `coevolve.journal.layout.Tables`."""
 
-COUNTED = META
-"""Number of tables that the root counts: all but its own."""
+COUNTED = PRODUCERS + 1
+"""Number of tables that the root counts; of `main` it counts the topics' rows."""
 
 _LAST, _COUNTS = 1, 2
 _SUMS = _COUNTS + COUNTED
@@ -63,17 +63,17 @@ class Root:
 
     def replace(self, table: int, old: int | None, new: int) -> None:
         """Count a row with checksum ``new`` that replaces one with ``old``, or is a further one."""
-        numbers = self._numbers
         if old is None:
-            numbers[_COUNTS + table] += 1
-            old = 0
-        numbers[_SUMS + table] = (numbers[_SUMS + table] + new - old) & MASK
+            self.change(table, 1, new)
+            return
+        self._numbers[_SUMS + table] = (self._numbers[_SUMS + table] + new - old) & MASK
 
-    def add_records(self, first: int, last: int) -> None:
-        """Count the records ``first`` to ``last``."""
-        squares = first * first if first == last else _squares(last) - _squares(first - 1)
-        self.change(RECORDS, last - first + 1, squares)
-        self.assign(last)
+    def add_records(self, last: int) -> None:
+        """Count the records after the last one that was assigned, up to ``last``."""
+        before = self._numbers[_LAST]
+        squares = last * last if last == before + 1 else _squares(last) - _squares(before)
+        self.change(RECORDS, last - before, squares)
+        self._numbers[_LAST] = last
 
     def assign(self, last: int) -> None:
         """Note the last sequence that was assigned."""

@@ -45,7 +45,7 @@ from coevolve.journal.root import (
     ACKS,
     CONSUMERS,
     INDEXES,
-    META,
+    MAIN,
     PRODUCERS,
     RECORDS,
     SEATS,
@@ -112,7 +112,7 @@ class Salvage:
         """Return what is whole."""
         found = Salvaged()
         trees = self._trees()
-        self._read_root(found, trees.get(b"meta"))
+        self._read_root(found)
         self._read_entries(found, trees)
         self._take_records(found, self._walk(trees.get(b"records")))
         if found.root is None or len(found.records) < found.root.count(RECORDS):
@@ -132,11 +132,13 @@ class Salvage:
             if node.flags == TREE_VALUE and node.size == 48
         }
 
-    def _read_root(self, found: Salvaged, tree: Tree | None) -> None:
-        for node in self._walk(tree):
-            if node.key == ROOT_KEY and self._head is not None:
+    def _read_root(self, found: Salvaged) -> None:
+        if self._head is None:
+            return
+        for node in self._walk(self._head.main):
+            if node.key == ROOT_KEY:
                 try:
-                    payload, _ = unseal(META, ROOT_KEY, self._bytes(node))
+                    payload, _ = unseal(MAIN, ROOT_KEY, self._bytes(node))
                     found.root = Root.unpack(payload, self._head.transaction)
                 except DamageError:
                     return

@@ -6,13 +6,15 @@ The memory is ahead of the file by the transaction in progress. If that transact
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import lmdb
 
 from coevolve.journal.checksums import unseal
 from coevolve.journal.consumers import Consumer, Place
-from coevolve.journal.contents import read_root
+from coevolve.journal.contents import read_root, topic_rows
 from coevolve.journal.layout import (
+    TOPIC_ROW,
     Tables,
     sequence_of,
     unpack_names,
@@ -21,7 +23,10 @@ from coevolve.journal.layout import (
     unpair_key,
 )
 from coevolve.journal.retention import covered
-from coevolve.journal.root import CONSUMERS, SEATS, TOPICS, Root
+from coevolve.journal.root import CONSUMERS, MAIN, SEATS, Root
+
+RECEIPTS = 1000
+"""Most receipts in memory; the others are read from the file."""
 
 
 @dataclass(slots=True)
@@ -42,14 +47,29 @@ class Totals:
         return self.appended - self.evicted
 
 
+class Answered(NamedTuple):
+    """A producer's last write."""
+
+    counter: int
+    first: int
+    """The first sequence of its records."""
+
+    records: int
+    check: int
+    """Checksum of its row."""
+
+
 class State:
-    """Last sequence, topic counts and consumers."""
+    """Last sequence, topic counts, consumers and the newest receipts."""
 
     def __init__(self) -> None:
         self.root = Root()
         self.last = 0
         self.totals: dict[str, Totals] = {}
         self.consumers: dict[str, Consumer] = {}
+        self.receipts: dict[str, Answered] = {}
+        """Producer -> its last write, for up to `RECEIPTS` producers."""
+
         self.covered: dict[str, int] = {}
         """See `coevolve.journal.retention.covered`."""
 
@@ -64,9 +84,10 @@ class State:
         self.root = read_root(txn, tables)
         self.last = self.root.last
         self.totals = {
-            topic.decode(): _totals(*unseal(TOPICS, topic, row))
-            for topic, row in txn.cursor(tables.topics)
+            key[len(TOPIC_ROW) :].decode(): _totals(*unseal(MAIN, key, row))
+            for key, row in topic_rows(txn, tables)
         }
+        self.receipts.clear()
         for consumer in self.consumers.values():
             consumer.places.clear()
             consumer.seats.clear()
@@ -81,6 +102,12 @@ class State:
             consumer.drop_leases_without_place()
         self.covered = covered(txn, tables)
         self.spent, self.spent_due = {}, 0
+
+    def note(self, producer: str, write: Answered) -> None:
+        """Keep a producer's last write in memory."""
+        if len(self.receipts) >= RECEIPTS and producer not in self.receipts:
+            self.receipts.clear()
+        self.receipts[producer] = write
 
     def consumer(self, name: str) -> Consumer:
         """Return the consumer, created on first use."""

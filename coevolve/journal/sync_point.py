@@ -38,12 +38,13 @@ SYNC_S = 1.0
 SLACK_BYTES = 512 << 20
 """Bytes of the file that may not be in use before the writer waits for a flush."""
 
-GROWTHS = 64
-COMMITS = 256
-"""Between two such flushes there are so many commits, or the file grows by this part of the slack:
-if free pages are too scattered for large records, or another reader holds them, each commit makes
-the file grow."""
+LOOKS = 64
+"""When about this part of the slack was written, the writer looks how far the file has grown. This
+also bounds how often it flushes: if free pages are too scattered for large records, or another
+reader holds them, each commit makes the file grow."""
 
+COMMIT_BYTES = 64 << 10
+"""What a commit writes beside the records, at most if its records are few."""
 
 PAGES = ("branch_pages", "leaf_pages", "overflow_pages")
 """Names of the kinds of pages in LMDB's statistics."""
@@ -104,8 +105,8 @@ class SyncPoint:
         self._file = os.open(folder / SYNCED_FILE, os.O_RDWR | os.O_CREAT | os.O_DSYNC, 0o600)
         self._state: Held | None = None
         self._moving = threading.Lock()
-        self._commits = 0
-        """Number of commits since the last flush."""
+        self._written_bytes = 0
+        """About what was written since `bound` looked at the file."""
 
         self._pages = 0
         """Pages of the file at the last flush."""
@@ -126,20 +127,21 @@ class SyncPoint:
             self._state.txn.abort()
         os.close(self._file)
 
-    def bound(self) -> None:
-        """Flush if the file grew by pages that are not in use. The writer calls it after commits.
+    def bound(self, size_bytes: int) -> None:
+        """Flush if the file grew by pages that are not in use.
 
-        It may wait for the flush in progress.
+        The writer calls it after commits, with the size of what they added. It may wait for the
+        flush in progress.
         """
-        self._commits += 1
+        self._written_bytes += size_bytes + COMMIT_BYTES
+        if self._written_bytes < self._slack_bytes // LOOKS:
+            return
+        self._written_bytes = 0
         pages: int = self._env.info()["last_pgno"]
-        grown_bytes = (pages - self._pages) * self._page_bytes
-        if not grown_bytes or (
-            self._commits < COMMITS and grown_bytes < self._slack_bytes // GROWTHS
-        ):
+        if pages == self._pages:
             return
         if (pages - self._used_pages()) * self._page_bytes > self._slack_bytes:
-            with suppress(lmdb.Error, OSError):  # the next commit tries again
+            with suppress(lmdb.Error, OSError):  # the next look tries again
                 self._try_to_move(hold(self._env, self._folder))
 
     def _used_pages(self) -> int:
@@ -182,7 +184,7 @@ class SyncPoint:
         if before is not None and held.txn.id() <= before.txn.id():
             held.txn.abort()
             return
-        self._commits, self._pages = 0, self._env.info()["last_pgno"]
+        self._pages = self._env.info()["last_pgno"]
         self._env.sync(True)
         slot = pack_slot(Synced(self._number + 1, self._boot, held.meta))
         os.pwrite(self._file, slot, (self._number + 1) % SLOTS * SLOT_BYTES)

@@ -33,6 +33,7 @@ from coevolve.journal.layout import (
     sequence_key,
     sequence_of,
     topic_key,
+    topic_row,
     unpack_entries,
     unpack_topic,
     unpack_triple,
@@ -51,13 +52,12 @@ from coevolve.journal.root import (
     ACKS,
     CONSUMERS,
     INDEXES,
-    META,
+    MAIN,
     PRODUCERS,
     RECORDS,
     SEATS,
-    TOPICS,
 )
-from coevolve.journal.state import State, Totals
+from coevolve.journal.state import Answered, State, Totals
 from protocols.errors import JournalError
 from protocols.journal import Append, Complete, Receipt, Take
 
@@ -86,12 +86,6 @@ class WriteTransaction:
         self._records: list[tuple[bytes, PackedRecord]] = []
         self._entries: list[tuple[bytes, bytes]] = []
         self._entries_check = 0
-        self._producer = b""
-        """Producer of the present request."""
-
-        self._receipt_check: int | None = None
-        """Checksum of the receipt that the present request replaces; None if it is the first."""
-
         self.appended: dict[str, int] = {}
         """Newest sequence of each topic that got records."""
 
@@ -117,10 +111,10 @@ class WriteTransaction:
         consumer = self._state.consumer(request.consumer)
         topics = {sequence: self._topic(consumer, sequence) for sequence in request.sequences}
         consumer.refuse_the_finished(request, topics, self._now_s)
-        for sequence, topic in topics.items():
+        for topic in dict.fromkeys(topics.values()):
             self._subscribe(consumer, topic)
             place = consumer.place(topic)
-            place.finish(sequence)
+            place.finish([sequence for sequence, of in topics.items() if of == topic])
             self._places[place.key] = (topic, place)
         consumer.release(request.sequences)
         return self._store_receipt(request.receipt, self._add(outputs))
@@ -146,69 +140,80 @@ class WriteTransaction:
 
     def finish(self, retention: Retention) -> None:
         """Write the pending rows of all requests; only the commit remains."""
+        state, tables = self._state, self._tables
+        touched = self.appended.keys()
         if self._records:
-            first = self._state.root.last + 1
-            rows = pack_rows(first, self._time_ns, self._records)
-            _put_all(self._txn.cursor(self._tables.records), rows)
-            _put_all(self._txn.cursor(self._tables.indexes), self._entries)
-            self._state.root.add_records(first, self._state.last)
-            self._state.root.change(INDEXES, len(self._entries), self._entries_check)
+            rows = pack_rows(state.root.last + 1, self._time_ns, self._records)
+            _put_all(self._txn.cursor(tables.records), rows)
+            _put_all(self._txn.cursor(tables.indexes), self._entries)
+            state.root.add_records(state.last)
+            state.root.change(INDEXES, len(self._entries), self._entries_check)
         for topic, place in self._places.values():
             self._advance(topic, place)
-        touched = set(self.appended)
         if self._records:
-            touched |= self._evict(retention)
+            touched = touched | self._evict(retention)
             if SNAPSHOTS in self.appended:
                 self._supersede()
-            touched |= self._drop_spent(retention)
+            if state.spent or state.last >= state.spent_due:
+                touched |= self._drop_spent(retention)
         for topic in touched:
-            totals = self._state.count(topic)
+            totals = state.count(topic)
             row = pack_triple(totals.appended, totals.evicted, totals.size_bytes)
-            totals.check = self._put(TOPICS, encode_name(topic), row, totals.check)
+            totals.check = self._put(MAIN, topic_row(topic), row, totals.check)
         if self.wrote:
-            root = self._state.root.pack(self.transaction)
-            value = seal(row_check(META, ROOT_KEY, root), root)
-            self._txn.put(ROOT_KEY, value, db=self._tables.meta)
+            root = state.root.pack(self.transaction)
+            value = seal(row_check(MAIN, ROOT_KEY, root), root)
+            self._txn.put(ROOT_KEY, value, True, True, False, tables.main)
 
     def _put(self, table: int, key: bytes, payload: bytes, old: int | None) -> int:
         """Put a row in place of one with the checksum ``old``; return its own."""
         check = row_check(table, key, payload)
-        self._txn.put(key, check.to_bytes(CHECK_BYTES, "little") + payload, db=self._tables[table])
+        value = check.to_bytes(CHECK_BYTES, "little") + payload
+        self._txn.put(key, value, True, True, False, self._tables[table])
         self._state.root.replace(table, old, check)
         return check
 
     def _previous_result(self, receipt: Receipt) -> tuple[int, ...] | None:
-        producer = self._producer = encode_name(receipt.producer)
-        row = self._txn.get(producer, db=self._tables.producers)
-        if row is None:
-            self._receipt_check = None
+        known = self._state.receipts.get(receipt.producer) or self._stored(receipt.producer)
+        if known is None or receipt.counter > known.counter:
             return None
-        payload, self._receipt_check = unseal(PRODUCERS, producer, row)
-        counter, first, count = unpack_triple(payload)
-        if receipt.counter > counter:
-            return None
-        if receipt.counter < counter:
+        if receipt.counter < known.counter:
             raise JournalError(
                 f"producer {receipt.producer!r} repeated its write {receipt.counter} after its "
-                f"write {counter}. Only the last write's answer is kept, so a producer may have "
-                "one write in flight at a time"
+                f"write {known.counter}. Only the last write's answer is kept, so a producer may "
+                "have one write in flight at a time"
             )
-        return tuple(range(first, first + count))
+        return tuple(range(known.first, known.first + known.records))
+
+    def _stored(self, producer: str) -> Answered | None:
+        """Return a producer's last write from the file."""
+        key = encode_name(producer)
+        row = self._txn.get(key, db=self._tables.producers)
+        if row is None:
+            return None
+        payload, check = unseal(PRODUCERS, key, row)
+        known = Answered(*unpack_triple(payload), check)
+        self._state.note(producer, known)
+        return known
 
     def _store_receipt(self, receipt: Receipt, sequences: range) -> tuple[int, ...]:
         self.wrote = True
-        row = pack_triple(receipt.counter, sequences.start, len(sequences))
-        self._put(PRODUCERS, self._producer, row, self._receipt_check)
+        producer, counter, count = receipt.producer, receipt.counter, len(sequences)
+        known = self._state.receipts.get(producer)
+        row = pack_triple(counter, sequences.start, count)
+        check = self._put(PRODUCERS, encode_name(producer), row, known.check if known else None)
+        self._state.note(producer, Answered(counter, sequences.start, count, check))
         return tuple(sequences)
 
     def _add(self, records: Sequence[PackedRecord]) -> range:
         first = sequence = self._state.last + 1
         topic, totals, check = "", Totals(), 0
+        rows, entries = self._records, self._entries
         for record in records:
-            key = sequence_key(sequence)
-            self._records.append((key, record))
+            key = sequence.to_bytes(8, "little")
+            rows.append((key, record))
             for entry in record.entries:
-                self._entries.append((entry, key))
+                entries.append((entry, key))
                 check += entry_check(entry, sequence)
             if record.topic != topic:
                 topic = record.topic
@@ -252,15 +257,16 @@ class WriteTransaction:
         unfinished record may keep any number of finished ones beyond the cursor.
         """
         cursor = self._txn.cursor(self._tables.indexes)
+        beyond, unstored = place.beyond, place.unstored
         if cursor.set_range_dup(topic_key(topic), sequence_key(place.cursor + 1)):
             for value in cursor.iternext_dup(keys=False, values=True):
-                sequence = sequence_of(value)
-                if sequence not in place.beyond:
+                sequence = int.from_bytes(value, "little")
+                if sequence not in beyond:
                     break
-                place.beyond.remove(sequence)
+                beyond.remove(sequence)
                 place.cursor = sequence
-                if sequence in place.unstored:
-                    place.unstored.remove(sequence)
+                if sequence in unstored:
+                    unstored.remove(sequence)
                 else:
                     self._delete_entry(ACKS, place.key, sequence)
         self._put_place(place)

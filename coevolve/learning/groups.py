@@ -79,7 +79,8 @@ def use_of(group: Group, config: LearnerConfig, shape: Shape = own_rewards) -> U
     if not is_fine_tuned and any(rollout.author != "policy" for rollout in rollouts):
         return "imitation"
     is_confirmed = all(rollout.imitable for rollout in rollouts)
-    if group.successes == 0 and config.imitation.weight > 0 and is_confirmed:
+    is_hard = group.successes <= config.imitation.success_share * len(rollouts)
+    if is_hard and config.imitation.weight > 0 and is_confirmed:
         return "imitation"
     if config.credit == "turn":
         informative = credit.is_informative(rollouts)

@@ -122,6 +122,13 @@ def check_model(policy: PolicyConfig, own: Container[str]) -> None:
         model_config(policy)
 
 
+def hub_base(policy: PolicyConfig) -> str:
+    """Return the name on Hugging Face of the model that was trained; empty if it has none."""
+    name = policy.model
+    named = HUB_ID.fullmatch(name) and not Path(name).is_dir()
+    return name if named and not policy.tiny_random else ""
+
+
 def _folder(name: str) -> Path:
     with boundary(ConfigError, f"policy.model: needs the name of a model, found {shown(name)}"):
         folder = TINY_FOLDER if name == TINY else Path(name)

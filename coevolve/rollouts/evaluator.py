@@ -24,6 +24,7 @@ from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from coevolve.rollouts.agent import Agent
 from coevolve.rollouts.scored_versions import has_scores
+from coevolve.rollouts.trained_tasks import TrainedTasks
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
@@ -43,7 +44,8 @@ log = structlog.get_logger()
 TAKE_LIMIT = 64
 
 INSTANCE = 1
-"""The instance of held-out tasks that is scored: one suffices, since no version trains on it."""
+"""The instance of a task that is scored. No version trains on it: those that
+`PoolConfig.new_instances` draws are other ones."""
 
 REST_S = 1.0
 """Pause between takes: most versions are not scored, so one call can skip several of them."""
@@ -159,18 +161,20 @@ class Evaluator:
         source: ScoreSource,
         tasks: Sequence[Task],
         canaries: Sequence[Task],
+        trained: TrainedTasks,
         instantiate: Instantiate,
     ) -> None:
         """Score on the held-out ``tasks`` and on the guard's ``canaries``, by ``source``.
 
-        ``instantiate`` makes the instances of `EvaluatorConfig.fresh`.
+        For `EvaluatorConfig.fresh`, ``trained`` draws tasks and ``instantiate`` makes instances.
         """
         self._config = config
         self._source = source
         self._tasks = tasks
         self._canaries = canaries
         self._instantiate = instantiate
-        self._instances: tuple[Task, ...] | None = None
+        self._trained = trained
+        self._instances: dict[str, Task] = {}
         self._mailbox = Mailbox(
             store,
             consumer="evaluator",
@@ -231,8 +235,9 @@ class Evaluator:
         tasks = self._tasks if is_evaluated(version.version, self._config) else ()
         guarded = is_guarded(version.version, self._config)
         canaries = self._canaries if guarded else ()
-        instances = await self._fresh() if tasks else ()
-        due = list({task.task_id: task for task in (*tasks, *canaries, *instances)}.values())
+        trained, instances = await self._fresh(version.version) if tasks else ((), ())
+        wanted = (*tasks, *canaries, *trained, *instances)
+        due = list({task.task_id: task for task in wanted}.values())
         self._reporter.waits_for(f"version {version.version} on {len(due)} tasks")
         found = await self._source.score(version, due)
 
@@ -249,6 +254,7 @@ class Evaluator:
                     scores=passed,
                     errors=len(tasks) - len(passed),
                     wall_s=time.monotonic() - started,
+                    trained=of(trained),
                     instances=of(instances),
                 )
             )
@@ -258,15 +264,24 @@ class Evaluator:
             outputs.append(CanaryScores(version=version.version, scores=passed, errors=errors))
         return outputs
 
-    async def _fresh(self) -> tuple[Task, ...]:
-        """Return the instances that are scored; they are made once."""
-        if self._instances is None:
-            chosen = self._tasks[: self._config.evaluator.fresh]
-            made = [await self._instantiate(task, INSTANCE) for task in chosen]
-            self._instances = tuple(task for task in made if task is not None)
-            if chosen and not self._instances:
-                log.warning(
-                    "no_instances",
-                    reason=f"evaluator.fresh: none of {len(chosen)} held-out tasks has an instance",
-                )
-        return self._instances
+    async def _fresh(self, version: int) -> tuple[Sequence[Task], Sequence[Task]]:
+        """Return the trained tasks to score that have an instance, and all instances to score."""
+        most = self._config.evaluator.fresh
+        if not most:
+            return (), ()
+        held_out = [task for task in self._tasks if task.split == "held_out"][:most]
+        drawn = await self._trained.drawn(most, version)
+        made: dict[str, Task] = {}
+        for task in (*held_out, *drawn):
+            instance = self._instances.get(task.task_id) or await self._instantiate(task, INSTANCE)
+            if instance:
+                made[task.task_id] = instance
+        if not made:
+            log.warning(
+                "no_instances",
+                version=version,
+                reason="evaluator.fresh: none of "
+                f"{len(held_out)} held-out and {len(drawn)} trained tasks has an instance",
+            )
+        self._instances = made
+        return [task for task in drawn if task.task_id in made], list(made.values())

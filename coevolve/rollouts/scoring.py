@@ -17,7 +17,13 @@ from functools import cached_property
 
 import structlog
 
-from coevolve.journal.codec import REQUESTED_SCORES_BY_VERSION, decode_as, topic_of, topics_of
+from coevolve.journal.codec import (
+    REQUESTED_SCORES_BY_VERSION,
+    TASKS_BY_ID,
+    decode_as,
+    topic_of,
+    topics_of,
+)
 from coevolve.journal.mailbox import IDLE_WAIT_S, RENEWALS_PER_LEASE, Appender, Mailbox
 from coevolve.parts.units import RETRIES, Unit, UnitQueue, Units
 from coevolve.rollouts.evaluator import Instantiate, Scored, Scorer, score_with_retries
@@ -32,6 +38,9 @@ from protocols.tasks import Task, instance_of
 
 ALL = 1 << 30
 """A limit for lookups that no number of tasks reaches."""
+
+MOST_INSTANCES = 512
+"""Number of instances that an actor keeps for further versions; each took executions to make."""
 
 GATHER_S = 0.1
 """Delay of reports, and of requests beside other attempts, so that one call of the store carries
@@ -110,14 +119,17 @@ class ScoringWorker:
     ) -> None:
         """Score with ``scorer``, whose engine serves ``served``.
 
-        ``tasks`` returns all tasks, and ``instantiate`` makes their instances.
+        ``tasks`` returns all tasks but those that the run has trained on, and ``instantiate`` makes
+        instances of either.
         """
         self._config = config
+        self._reader = reader
         self._scorer = scorer
         self._all_tasks = tasks
         self._served = served
         self._instantiate = instantiate
         self._limit = config.evaluator.concurrent
+        self._instances: dict[str, Task] = {}
         self._live: set[asyncio.Task[None]] = set()
         self._mailbox = Mailbox(
             store,
@@ -213,10 +225,25 @@ class ScoringWorker:
 
     async def _task(self, task_id: str) -> Task | None:
         """Return a task, or make the instance; None if the simulator failed at it."""
-        if task := self._tasks.get(task_id):
+        if task := await self._given(task_id):
+            return task
+        if task := self._instances.get(task_id):
             return task
         root, instance = instance_of(task_id)
-        return await self._instantiate(self._tasks[root], instance)
+        given = await self._given(root)
+        made = await self._instantiate(given, instance) if given else None
+        if made:
+            if len(self._instances) == MOST_INSTANCES:
+                self._instances.clear()
+            self._instances[task_id] = made
+        return made
+
+    async def _given(self, task_id: str) -> Task | None:
+        """Return a task that is scored, or one that the run has trained on; None for others."""
+        if task := self._tasks.get(task_id):
+            return task
+        found = await self._reader.find(TASKS_BY_ID, task_id, limit=1)
+        return decode_as(found[0], Task) if found else None
 
     @cached_property
     def _tasks(self) -> Mapping[str, Task]:

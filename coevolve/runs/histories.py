@@ -161,8 +161,9 @@ class SynthesizerTotals:
 
     @property
     def learnable_share(self) -> float | None:
-        """Share of the admitted candidates that are learnable, in [0, 1]; None without any."""
-        return _ratio(self.labels.get("learnable", 0), self.admitted)
+        """Share of the probed admitted candidates that are learnable, 0..1; None without any."""
+        probed = self.admitted - self.labels.get("unprobed", 0)
+        return _ratio(self.labels.get("learnable", 0), probed)
 
     @property
     def tokens_per_admitted(self) -> float | None:

@@ -1,14 +1,22 @@
 """The instance gap of an evaluation: success on tasks minus success on their instances."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
+from typing import Literal
 
-from protocols.learning import Evaluation
+import msgspec
+
+from protocols.learning import Evaluation, TaskScore
 from protocols.tasks import instance_of
 
 NORMAL = 1.959964
 """Half the width of a 95 % interval, in standard errors."""
+
+Side = Literal["held_out", "trained"]
+
+SIDES: tuple[Side, ...] = ("held_out", "trained")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +38,57 @@ class InstanceGap:
         return self.given - self.fresh
 
 
-def instance_gap(evaluation: Evaluation) -> InstanceGap | None:
-    """Return the gap over the tasks scored both ways; None if these are fewer than two."""
-    given = {score.task_id: score.score for score in evaluation.scores}
-    roots = [(instance_of(score.task_id)[0], score.score) for score in evaluation.instances]
-    pairs = [(given[root], score) for root, score in roots if root in given]
+class TaskGap(msgspec.Struct, frozen=True, kw_only=True):
+    """The instance gap of one task."""
+
+    mean: float
+    """Mean over evaluations of the score on the task minus that on its instance."""
+
+    evaluations: int
+
+
+def task_gaps(evaluations: Iterable[Evaluation], tasks: Iterable[str]) -> dict[str, TaskGap]:
+    """Return the gap of each of the trained tasks that was scored both ways, by task id."""
+    found: dict[str, list[float]] = {task_id: [] for task_id in tasks}
+    for evaluation in evaluations:
+        for task_id, (given, fresh) in scored_twice(evaluation, evaluation.trained).items():
+            if task_id in found:
+                found[task_id].append(given - fresh)
+    return {
+        task_id: TaskGap(mean=fmean(gaps), evaluations=len(gaps))
+        for task_id, gaps in found.items()
+        if gaps
+    }
+
+
+def instance_gaps(evaluation: Evaluation) -> dict[Side, InstanceGap]:
+    """Return the gap of each side with at least two tasks that were scored both ways."""
+    trained = {score.task_id for score in evaluation.trained}
+    given = {
+        "held_out": [score for score in evaluation.scores if score.task_id not in trained],
+        "trained": evaluation.trained,
+    }
+    gaps: dict[Side, InstanceGap] = {}
+    for side in SIDES:
+        if gap := _gap(scored_twice(evaluation, given[side])):
+            gaps[side] = gap
+    return gaps
+
+
+def scored_twice(
+    evaluation: Evaluation, given: Iterable[TaskScore]
+) -> Mapping[str, tuple[float, float]]:
+    """Return the score on a task and on its instance, by task id, where both are known."""
+    scores = {score.task_id: score.score for score in given}
+    fresh = [(instance_of(score.task_id)[0], score.score) for score in evaluation.instances]
+    return {root: (scores[root], score) for root, score in fresh if root in scores}
+
+
+def _gap(pairs: Mapping[str, tuple[float, float]]) -> InstanceGap | None:
     if len(pairs) < 2:
         return None
     return InstanceGap(
-        given=fmean(task for task, _ in pairs),
-        fresh=fmean(instance for _, instance in pairs),
-        std_error=stdev(task - instance for task, instance in pairs) / sqrt(len(pairs)),
+        given=fmean(given for given, _ in pairs.values()),
+        fresh=fmean(fresh for _, fresh in pairs.values()),
+        std_error=stdev(given - fresh for given, fresh in pairs.values()) / sqrt(len(pairs)),
     )

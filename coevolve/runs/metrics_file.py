@@ -7,16 +7,22 @@ again.
 
 import contextlib
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 
-from coevolve.runs.instance_gap import instance_gap
+from coevolve.runs.instance_gap import Side, instance_gaps
 from coevolve.runs.progress import Progress
 from protocols.errors import RunError
 from protocols.journal import Message
 from protocols.learning import CanaryScores, Evaluation, StepReport
 
 BLOCK_BYTES = 1 << 20
+
+GAPS: Mapping[Side, tuple[str, str]] = {
+    "held_out": ("val/instance_gap/held_out/mean", "val/instance_gap/held_out/std_error"),
+    "trained": ("val/instance_gap/trained/mean", "val/instance_gap/trained/std_error"),
+}
+"""Side -> names of its instance gap and of the gap's standard error."""
 
 
 class MetricsFile:
@@ -67,9 +73,8 @@ def line_of(message: Message, progress: Progress) -> dict[str, float] | None:
             for measure, means in scored.items():
                 shares = means.get(version, {})
                 line |= {f"val/{measure}/{label}": share for label, share in shares.items()}
-            if gap := instance_gap(message):
-                line["val/instance_gap/held_out/mean"] = gap.mean
-                line["val/instance_gap/held_out/std_error"] = gap.std_error
+            for side, gap in instance_gaps(message).items():
+                line |= dict(zip(GAPS[side], (gap.mean, gap.std_error), strict=True))
             return line
         case CanaryScores(version=version):
             return {"step": version, "guard/canaries": progress.canaries[version]}

@@ -20,6 +20,7 @@ from protocols.evolution import (
     Admitted,
     CandidateVerdict,
     EnvironmentRecord,
+    GroupSummary,
     Parked,
     ProbeRequest,
     Refused,
@@ -28,7 +29,7 @@ from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.tasks import NEW_TASKS, Synthesized, Task
 
-TOPICS = topics_of(Task, ProbeRequest, CandidateVerdict)
+TOPICS = topics_of(Task, ProbeRequest, CandidateVerdict, GroupSummary)
 
 MOST_TASKS = 10_000
 """Synthesized tasks in the index; one of the quickstart takes about 4.5 kB."""
@@ -50,6 +51,8 @@ class LedgerState(msgspec.Struct):
     resting: dict[str, int]
     admitted: set[str]
     not_yet: set[str]
+    rollouts: int
+    probe_rollouts: int
 
 
 class Ledger:
@@ -94,6 +97,12 @@ class Ledger:
         self._resting: dict[str, int] = {}
         self._admitted: set[str] = set()
         self._not_yet: set[str] = set()
+        self._rollouts = 0
+        """Number of the policy's rollouts in finished groups."""
+
+        self._probe_rollouts = 0
+        """Number of rollouts that probes were requested for."""
+
         self.pool = pool
 
     async def follow(self) -> None:
@@ -129,6 +138,8 @@ class Ledger:
             resting=self._resting,
             admitted=self._admitted,
             not_yet=self._not_yet,
+            rollouts=self._rollouts,
+            probe_rollouts=self._probe_rollouts,
         )
 
     def load(self, state: LedgerState) -> None:
@@ -140,6 +151,7 @@ class Ledger:
         self._asked, self._since_verdict = state.asked, state.since_verdict
         self._resting, self._admitted = state.resting, state.admitted
         self._not_yet = state.not_yet
+        self._rollouts, self._probe_rollouts = state.rollouts, state.probe_rollouts
 
     async def _restore(self) -> None:
         """Take up the newest snapshot, if there is one, and fill the index."""
@@ -184,9 +196,16 @@ class Ledger:
         """Return whether one more too-hard task stays within ``share``."""
         return share > 0 and len(self._not_yet) + 1 <= max(FIRST, share * (len(self._admitted) + 1))
 
+    def has_room_for_probes(self, rollouts: int, share: float) -> bool:
+        """Return whether so many more probes stay within ``share`` of all rollouts so far."""
+        probes = self._probe_rollouts + rollouts
+        return probes <= share * (self._rollouts + probes)
+
     def fold(self, message: Message) -> None:
         """Add a record."""
         match message:
+            case GroupSummary():
+                self._rollouts += message.rollouts if message.author == "policy" else 0
             case Task():
                 if message.split == "train" and isinstance(message.origin, NEW_TASKS):
                     self.pool.add(message.task_id, message.body)
@@ -197,7 +216,9 @@ class Ledger:
                     self._seeds[message.task_id] = None
             case ProbeRequest(candidate_id=candidate_id, probe_id=probe_id):
                 self._probes[candidate_id] = message
-                self._asked.setdefault(candidate_id, set()).add(probe_id)
+                asked = self._asked.setdefault(candidate_id, set())
+                self._probe_rollouts += 0 if probe_id in asked else message.rollouts
+                asked.add(probe_id)
                 self._since_verdict.setdefault(candidate_id, set()).add(probe_id)
                 self._resting.pop(candidate_id, None)
                 self.pool.add(candidate_id, message.body)

@@ -3,6 +3,7 @@
     candidate -> gates -> refused
                        -> sound -> probe by the policy -> admitted, with a label
                                                        -> parked -> probed again later
+                                -> admitted unprobed, if probes have used up their share of rollouts
 
 Guarantees: no candidate enters the pool without executed checks; a reader of its instructions can
 only keep it out, and a judge's opinion is recorded without effect. A candidate that its reader
@@ -46,6 +47,7 @@ from protocols.evolution import (
     Parked,
     ProbeReport,
     ProbeRequest,
+    Reading,
     Refused,
 )
 from protocols.interfaces import Reader, Store
@@ -312,10 +314,20 @@ class Validator:
         )
         if isinstance(outcome, Refused):
             return (judged(outcome),)
-        if outcome.tried is not None:
+        tried = outcome.tried or self._unprobed(findings.reading)
+        if tried is not None:
             task = task_of(candidate, outcome.body, outcome.skills)
-            return (*outcome.records, task, judged(admission(task, *outcome.tried)))
+            return (*outcome.records, task, judged(admission(task, *tried)))
         return (self._first_probe(candidate, outcome, findings.simulator_calls, views),)
+
+    def _unprobed(self, reading: Reading) -> tuple[int, int] | None:
+        """Return the result of no probes if there is no room for probes that may be left out."""
+        settings = self._settings
+        if reading.outcome == "unread" or self._ledger.has_room_for_probes(
+            settings.probes, settings.probe_share
+        ):
+            return None
+        return 0, 0
 
     def _similarity_refusal(self, body: msgspec.Raw) -> Refused | None:
         if match := self._ledger.pool.nearest(body):

@@ -25,11 +25,13 @@ class Views(NamedTuple):
 
 
 def admission(task: Task, successes: int, rollouts: int) -> Admitted:
-    """Return the outcome of a candidate whose probes had so many successes."""
-    label: Label = "mastered" if successes == rollouts else "learnable"
+    """Return the outcome of a candidate whose probes, if any, had so many successes."""
+    label: Label = "unprobed" if not rollouts else "not_yet"
+    if successes:
+        label = "mastered" if successes == rollouts else "learnable"
     return Admitted(
         task_id=task.task_id,
-        label=label if successes else "not_yet",
+        label=label,
         probe_successes=successes,
         probe_rollouts=rollouts,
     )

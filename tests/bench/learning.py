@@ -2,6 +2,7 @@
 
 The studies use equal numbers of groups and rollouts per step, with the seeds paired:
 
+- *quickstart*: the quickstart as it is.
 - *gradient*: the policy gradient only, without imitation and replay, on the arms ``uniform`` and,
   for more steps, ``full``. `tests.bench gradient` ablates its choices.
 - *sources*: the quickstart unchanged (``both``); only ``imitation`` and replay, where groups with
@@ -29,6 +30,7 @@ from coevolve.runs.grid import Plan, run_grid, seeds_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from tests.bench.learning_outcome import Outcome, arms_table, curves_table, outcome_of
+from tests.bench.learning_shares import shares_table
 
 QUICKSTART = Path("configs/quickstart.yaml")
 QUICKSTART_VLLM = Path("configs/quickstart_vllm.yaml")
@@ -53,6 +55,7 @@ class Study:
 
 
 STUDIES: Mapping[str, Study] = {
+    "quickstart": Study(reference="full", arms={"full": ()}),
     "gradient": Study(
         reference="uniform",
         arms={
@@ -107,6 +110,7 @@ def main(arguments: list[str]) -> None:
         sys.exit(2)
     console = Console(width=max(190, Console().width))
     console.print(curves_table(found))
+    console.print(shares_table({run: outcome.shares for run, outcome in found.items()}))
     console.print(arms_table(found, reference=study.reference, title=options.study))
 
 

@@ -20,6 +20,7 @@ from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.learning import Evaluation, GroupDiscarded, StepReport
 from tests.bench.intervals import interval, told
+from tests.bench.learning_shares import Shares, shares_of
 
 MIDDLE = (5.0, 95.0)
 """Skills with an initial success between these have something to reinforce."""
@@ -46,6 +47,8 @@ class Outcome:
 
     returns: int
     """Number of times that the guard returned to an earlier version."""
+
+    shares: Shares
 
     @property
     def start(self) -> float:
@@ -110,6 +113,7 @@ async def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
         informative=fmean(step.metrics["groups/informative"] for step in taken),
         movement=fmean(step.metrics["source/objective/movement_share"] for step in taken),
         returns=len(steps) - len(taken),
+        shares=await shares_of(reader, build.labels(config)),
     )
 
 

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from coevolve.environments.findings import Checks, Finding, findings
 from coevolve.environments.hdl.curation.states import average, meets
 from coevolve.environments.hdl.designs.design import GOOD_AT_LEAST, QUALITIES, Design, Quality
+from coevolve.environments.hdl.designs.instances import DesignInstances
 from coevolve.environments.hdl.policy.transition import coverage_of
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Coverage, SimulationLimits, Testbench
 from protocols.capabilities import Capabilities
+
+INSTANCE = 1
 
 _Coverages = dict[tuple[str, Quality], Coverage | None]
 """Coverage by design and testbench; None where the testbench did not run to its end."""
@@ -94,6 +97,15 @@ async def _same_points(subject: _Subject) -> tuple[bool, str]:
     return True, f"{len(subject.once)} sets of points"
 
 
+async def _fresh_instances(subject: _Subject) -> tuple[bool, str]:
+    """Check that every design has an instance."""
+    instances = DesignInstances(subject.designs, subject.simulator, subject.limits)
+    for design in subject.designs:
+        if not await instances.holds(design, INSTANCE):
+            return False, f"{design.design_id}: no testbench of an instance covers as much"
+    return True, f"{len(subject.designs)} designs"
+
+
 async def _poor_fails(subject: _Subject) -> tuple[bool, str]:
     """Check that neither a poor testbench nor a missing one reaches the threshold."""
     for design in subject.designs:
@@ -123,6 +135,7 @@ CHECKS: Checks[_Subject] = {
     "good testbenches": _good_testbenches,
     "replayable": _replayable,
     "state_digest": _same_points,
+    "fresh_instances": _fresh_instances,
     "deterministic_reward": _replayable,
     "doing nothing fails": _poor_fails,
     "splits are disjoint": _disjoint_splits,

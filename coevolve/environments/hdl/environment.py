@@ -56,7 +56,7 @@ class Hdl(BaseEnvironment):
     requires: ClassVar[Requirements] = REQUIRES
     patience_s: ClassVar[float] = 600.0
     name: ClassVar[str] = "hdl"
-    capabilities: ClassVar[Capabilities] = Capabilities(references=False)
+    capabilities: ClassVar[Capabilities] = Capabilities(references=False, fresh_instances=True)
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
     commands: ClassVar[Mapping[str, str]] = {
         name: f"coevolve.environments.hdl.cli:{name.replace('-', '_')}"
@@ -78,6 +78,11 @@ class Hdl(BaseEnvironment):
                 config.arm in ("placebo", "uniform"),
                 f"$.arm: environment hdl needs full, random or static, found {config.arm}: it "
                 "makes tasks without prompts, from given designs",
+            ),
+            (
+                config.pool.new_instances,
+                "$.pool.new_instances: environment hdl has instances for evaluations only; leave "
+                "it false",
             ),
             (
                 "uncertainty" in config.signals.kinds,
@@ -170,6 +175,15 @@ class Hdl(BaseEnvironment):
     def canaries(self) -> Sequence[Task]:
         """Return the tasks on training designs: there are too few designs to set some apart."""
         return [task for task in self.scored_tasks() if task.split == "train"]
+
+    async def instances(
+        self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]
+    ) -> Mapping[str, Task]:
+        """Return the tasks on designs with other names and secrets that hold by simulation."""
+        from coevolve.environments.hdl.designs.instances import DesignInstances
+
+        designs, limits = parts.designs(self._config), self._settings.limits
+        return await DesignInstances(designs, parts.pool(simulators), limits).of(tasks, seed)
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return for each design whether it is seen or held out, and its family."""

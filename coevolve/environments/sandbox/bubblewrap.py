@@ -23,8 +23,10 @@ SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SYSTEM_FOLDERS = ("/usr", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 
-_FIRST = ("/bin/sh", "-c", 'exec 3>&2 2>/dev/null; "$@" 2>&3 3>&- & wait $!; exit $?', "sh")
-"""Keeps the shell's message about a killed child out of the output."""
+_KEPT = "exec 3>&2 4<&0 2>/dev/null </dev/null"
+_FIRST = ("/bin/sh", "-c", f'{_KEPT}; "$@" 2>&3 <&4 3>&- 4<&- & wait $!; exit $?', "sh")
+"""Keeps the shell's message about a killed child out of the output. The shell would give its
+background program no input; so the input is kept as another descriptor."""
 
 Namespaces = tuple[str, ...]
 
@@ -75,6 +77,11 @@ class Report:
         with contextlib.suppress(BlockingIOError):
             self._text += os.read(self._read_fd, REPORT_BYTES).decode()
         return self._text
+
+
+def code_of_program(code: int) -> int:
+    """Return the exit status of the program from bubblewrap's own; negative for a signal."""
+    return 128 - code if code > 128 else code
 
 
 def _parent(pid: int) -> int:

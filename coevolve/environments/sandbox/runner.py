@@ -3,7 +3,8 @@
 `Sandbox.run` guarantees: the program ends by the wall-clock limit; when it returns, no process of
 the program is left; it reads at most ``output_bytes`` of the program's output. Any number of
 threads may call it. If the machine fails to start the program, it raises SimulatorError; anything
-that the program does is a `Finished`.
+that the program does is a `Finished`. `Sandbox.open` leaves a program running, as
+`sandbox.piped` describes.
 
 Levels, from the strongest to the weakest:
 
@@ -33,16 +34,17 @@ import re
 import secrets
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from coevolve.environments.sandbox import bubblewrap, seccomp
 from coevolve.environments.sandbox.bubblewrap import Namespaces
 from coevolve.environments.sandbox.levels import LEVELS, SandboxLevel
-from coevolve.environments.sandbox.supervision import Ended, Supervised, found, supervise
+from coevolve.environments.sandbox.piped import PipedProgram
+from coevolve.environments.sandbox.supervision import Confined, Ended, found, supervise
 from protocols.errors import DependencyError, SimulatorError
 
 REMEDIES: dict[SandboxLevel, str] = {
@@ -147,44 +149,67 @@ class Sandbox:
         The folder must have been passed to ``own``; ``environment`` is the complete environment.
         Raises SimulatorError if the program cannot be started.
         """
-        supervised = partial(
-            supervise,
-            environment=environment,
-            wall_s=limits.wall_s,
-            output_bytes=limits.output_bytes,
-        )
-        command = (*_rlimits(limits, self._count_is_shared), *argv)
         try:
-            ended = self._ended(supervised, command, work, cwd)
+            with self._confined(argv, work, cwd, limits) as confined:
+                ended = supervise(
+                    confined,
+                    environment=environment,
+                    wall_s=limits.wall_s,
+                    output_bytes=limits.output_bytes,
+                )
+                if not ended.stopped and not confined.started():
+                    words = ended.output.decode(errors="replace").strip()
+                    raise SimulatorError(f"bubblewrap could not start a program: {words[:500]}")
         except OSError as error:
-            raise SimulatorError(f"the sandbox could not start {argv[0]}: {error}") from None
+            raise _not_started(argv, error) from None
         return _finished(ended, limits)
+
+    def open(
+        self,
+        argv: Sequence[str],
+        *,
+        work: Path,
+        cwd: Path,
+        limits: StageLimits,
+        environment: Mapping[str, str],
+    ) -> PipedProgram:
+        """Start ``argv`` as `run` does, and leave it running; the caller closes it.
+
+        The limit on wall clock is that of the first exchange, the one on output that of each
+        exchange, and the one on CPU seconds that of the program's life. Raises
+        SimulatorError if the program cannot be started.
+        """
+        held = ExitStack()
+        try:
+            confined = held.enter_context(self._confined(argv, work, cwd, limits))
+            return PipedProgram(
+                confined,
+                environment=environment,
+                wall_s=limits.wall_s,
+                output_bytes=limits.output_bytes,
+                held=held,
+            )
+        except OSError as error:
+            held.close()
+            raise _not_started(argv, error) from None
 
     @property
     def _drops(self) -> bool:
         return os.geteuid() == 0 and self.level != "limits"
 
-    def _ended(
-        self, supervised: Supervised, command: Sequence[str], work: Path, cwd: Path
-    ) -> Ended:
+    @contextlib.contextmanager
+    def _confined(
+        self, argv: Sequence[str], work: Path, cwd: Path, limits: StageLimits
+    ) -> Generator[Confined]:
+        """Yield the command that starts ``argv`` in the sandbox."""
+        command = (*_rlimits(limits, self._count_is_shared), *argv)
         user = _become(work.stat().st_uid if self._drops else None)
-        match self.level:
-            case "namespaces":
-                return self._in_namespaces(supervised, user, command, work, cwd)
-            case "seccomp":
-                whole = seccomp.confined((*user, *command))
-            case "limits":
-                whole = (*user, *command)
-        return supervised(whole, cwd=cwd, pass_fds=(), kill=_kill_group)
-
-    def _in_namespaces(
-        self,
-        supervised: Supervised,
-        user: Sequence[str],
-        command: Sequence[str],
-        work: Path,
-        cwd: Path,
-    ) -> Ended:
+        if self.level != "namespaces":
+            whole = (*user, *command)
+            if self.level == "seccomp":
+                whole = seccomp.confined(whole)
+            yield Confined(argv=whole, cwd=cwd)
+            return
         with (
             bubblewrap.filter_file(seccomp.program()) as filter_fd,
             bubblewrap.report_pipe() as (report, report_fd),
@@ -198,13 +223,14 @@ class Sandbox:
                 report_fd=report_fd,
             )
             by_root = self._namespaces == bubblewrap.BY_ROOT
-            whole = (*inside, *user, *command) if by_root else (*user, *inside, *command)
-            fds = (filter_fd, report_fd)
-            ended = supervised(whole, cwd=Path("/"), pass_fds=fds, kill=report.stop)
-            if not ended.stopped and not report.started():
-                words = ended.output.decode(errors="replace").strip()
-                raise SimulatorError(f"bubblewrap could not start a program: {words[:500]}")
-        return replace(ended, code=128 - ended.code) if ended.code > 128 else ended
+            yield Confined(
+                argv=(*inside, *user, *command) if by_root else (*user, *inside, *command),
+                cwd=Path("/"),
+                pass_fds=(filter_fd, report_fd),
+                kill=report.stop,
+                started=report.started,
+                code=bubblewrap.code_of_program,
+            )
 
     def _refusal(self) -> str:
         """Return why a program that starts another one cannot run here; empty if it can."""
@@ -270,9 +296,8 @@ def _threads_of_user() -> int:
     return count
 
 
-def _kill_group(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+def _not_started(argv: Sequence[str], error: OSError) -> SimulatorError:
+    return SimulatorError(f"the sandbox could not start {argv[0]}: {error}")
 
 
 def _finished(ended: Ended, limits: StageLimits) -> Finished:

@@ -1,6 +1,7 @@
-"""A seccomp filter, as a classic BPF program, that denies system calls to untrusted code.
+"""Seccomp filters, as classic BPF programs, that deny system calls to untrusted code.
 
-It is a deny list. The calls in `DENIED` and any call that makes a namespace fail with EPERM.
+`program` is a deny list for any program. The calls in `DENIED` and any call that makes a namespace
+fail with EPERM.
 ``clone3`` fails with ENOSYS, because a filter cannot see its flags; the C library then falls back
 to ``clone``. The filter kills a program of another architecture than the machine's, and refuses
 every call of the x32 ABI. It is written out here because not every machine has libseccomp. The
@@ -12,12 +13,17 @@ with a history of holes (bpf, io_uring, userfaultfd, perf), objects that outlive
 memory and queues, memfd), and leaving the process group, so that the whole group can be killed.
 
 What is not covered: files. Namespaces or file modes decide which files can be opened.
+
+`seal` is an allow list for an interpreter that has everything it needs in memory. It may compute,
+wait, allocate memory, and read and write descriptors that it already has; anything else fails with
+EPERM: it opens no file, makes no process and no thread, and signals nobody. A process installs it
+on itself, on top of `program`.
 """
 
 import os
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from protocols.errors import DependencyError
@@ -100,6 +106,48 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
 }
 """Call -> its number on x86-64 and on aarch64; None if the architecture has no such call."""
 
+SEALED: dict[str, tuple[int | None, int | None]] = {
+    "read": (0, 63),
+    "readv": (19, 65),
+    "write": (1, 64),
+    "writev": (20, 66),
+    "close": (3, 57),
+    "lseek": (8, 62),
+    "poll": (7, None),
+    "ppoll": (271, 73),
+    "select": (23, None),
+    "pselect6": (270, 72),
+    "brk": (12, 214),
+    "mmap": (9, 222),
+    "munmap": (11, 215),
+    "mremap": (25, 216),
+    "mprotect": (10, 226),
+    "madvise": (28, 233),
+    "futex": (202, 98),
+    "sched_yield": (24, 124),
+    "getrandom": (318, 278),
+    "clock_gettime": (228, 113),
+    "clock_getres": (229, 114),
+    "gettimeofday": (96, 169),
+    "time": (201, None),
+    "times": (100, 153),
+    "getrusage": (98, 165),
+    "nanosleep": (35, 101),
+    "clock_nanosleep": (230, 115),
+    "restart_syscall": (219, 128),
+    "getitimer": (36, 102),
+    "setitimer": (38, 103),
+    "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139),
+    "sigaltstack": (131, 132),
+    "getpid": (39, 172),
+    "gettid": (186, 178),
+    "exit": (60, 93),
+    "exit_group": (231, 94),
+}
+"""The calls of a sealed process, as in `DENIED`."""
+
 _CLONE = (56, 220)
 _CLONE3 = 435
 _NEW_NAMESPACE = 0x7E02_0080
@@ -135,25 +183,61 @@ def program(machine: str = "") -> bytes:
 
     Raises DependencyError if the call numbers of the machine are unknown.
     """
+    return _packed(_instructions(_architecture(machine)))
+
+
+def seal(machine: str = "") -> bytes:
+    """Return the allow list for ``machine``, as `program` does. Raises DependencyError."""
+    architecture = _architecture(machine)
+    allowed = _numbers(SEALED, architecture)
+    last = len(allowed)
+    return _packed(
+        [
+            *_only_of(architecture),
+            (_AT_LEAST, last, 0, _X32),
+            *((_EQUAL, last - index, 0, number) for index, number in enumerate(allowed)),
+            (_RETURN, 0, 0, _ERROR | _EPERM),
+            (_RETURN, 0, 0, _ALLOW),
+        ]
+    )
+
+
+def _architecture(machine: str) -> Architecture:
     machine = machine or os.uname().machine
     if machine not in _MACHINES:
         raise DependencyError(
             f"a seccomp filter needs an x86_64 or aarch64 machine, but this is {machine}; "
             "set the sandbox to 'limits' to run without a filter"
         )
-    architecture = _MACHINES[machine]
-    return b"".join(struct.pack("<HBBI", *each) for each in _instructions(architecture))
+    return _MACHINES[machine]
 
 
-def _instructions(architecture: Architecture) -> list[tuple[int, int, int, int]]:
-    numbers = [calls[architecture.column] for calls in DENIED.values()]
-    denied = [number for number in numbers if number is not None]
-    tests = len(denied)
-    head = [
+def _numbers(
+    calls: Mapping[str, tuple[int | None, int | None]], architecture: Architecture
+) -> list[int]:
+    numbers = (each[architecture.column] for each in calls.values())
+    return [number for number in numbers if number is not None]
+
+
+def _packed(instructions: Iterable[tuple[int, int, int, int]]) -> bytes:
+    return b"".join(struct.pack("<HBBI", *each) for each in instructions)
+
+
+def _only_of(architecture: Architecture) -> list[tuple[int, int, int, int]]:
+    """Return instructions that kill a program of another architecture, and load the number."""
+    return [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, architecture.audit),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
+    ]
+
+
+def _instructions(architecture: Architecture) -> list[tuple[int, int, int, int]]:
+    denied = _numbers(DENIED, architecture)
+    tests = len(denied)
+    head = [
+        *_only_of(architecture),
         (_AT_LEAST, tests + 5, 0, _X32),
     ]
     body = [(_EQUAL, tests + 4 - index, 0, number) for index, number in enumerate(denied)]

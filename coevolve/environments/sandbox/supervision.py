@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import psutil
 
@@ -25,6 +25,32 @@ LAST_WORDS_S = 5.0
 """Maximum seconds for a killed child to end, and for its output to be closed."""
 
 CHUNK_BYTES = 65536
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _same(code: int) -> int:
+    return code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confined:
+    """How a program is started in a sandbox, and how it is ended."""
+
+    argv: Sequence[str]
+    cwd: Path
+    pass_fds: Sequence[int] = ()
+    kill: Callable[[int], None] = _kill_group
+    """Ends the program; it gets the pid of the child."""
+
+    started: Callable[[], bool] = lambda: True
+    """Whether a child that ended by itself had started the program at all."""
+
+    code: Callable[[int], int] = _same
+    """The program's exit status from the child's, both negative for a signal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,21 +71,6 @@ class Ended:
     wall_s: float
 
 
-class Supervised(Protocol):
-    """`supervise` with limits and environment already given."""
-
-    def __call__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        pass_fds: Sequence[int],
-        kill: Callable[[int], None],
-    ) -> Ended:
-        """Run ``argv`` until it ends."""
-        ...
-
-
 @cache
 def found(program: str, package: str) -> str:
     """Return the path of a program. Raises DependencyError."""
@@ -70,29 +81,22 @@ def found(program: str, package: str) -> str:
 
 
 def supervise(
-    argv: Sequence[str],
-    *,
-    cwd: Path,
-    environment: Mapping[str, str],
-    pass_fds: Sequence[int],
-    wall_s: float,
-    output_bytes: int,
-    kill: Callable[[int], None],
+    confined: Confined, *, environment: Mapping[str, str], wall_s: float, output_bytes: int
 ) -> Ended:
-    """Run ``argv`` until it ends; call ``kill`` with its pid if it reaches a limit. Blocks.
+    """Run a program until it ends, or kill it if it reaches a limit. Blocks.
 
     Raises OSError if it cannot be started.
     """
     started = time.monotonic()
     child = subprocess.Popen(  # noqa: S603, the sandbox's purpose
-        argv,
-        cwd=cwd,
+        confined.argv,
+        cwd=confined.cwd,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        pass_fds=tuple(pass_fds),
+        pass_fds=tuple(confined.pass_fds),
     )
     output = bytearray()
     stopped: Literal["", "wall", "output"] = "wall"
@@ -102,11 +106,11 @@ def supervise(
     finally:
         if stopped:
             spent_s = _cpu_s_so_far(child.pid)
-            kill(child.pid)
-        code, cpu_s = _reap(child)
+            confined.kill(child.pid)
+        code, cpu_s = reap(child)
     _drain(child, output, output_bytes)
     return Ended(
-        code=code,
+        code=confined.code(code),
         output=bytes(output),
         stopped=stopped,
         cpu_s=max(cpu_s, spent_s),
@@ -151,8 +155,11 @@ def _watch(
             os.close(ended)
 
 
-def _reap(child: subprocess.Popen[bytes]) -> tuple[int, float]:
-    """Wait for a child that ended or was killed; kill its group before its id is reused."""
+def reap(child: subprocess.Popen[bytes]) -> tuple[int, float]:
+    """Wait for a child that ended or was killed; kill its group before its id is reused.
+
+    Returns its exit status, negative for a signal, and its CPU seconds.
+    """
     ended = os.pidfd_open(child.pid)
     try:
         with selectors.DefaultSelector() as waiting:
@@ -160,8 +167,7 @@ def _reap(child: subprocess.Popen[bytes]) -> tuple[int, float]:
             waiting.select(LAST_WORDS_S)
     finally:
         os.close(ended)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
+    _kill_group(child.pid)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     return child.returncode, usage.ru_utime + usage.ru_stime

@@ -7,7 +7,7 @@ from pathlib import Path
 from coevolve.models import scratch_folder
 from protocols.errors import SimulatorError
 
-PREFIX = "coevolve-hdl-"
+PREFIX = "coevolve-sandbox-"
 
 
 class WorkFolder:

@@ -26,7 +26,7 @@ from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
 from coevolve.environments.tools.interfaces import Renderer, ToolSource
 from coevolve.environments.tools.observer import ToolObserver
 from coevolve.environments.tools.session_pool import SimulatorPool
-from coevolve.environments.tools.task import read_body, tool_task
+from coevolve.environments.tools.task import ToolTask, read_body, tool_task
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.environments.tools.wire import ToolClient, ToolService
@@ -271,7 +271,7 @@ class ToolEnvironment(BaseEnvironment):
         """Return the gates, which execute candidates."""
         from coevolve.environments.tools.evolution import gates
 
-        return gates(context, simulators)
+        return gates(context, simulators, self.held_out_cell)
 
     async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
         """Return what the gates refuse and admit falsely, measured on the environment's tasks."""
@@ -296,6 +296,11 @@ class ToolEnvironment(BaseEnvironment):
         finally:
             for service in services:
                 await service.close()
+
+    def held_out_cell(self, body: ToolTask) -> str:
+        """Return what only held-out tasks may combine, if the task does; by default nothing."""
+        del body
+        return ""
 
     def task_index(self) -> TaskIndex:
         """Return an index that finds near-duplicates."""

@@ -1,6 +1,6 @@
 """Builds the synthesizer, the gates and the judge of tasks with tools."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from coevolve.delivery.engine import VerifiedEngine
@@ -10,6 +10,7 @@ from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.synthesis.accounts import Account, FindAccount
 from coevolve.environments.tools.synthesis.structured_call import Unrecorded
+from coevolve.environments.tools.task import ToolTask
 from coevolve.environments.tools.wire import ToolClient
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Appender
@@ -105,7 +106,11 @@ def synthesizer_model(
             return EndpointSynthesizer(model, simulator=simulator)
 
 
-def gates(context: PartContext, simulators: Sequence[SimulatorService]) -> ToolGates:
+def gates(
+    context: PartContext,
+    simulators: Sequence[SimulatorService],
+    held_out_cell: Callable[[ToolTask], str],
+) -> ToolGates:
     """Return the gates, which execute candidates."""
     config = context.config
     return ToolGates(
@@ -113,6 +118,7 @@ def gates(context: PartContext, simulators: Sequence[SimulatorService]) -> ToolG
         calls_per_turn=config.rollout.max_calls_per_turn,
         positive_reward=config.validator.positive_reward_clause,
         reader=_reader(context),
+        held_out_cell=held_out_cell,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from mlflow.entities import Metric, Param, Run
 from mlflow.tracking import MlflowClient
 
-from coevolve.followers.interface import Artifact, FollowedRun, Point, Table
+from coevolve.followers.interface import Artifact, FollowedRun, Point, Table, Tracker
 
 NUMBER = "coevolve.point"
 RUN_ID = "coevolve.run_id"
@@ -31,7 +31,7 @@ _UNKNOWN = re.compile(r"[^\w\-./ ]")
 MS_PER_S = 1000
 
 
-class MlflowTracker:
+class MlflowTracker(Tracker):
     """One MLflow run, found by the run's id."""
 
     def __init__(self, run: FollowedRun) -> None:
@@ -72,9 +72,6 @@ class MlflowTracker:
             self._client.log_artifacts(self._id, str(artifact.path), target)
         else:
             self._client.log_artifact(self._id, str(artifact.path))
-
-    def flush(self) -> None:
-        """Do nothing: each call returns when the server has it."""
 
     def close(self, *, finished: bool) -> None:
         """Say that the run has ended."""

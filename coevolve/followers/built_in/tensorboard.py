@@ -18,13 +18,13 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from coevolve.followers.interface import Artifact, FollowedRun, Point, Table
+from coevolve.followers.interface import FollowedRun, Point, Table, Tracker
 
 NUMBER = "coevolve/point"
 """Tag under which a point's event holds its number."""
 
 
-class TensorBoardTracker:
+class TensorBoardTracker(Tracker):
     """Appends events to files, a new one for each process."""
 
     def __init__(self, run: FollowedRun) -> None:
@@ -55,9 +55,6 @@ class TensorBoardTracker:
         ]
         summary = text_pb("rollouts", "\n\n---\n\n".join(texts))
         self._writer.add_event(Event(step=table.step, summary=summary))
-
-    def write_artifact(self, artifact: Artifact) -> None:
-        """Do nothing."""
 
     def flush(self) -> None:
         """Write what is buffered."""

@@ -8,10 +8,10 @@ and its highest step says which points it has; the learner's step is the metric 
 
 import trackio
 
-from coevolve.followers.interface import Artifact, FollowedRun, Point, Table
+from coevolve.followers.interface import Artifact, FollowedRun, Point, Table, Tracker
 
 
-class TrackioTracker:
+class TrackioTracker(Tracker):
     """One trackio run with the name of the run."""
 
     def __init__(self, run: FollowedRun) -> None:
@@ -49,9 +49,6 @@ class TrackioTracker:
     def write_artifact(self, artifact: Artifact) -> None:
         """Log a version of the artifact; equal files are no new version."""
         self._run.log_artifact(artifact.path, name=artifact.name, type=artifact.name)
-
-    def flush(self) -> None:
-        """Do nothing: trackio writes at a pace of its own."""
 
     def close(self, *, finished: bool) -> None:
         """Write what is left."""

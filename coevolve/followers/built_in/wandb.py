@@ -14,7 +14,7 @@ from pathlib import Path
 import wandb
 from wandb.proto.wandb_internal_pb2 import Record  # pyright: ignore[reportAttributeAccessIssue]
 
-from coevolve.followers.interface import Artifact, FollowedRun, Point, Table
+from coevolve.followers.interface import Artifact, FollowedRun, Point, Table, Tracker
 
 INIT_S = 60.0
 """Seconds that the server may take to answer."""
@@ -23,7 +23,7 @@ BLOCK_BYTES, HEADER_BYTES, RECORD_BYTES = 32768, 7, 7
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 
 
-class WandbTracker:
+class WandbTracker(Tracker):
     """One W&B run with the id of the run."""
 
     def __init__(self, run: FollowedRun) -> None:
@@ -75,9 +75,6 @@ class WandbTracker:
         else:
             made.add_file(str(artifact.path))
         self._run.log_artifact(made)
-
-    def flush(self) -> None:
-        """Do nothing: W&B sends at a pace of its own."""
 
     def close(self, *, finished: bool) -> None:
         """Send what is left; the run may be continued."""

@@ -1,10 +1,11 @@
-"""Imitation of references, for groups in which every rollout failed.
+"""Imitation of references, for groups in which all or most rollouts failed.
 
     loss = sum_t -w log pi(o_t | q, o_<t)         over the tokens that the policy would have written
 
-The advantages of such a group are all zero, so a policy gradient learns nothing from it, and a
-policy never finds a tool that it has never tried. Imitation instead raises the probability of the
-task's validated reference, and replays it later from a buffer of the newest references.
+If all failed, the advantages are zero, so a policy gradient learns nothing, and a policy never
+finds a tool that it has never tried; a single success teaches it little. Imitation instead raises
+the probability of the task's validated reference, and replays it later from a buffer of the newest
+references.
 """
 
 import torch

@@ -162,6 +162,8 @@ def _tools(text: TaskText) -> str:
 def verdict_told(verdict: CandidateVerdict) -> str:
     """Return the verdict as one sentence."""
     match verdict.outcome:
+        case Admitted(label="unprobed"):
+            return f"Admitted unprobed at policy version {verdict.policy_version}."
         case Admitted() as admitted:
             return (
                 f"Admitted as {admitted.label.replace('_', ' ')}: "

@@ -17,6 +17,7 @@ ORIGINS = {
     "mastered": "synthesized, mastered",
     "learnable": "synthesized, learnable",
     "not_yet": "synthesized, not yet",
+    "unprobed": "synthesized, unprobed",
     UNKNOWN: "synthesized, unlabelled",
 }
 """Origin of a training group's task; a synthesized task has its label at admission."""
@@ -82,7 +83,7 @@ def _over_steps(data: ReportData) -> Markup:
     return figure(
         title,
         f"Each column is {per}. A synthesized task has the label of its probes at admission: "
-        "always solved (mastered), sometimes (learnable) or never (not yet).",
+        "always solved (mastered), sometimes (learnable) or never (not yet); some have no probes.",
         stacked_chart(title, names, layers, across="step", up="groups"),
         Table(
             title,
@@ -103,8 +104,8 @@ def _uses(data: ReportData) -> Markup:
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(discarded.items()))
     return listed(
         "What the learner did with the groups",
-        "The learner imitates the reference if every rollout failed, and uses nothing if all "
-        f"succeeded. Discarded before any step: {reasons or 'none'}.",
+        "The learner imitates the reference if all or most rollouts failed, and uses nothing if "
+        f"all succeeded. Discarded before any step: {reasons or 'none'}.",
         Table(
             "Training groups by use",
             ["origin", *(kind.replace("_", " ") for kind in kinds)],

@@ -70,6 +70,7 @@ def funnel(evolution: LineageIndex) -> list[tuple[str, float]]:
         ("  of these mastered", admitted["mastered"]),
         ("  of these learnable", admitted["learnable"]),
         ("  of these not yet", admitted["not_yet"]),
+        ("  of these unprobed", admitted["unprobed"]),
     ]
 
 

@@ -9,10 +9,19 @@ from coevolve.report.line_chart import Line, line_chart
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import NO_TOOL, ReportData, judged, listed_note, skills_of
 from coevolve.report.scales import bin_name, bins, evenly, percent, wilson
-from coevolve.runs.instance_gap import InstanceGap, instance_gap
+from coevolve.runs.instance_gap import SIDES, InstanceGap, Side, instance_gaps
 from protocols.learning import Evaluation
 
 Key = TypeVar("Key")
+
+GAP_NOTES: Mapping[Side, tuple[str, str]] = {
+    "held_out": ("Held-out tasks", ": what other names alone change."),
+    "trained": (
+        "Tasks that were trained on,",
+        ". What is more than that of held-out tasks is memorization.",
+    ),
+}
+"""Side -> the beginning of its chart's title, and the meaning of the gap."""
 
 VERSIONS = 12
 """Maximum number of versions in a heat map: evenly spaced, the first and last included."""
@@ -28,17 +37,16 @@ def held_out_section(data: ReportData) -> Markup:
     if not data.timeline.evaluations:
         return section("held-out", title, missing("No policy version has been scored yet."))
     parts = [_over_steps(data)]
-    if gaps := instance_gaps(data):
-        parts.append(_gap_over_steps(gaps))
+    parts += [_gap_over_steps(side, gaps) for side in SIDES if (gaps := gaps_of(data, side))]
     if data.progress.measure == "success" and data.skills:
         parts.append(_by_skill(data))
     return section("held-out", title, *parts)
 
 
-def instance_gaps(data: ReportData) -> dict[int, InstanceGap]:
-    """Return the instance gap by version, where it was measured."""
-    found = {v: instance_gap(each) for v, each in sorted(data.timeline.evaluations.items())}
-    return {version: gap for version, gap in found.items() if gap}
+def gaps_of(data: ReportData, side: Side) -> dict[int, InstanceGap]:
+    """Return the instance gap of one side by version, where it was measured."""
+    found = {v: instance_gaps(each) for v, each in sorted(data.timeline.evaluations.items())}
+    return {version: gaps[side] for version, gaps in found.items() if side in gaps}
 
 
 def training_section(data: ReportData) -> Markup:
@@ -140,8 +148,9 @@ def _over_steps(data: ReportData) -> Markup:
     )
 
 
-def _gap_over_steps(gaps: Mapping[int, InstanceGap]) -> Markup:
-    title = "The same held-out tasks under other names, by policy version"
+def _gap_over_steps(side: Side, gaps: Mapping[int, InstanceGap]) -> Markup:
+    name, meaning = GAP_NOTES[side]
+    title = f"{name} under other names, by policy version"
     lines = [
         Line(name="as given", points=tuple((v, gap.given) for v, gap in gaps.items()), strong=True),
         Line(name="other names", points=tuple((v, gap.fresh) for v, gap in gaps.items())),
@@ -149,7 +158,7 @@ def _gap_over_steps(gaps: Mapping[int, InstanceGap]) -> Markup:
     rows = [[f"{v}", f"{100 * g.mean:+.1f}", f"{100 * g.std_error:.1f}"] for v, g in gaps.items()]
     return figure(
         title,
-        "The distance between the lines is the instance gap of held-out tasks. The table has its "
+        f"The distance between the lines is the instance gap{meaning} The table has the gap's "
         "standard error over the choice of tasks.",
         line_chart(
             title, lines, across="policy version", up="mean", high=1.0, written=percent_short

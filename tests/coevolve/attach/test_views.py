@@ -1,9 +1,12 @@
 import json
 
+import msgspec
 import pytest
 
 from coevolve.attach.views import signals, tasks
+from protocols.config import EvaluatorConfig
 from protocols.evolution import SignalKind
+from protocols.learning import Evaluation, TaskScore
 from tests.coevolve.attach.conftest import Stage
 from tests.evolving import seed, settled, signal, stepped, story
 
@@ -98,6 +101,7 @@ async def test_tasks_are_shown_with_origin_label_success_and_steps(
     for word in ("seed-1", "live", "seed grammar:static", "8/8", "3 7"):
         assert word in oldest
     assert "2: List the files." in oldest
+    assert "gap" not in said
 
 
 async def test_tasks_can_be_limited_to_one_origin(stage: Stage, capsys: pytest.CaptureFixture[str]):
@@ -123,6 +127,40 @@ async def test_tasks_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):
         {"step": 7, "use": "policy_gradient"},
         {"step": 8, "use": "policy_gradient"},
     ]
+
+
+def evaluated(version: int, **scores: tuple[int, int]) -> Evaluation:
+    """Return an evaluation with the results on trained tasks, as given and under another name."""
+
+    def score(task_id: str, passed: int) -> TaskScore:
+        return TaskScore(task_id=task_id, turns_passed=passed, turns_total=1)
+
+    names = {name.replace("_", "-"): results for name, results in scores.items()}
+    return Evaluation(
+        version=version,
+        scores=(),
+        errors=0,
+        wall_s=1.0,
+        trained=tuple(score(name, given) for name, (given, _) in names.items()),
+        instances=tuple(score(f"{name}~1", fresh) for name, (_, fresh) in names.items()),
+    )
+
+
+async def test_tasks_are_shown_with_the_instance_gap_that_evaluations_measured(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.config = msgspec.structs.replace(stage.config, evaluator=EvaluatorConfig(fresh=2))
+    scored = [evaluated(8, seed_1=(1, 0)), evaluated(9, seed_1=(1, 1), other=(0, 1))]
+    stage.write([*story(), *scored])
+    await tasks(stage.subject(), origin=None, count=20, as_json=False)
+    said = capsys.readouterr().out
+    assert "gap" in said
+    (line,) = (line for line in said.splitlines() if "seed-1" in line)
+    assert line.rstrip("│ ").endswith("+50 of 2")
+    await tasks(stage.subject(), origin=None, count=20, as_json=True)
+    made, given = json.loads(capsys.readouterr().out)["tasks"]
+    assert made["instance_gap"] is None
+    assert given["instance_gap"] == {"mean": 0.5, "evaluations": 2}
 
 
 async def test_a_run_without_a_pool_shows_its_tasks_without_a_life(

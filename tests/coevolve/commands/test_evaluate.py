@@ -106,6 +106,22 @@ def test_a_version_of_a_run_is_evaluated_and_nothing_of_the_run_is_changed(
     assert "version 7" in refused.stderr
 
 
+def test_held_out_designs_are_scored_under_other_names(designs: Path, tmp_path: Path):
+    text = RUN_FILE.read_text().replace("use: hdl", f"use: hdl\n  designs: {designs}")
+    run_file = tmp_path / "few.yaml"
+    run_file.write_text(text.replace("evaluation_rounds: 6", "evaluation_rounds: 1"))
+    asked = ("--config", run_file, "--fresh", 2)
+    report = printed(*asked)
+    assert {each["task_id"] for each in report["scores"]} == {*DESIGNS}
+    (compared,) = report["fresh"]
+    assert compared["tasks"] == "held out"
+    assert (compared["given"]["attempts"], compared["fresh"]["attempts"]) == (1, 2)
+    assert all(0 < compared[side]["success"] < 1 for side in ("given", "fresh"))
+    refused = answered("evaluate", *map(str, asked), "--attempts", "2")
+    assert refused.returncode == 2
+    assert "--attempts does not go with --fresh" in refused.stderr
+
+
 def test_the_best_version_of_a_run_is_scored(tmp_path: Path, quickstart: RunConfig):
     config = settings(quickstart, environment={"held_out": 2})
     versions = write_versions(tmp_path / "runs" / "weights", config, (1, 2))

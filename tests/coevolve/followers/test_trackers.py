@@ -12,7 +12,8 @@ from coevolve.followers.said import folder_of
 from protocols.config import RunConfig
 from protocols.control import RunFinished
 from protocols.learning import Checkpoint
-from tests.following import FollowedFolder, acted, following, scored, taken
+from tests.evolving import made, seed
+from tests.following import FollowedFolder, acted, following, published, scored, taken
 
 REPORT = "<p>the report</p>"
 REWARD = "critic/rewards/mean"
@@ -170,3 +171,25 @@ def test_a_tracker_has_each_point_once_although_it_is_killed(
     assert found.config["name"] == "followed"
     assert "ls('1')" in found.texts
     assert found.names >= artifacts
+
+
+def test_ones_own_callbacks_are_called_in_order_and_go_on_after_a_kill(
+    tmp_path: Path, quickstart: RunConfig
+):
+    name = "tests.own_trackers:Calling"
+    run = FollowedFolder(tmp_path / "run", quickstart, trackers={"use": [name]})
+    run.write(seed(), published(0), taken(1), published(1), made("task-c", "c", "s"), taken(2))
+    with following(run, name) as follower:
+        follower.kill()
+    run.write(published(2), taken(3))
+    with following(run, name) as follower:
+        assert follower.end() == 0
+    assert (folder_of(run.path, name) / "calls").read_text().splitlines() == [
+        "version 0 in versions/0",
+        "step 1 of 1 group",
+        "version 1 in versions/1",
+        "task task-c",
+        "step 2 of 1 group",
+        "version 2 in versions/2",
+        "step 3 of 1 group",
+    ]

@@ -45,7 +45,7 @@ def finished_but_the_first() -> Consumer:
     consumer = Consumer("c")
     consumer.places["work"] = new_place("c", "work", 0)
     for sequence in range(2, RECORDS + 1):
-        consumer.place("work").finish(sequence)
+        consumer.place("work").finish([sequence])
     return consumer
 
 

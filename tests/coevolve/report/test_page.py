@@ -15,8 +15,8 @@ from coevolve.report.report_data import ReportData, gather, nothing_yet
 from coevolve.report.sections.pool import composition
 from coevolve.report.sections.signals import funnel
 from coevolve.report.sections.success import (
+    gaps_of,
     held_out_by_skill,
-    instance_gaps,
     trained_by_skill,
     visited_by_tool,
 )
@@ -304,12 +304,12 @@ def test_success_under_other_names_is_drawn_where_it_was_measured():
         msgspec.structs.replace(scored(8, 1, 3), instances=both),
         msgspec.structs.replace(scored(9, 1, 1), instances=both),
     )
-    gaps = instance_gaps(data(versions))
+    gaps = gaps_of(data(versions), "held_out")
     assert {version: (gap.given, gap.fresh) for version, gap in gaps.items()} == {
         8: (1.0, 0.5),
         9: (0.5, 0.5),
     }
-    title = "The same held-out tasks under other names"
+    title = "Held-out tasks under other names"
     drawn = page(data(versions))
     assert f'aria-label="{title}' in drawn
     text = parsed(drawn).text
@@ -317,6 +317,21 @@ def test_success_under_other_names_is_drawn_where_it_was_measured():
     assert "8+50.050.0" in text  # gap and standard error of version 8
     assert "9+0.0100.0" in text
     assert title not in page(data(versions[:2]))
+    assert "trained on, under other names" not in drawn
+
+
+def test_trained_tasks_under_other_names_have_a_chart_of_their_own():
+    given = tuple(TaskScore(task_id=f"t{n}", turns_passed=1, turns_total=1) for n in range(4))
+    fresh = tuple(TaskScore(task_id=f"t{n}~1", turns_passed=n % 2, turns_total=1) for n in range(4))
+    measured = msgspec.structs.replace(scored(8, 1, 3), trained=given, instances=fresh)
+    found = data([scored(0, 0, 1), measured])
+    assert gaps_of(found, "held_out") == {}
+    (gap,) = gaps_of(found, "trained").values()
+    assert (gap.given, gap.fresh) == (1.0, 0.5)
+    drawn = page(found)
+    assert 'aria-label="Tasks that were trained on, under other names' in drawn
+    assert "Held-out tasks under other names" not in drawn
+    assert "8+50.028.9" in parsed(drawn).text
 
 
 def test_training_success_counts_towards_every_skill_of_the_task():

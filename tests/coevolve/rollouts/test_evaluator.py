@@ -11,11 +11,13 @@ from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.evaluator import Evaluator, OwnScores
+from coevolve.rollouts.trained_tasks import TrainedTasks
 from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig
 from protocols.errors import JournalError, SimulatorError
 from protocols.journal import Message
 from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore, WeightsVerified
 from protocols.tasks import Task
+from tests.evolving import stepped
 from tests.fakes import ScriptGenerator, instance, tool_task
 from tests.learning import MemoryJournal
 
@@ -59,6 +61,10 @@ class Scorer:
         return score(task.task_id)
 
 
+def held_out(task_id: str) -> Task:
+    return msgspec.structs.replace(tool_task("ls", task_id=task_id), split="held_out")
+
+
 def score(task_id: str) -> TaskScore:
     return TaskScore(task_id=task_id, turns_passed=len(task_id), turns_total=3)
 
@@ -86,8 +92,9 @@ def evaluator(
         config,
         store=journal,
         source=OwnScores(config, engine, scorer),
-        tasks=[tool_task("ls", task_id=each) for each in tasks],
+        tasks=[held_out(each) for each in tasks],
         canaries=[tool_task("ls", task_id=each) for each in canaries],
+        trained=TrainedTasks(journal, config.seed),
         instantiate=instance,
     )
 
@@ -112,9 +119,12 @@ def evaluations(journal: MemoryJournal) -> list[tuple[str, int, list[str], int]]
     return found
 
 
-async def everything(config: RunConfig, scorer: Scorer, **tasks: Sequence[str]) -> MemoryJournal:
+async def everything(
+    config: RunConfig, scorer: Scorer, before: Sequence[Message] = (), **tasks: Sequence[str]
+) -> MemoryJournal:
     """Return the journal of a whole run after all due versions are scored."""
     journal = MemoryJournal()
+    journal.add(*before)
     journal.add(*(version(number, config) for number in range(8)))
     part = evaluator(config, journal, scorer, **tasks)
     await scored(part, journal, sum(is_scored(number, config) for number in range(8)))
@@ -145,15 +155,28 @@ async def test_held_out_tasks_are_also_scored_under_other_names():
     assert ("0", "dddd~1") not in scorer.seen
 
 
-async def test_held_out_tasks_without_instances_are_named_once():
+async def test_trained_tasks_are_scored_as_given_and_under_other_names():
+    config = msgspec.structs.replace(settings(), evaluator=EvaluatorConfig(every=2, fresh=2))
+    names = ("t", "tt", "ttt")
+    before = [*(tool_task("ls", task_id=name) for name in names), stepped(1, "t"), stepped(3, "tt")]
+    scorer = Scorer()
+    journal = await everything(config, scorer, before, tasks=("a", "bb"), canaries=())
+    found = [each for each in journal.all(object) if isinstance(each, Evaluation)]
+    fresh = [[one.task_id for one in each.instances] for each in found]
+    assert fresh == [["bb~1"]] * 2 + [["bb~1", "tt~1"]] * 3
+    assert [[one.task_id for one in each.trained] for each in found] == [[]] * 2 + [["tt"]] * 3
+    assert not any(each.errors for each in found)
+    assert "ttt" not in {task_id for _, task_id in scorer.seen}
+
+
+async def test_held_out_tasks_without_instances_are_said_to_have_none():
     config = msgspec.structs.replace(settings(), evaluator=EvaluatorConfig(every=2, fresh=3))
     with capture_logs() as said:
         journal = await everything(config, Scorer(), tasks=("a", "b"))
     found = [each for each in journal.all(object) if isinstance(each, Evaluation)]
     assert not any(each.instances for each in found)
-    (warning,) = said
-    assert warning["log_level"] == "warning"
-    assert warning["reason"] == "evaluator.fresh: none of 2 held-out tasks has an instance"
+    words = "evaluator.fresh: none of 2 held-out and 0 trained tasks has an instance"
+    assert [(each["log_level"], each["reason"]) for each in said] == [("warning", words)] * 5
 
 
 async def test_each_version_is_scored_on_what_is_due():

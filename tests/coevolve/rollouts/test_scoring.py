@@ -16,6 +16,7 @@ from coevolve.rollouts.evaluator import Evaluator
 from coevolve.rollouts.scored_versions import unscored_version, version_to_serve
 from coevolve.rollouts.scoring import OneVersion, RolloutScores, ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
+from coevolve.rollouts.trained_tasks import TrainedTasks
 from coevolve.rollouts.worker import RolloutWorker
 from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig
 from protocols.errors import GeneratorError, SimulatorError
@@ -32,12 +33,16 @@ from protocols.learning import (
     WeightsVerified,
 )
 from protocols.tasks import Task
+from tests.evolving import stepped
 from tests.fakes import ScriptGenerator, instance, tool_task
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
 WAIT_S = 30.0
-TASKS = [tool_task("ls", task_id=name) for name in ("a", "bb", "ccc", "dddd")]
+TASKS = [
+    msgspec.structs.replace(tool_task("ls", task_id=name), split="held_out")
+    for name in ("a", "bb", "ccc", "dddd")
+]
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
@@ -169,6 +174,7 @@ class Run:
             source=RolloutScores(store=self.store, reader=self.store, append=self.append),
             tasks=TASKS[:3],
             canaries=TASKS[1:],
+            trained=TrainedTasks(self.store, self.config.seed),
             instantiate=instance,
         )
         self.running["evaluator"] = asyncio.create_task(part.run())
@@ -274,6 +280,46 @@ async def test_an_instance_is_made_by_the_actor_that_attempts_it(tmp_path: Path)
     assert run.scorers["rollout-0"].began.count("bb~1") == 1
     assert len(await run.all(ScoreRequest)) == 5
     await run.kill()
+
+
+async def series(folder: Path, *, dies: bool) -> list[Evaluation]:
+    """Return three evaluations of a run that trains; ``dies``: all processes, during the last."""
+    config = msgspec.structs.replace(settings(), evaluator=EvaluatorConfig(every=2, fresh=2))
+    run = Run(folder, config)
+    names = [f"trained-{number}" for number in range(6)]
+    await run.append([tool_task("ls", task_id=name) for name in names])
+    await run.append([stepped(number, *names[:number]) for number in (1, 2)])
+    run.start_worker("rollout-0")
+    run.start_evaluator()
+    await run.publish(0, 1, 2)
+    await run.until(Evaluation, lambda found: len(found) == 2)
+    if dies:
+        await run.kill("rollout-0")
+    await run.append([stepped(number, *names[: number + 2]) for number in (3, 4)])
+    await run.publish(3, 4)
+    await run.until(ScoreRequest, lambda found: found[-1].version == 4)
+    if dies:
+        await run.kill()
+        run.start_evaluator()
+        run.start_worker("rollout-0")
+    evaluations = await run.until(Evaluation, lambda found: len(found) == 3)
+    await run.kill()
+    asked = [(each.version, each.task_id) for each in await run.all(ScoreRequest)]
+    assert len(asked) == len({*asked})
+    return evaluations
+
+
+async def test_the_series_of_trained_tasks_goes_on_after_every_process_died(tmp_path: Path):
+    undisturbed = await series(tmp_path / "undisturbed", dies=False)
+    assert [len(each.trained) for each in undisturbed] == [0, 2, 2]
+    for each in undisturbed:
+        fresh = {"bb~1", *(f"{one.task_id}~1" for one in each.trained)}
+        assert {one.task_id for one in each.instances} == fresh
+        assert each.errors == 0
+    killed = await series(tmp_path / "killed", dies=True)
+    assert [(each.trained, each.instances) for each in killed] == [
+        (each.trained, each.instances) for each in undisturbed
+    ]
 
 
 async def test_requests_for_a_version_that_was_scored_otherwise_are_dropped(tmp_path: Path):

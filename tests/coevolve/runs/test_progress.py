@@ -171,14 +171,24 @@ def test_the_instance_gap_is_over_the_tasks_whose_instance_was_scored(tmp_path: 
     for message in (
         msgspec.structs.replace(given, instances=evaluated(1, **fresh).scores),
         msgspec.structs.replace(given, version=2, instances=evaluated(2, **{"a~1": 2}).scores),
+        msgspec.structs.replace(
+            given,
+            version=3,
+            trained=evaluated(3, s=2, t=2, u=2).scores,
+            instances=evaluated(3, **{"a~1": 2, "b~1": 2, "s~1": 0, "t~1": 0}).scores,
+        ),
     ):
         progress.fold(message)
         metrics.write(message, progress)
     metrics.close()
-    both, few = [json.loads(line) for line in (tmp_path / "metrics.jsonl").open()]
+    both, few, trained = [json.loads(line) for line in (tmp_path / "metrics.jsonl").open()]
     assert both["val/instance_gap/held_out/mean"] == pytest.approx(2 / 3)
     assert both["val/instance_gap/held_out/std_error"] == pytest.approx(1 / 3)
     assert not any("instance_gap" in name for name in few)
+    assert not any("gap/trained" in name for name in both)
+    assert trained["val/instance_gap/held_out/mean"] == 0.0
+    assert trained["val/instance_gap/trained/mean"] == 1.0
+    assert trained["val/instance_gap/trained/std_error"] == 0.0
 
 
 def _followed(path: Path, messages: Sequence[Message], lines: int = 0) -> bytes:

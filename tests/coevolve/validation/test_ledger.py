@@ -17,7 +17,7 @@ from coevolve.validation.gates import Match
 from coevolve.validation.ledger import TOPICS, Ledger
 from protocols.evolution import Parked, ProbeRequest, Refused
 from protocols.journal import Append, Message, Receipt
-from tests.evolving import BODY, admission, seed, verdict, write
+from tests.evolving import BODY, admission, seed, verdict, visit, write
 
 MOST = 3
 
@@ -85,11 +85,13 @@ def random_records(chance: random.Random) -> Iterator[Message]:
     """Yield what may become of 12 candidates."""
     for number in range(chance.randint(1, 60)):
         candidate = f"c{chance.randrange(12)}"
-        match chance.choice(["seed", "probe", "probe", "parked", "refused", "admitted"]):
+        match chance.choice(["seed", "probe", "probe", "visit", "parked", "refused", "admitted"]):
             case "seed":
                 yield seed(f"seed-{number}")
             case "probe":
                 yield probe(candidate, number)
+            case "visit":
+                yield visit("seed-0", 0, number)
             case "parked":
                 yield verdict(candidate, "s", Parked(probe_rollouts=4))
             case "refused":

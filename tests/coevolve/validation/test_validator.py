@@ -55,6 +55,7 @@ from protocols.journal import (
 )
 from protocols.learning import PolicyVersion
 from protocols.tasks import Synthesized, Task
+from tests.evolving import visit
 from tests.planted import SPOILT, candidate, copies, draws, said, with_turns
 
 pytestmark = pytest.mark.usefixtures("short_waits")
@@ -109,6 +110,7 @@ class Desk:
         **settings: float,
     ) -> None:
         tree = msgspec.to_builtins(config)
+        tree["validator"]["probe_share"] = 1.0
         sections = {"imitation_weight": (tree["learner"]["imitation"], "weight")}
         for name, value in settings.items():
             section, field = sections.get(name, (tree["validator"], name))
@@ -392,6 +394,32 @@ async def test_a_candidate_that_was_not_read_is_admitted_only_if_the_policy_solv
     assert isinstance(verdict.outcome, outcome)
     assert verdict.reading == MUMBLED
     assert len(reader.asked) == 2
+    await desk.close()
+
+
+async def test_candidates_join_unprobed_once_probes_have_used_up_their_share(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart, probe_share=0.1)
+    early, first, second, later = sound(6, 4)
+    await desk.say(early)
+    (verdict,) = await desk.verdicts(1)
+    (task,) = await desk.all(Task)
+    assert verdict.outcome == Admitted(
+        task_id=task.task_id, label="unprobed", probe_successes=0, probe_rollouts=0
+    )
+    await desk.say(*(visit("seed-1", 3, number) for number in range(5)))
+    await desk.say(first)  # 4 probes of 44 rollouts
+    await desk.verdicts(2)
+    await desk.say(second)  # they would be 8 of 48
+    await desk.verdicts(3)
+    assert [each.candidate_id for each in await desk.all(ProbeRequest)] == [first.candidate_id]
+    await desk.kill()
+    desk.start(reader=MumblingReader())
+    await desk.say(later)  # no reader could tell, so that only the policy can admit it
+    *_, verdict = await desk.verdicts(4)
+    assert isinstance(verdict.outcome, Admitted)
+    assert (verdict.outcome.label, verdict.reading) == ("learnable", MUMBLED)
     await desk.close()
 
 

@@ -1,10 +1,11 @@
-"""The designs of a run by id: those of its folder, and the variants that the run made."""
+"""The designs of a run by id: those of its folder, variants that the run made, and instances."""
 
 from collections.abc import Iterable
 
 import msgspec
 
 from coevolve.environments.hdl.designs.design import Design
+from coevolve.environments.hdl.designs.renaming import instance, root_of
 from coevolve.environments.hdl.evolution.messages import DESIGN
 from coevolve.journal.codec import RECORDS_BY_KEY, decode_as, record_key
 from protocols.errors import JournalError
@@ -21,18 +22,27 @@ class Catalogue:
         """Start with the ``given`` designs; ``reader`` finds the variants in the journal."""
         self.given = {design.design_id: design for design in given}
         self.known = dict(self.given)
-        """The given designs, and the variants read so far."""
+        """The given designs, and the variants and instances so far."""
 
         self._reader = reader
 
     async def get(self, design_id: str) -> Design:
         """Return the design. Raises JournalError where no design has this id."""
-        if design_id not in self.known:
-            found = await self._reader.find(RECORDS_BY_KEY, record_key(DESIGN, design_id), limit=1)
-            if not found:
-                raise JournalError(
-                    f"a task is about the design {design_id!r}, but neither the run's folder of "
-                    "designs nor its journal has it; restore the folder that the run began with"
-                )
-            self.known[design_id] = _decoder.decode(decode_as(found[0], EnvironmentRecord).body)
-        return self.known[design_id]
+        if design_id in self.known:
+            return self.known[design_id]
+        if of := root_of(design_id):
+            root, seed = of
+            made = instance(await self.get(root), seed)
+        else:
+            made = await self._variant(design_id)
+        self.known[design_id] = made
+        return made
+
+    async def _variant(self, design_id: str) -> Design:
+        found = await self._reader.find(RECORDS_BY_KEY, record_key(DESIGN, design_id), limit=1)
+        if not found:
+            raise JournalError(
+                f"a task is about the design {design_id!r}, but neither the run's folder of "
+                "designs nor its journal has it; restore the folder that the run began with"
+            )
+        return _decoder.decode(decode_as(found[0], EnvironmentRecord).body)

@@ -7,12 +7,14 @@ import msgspec
 from coevolve.environments.packages import Requirements
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.bfcl.stock import REQUIRES
+from coevolve.environments.tools.cells import held_out_pair
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.filesystem.grammar import group_of
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.environments.tools.filesystem.simulated import CLASS
 from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
 from coevolve.environments.tools.interfaces import ToolSource
+from coevolve.environments.tools.task import ToolTask, tool_task
 from protocols.config import RunConfig
 from protocols.tasks import Task
 
@@ -41,6 +43,12 @@ class Filesystem(ToolEnvironment):
         return (CLASS,)
 
     def kinds(self, task: Task) -> tuple[str, ...]:
-        """Return the skill group of a task with one turn."""
+        """Return the skill group of a task with one turn; else whether training has its pairs."""
         group = group_of(task)
-        return () if group == "multi" else (f"skill {group}",)
+        if group != "multi":
+            return (f"skill {group}",)
+        return ("pair held out",) if self.held_out_cell(tool_task(task)) else ("pairs trained",)
+
+    def held_out_cell(self, body: ToolTask) -> str:
+        """Return a pair of consecutive requests that only held-out tasks may have."""
+        return held_out_pair(body)

@@ -3,7 +3,8 @@
 Every task was executed without errors in two new simulators that gave the same answers; the task
 records these answers. The digest of a world decides whether it belongs to the held-out or to the
 training split, so no training task can equal a held-out one, for any seeds. Training tasks are also
-drawn again if they share a request word for word with a held-out one (`gates.similarity`).
+drawn again if they share a request word for word with a held-out one (`gates.similarity`), or have
+a pair of requests that is for held-out tasks alone (`tools.cells`).
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from coevolve.environments.tools.cells import held_out_pair
 from coevolve.environments.tools.filesystem.simulated import (
     CLASS,
     carry_out,
@@ -26,7 +28,7 @@ from coevolve.environments.tools.filesystem.skills import SKILLS, Group, Skill, 
 from coevolve.environments.tools.filesystem.slots import FILES, FOLDERS, phrase, pick
 from coevolve.environments.tools.gates.similarity import Leaks
 from coevolve.environments.tools.synthesis.brief import Start
-from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from protocols.tasks import Seeded, Split, Task, body_of
 
 Weights = Mapping[str, float]
@@ -89,7 +91,7 @@ def draw_task(
 def uniform_task(seed: int, number: int, held_out: int = HELD_OUT) -> Task:
     """Return the run's new task ``number``: 1 to 3 turns, all skills with equal weight.
 
-    It overlaps with none of the first ``held_out`` held-out tasks.
+    It overlaps with none of the first ``held_out`` held-out tasks, and has no pair of theirs alone.
     """
     rng = np.random.default_rng((seed, _FRESH_STREAM, number))
     return _apart(rng, UNIFORM, "uniform", held_out)
@@ -98,7 +100,7 @@ def uniform_task(seed: int, number: int, held_out: int = HELD_OUT) -> Task:
 def static_pool(seed: int, size: int, held_out: int = HELD_OUT) -> tuple[Task, ...]:
     """Return ``size`` tasks of 1 to 3 turns, imbalanced like the warm start.
 
-    None overlaps with one of the first ``held_out`` held-out tasks.
+    None overlaps with one of the first ``held_out`` held-out tasks, or has a pair of theirs alone.
     """
     rng = np.random.default_rng((seed, _POOL_STREAM))
     return tuple(_apart(rng, SEED_IMBALANCE, "static", held_out) for _ in range(size))
@@ -108,7 +110,7 @@ def _apart(rng: np.random.Generator, skills: Weights, source: str, held_out: int
     leaks = _leaks(held_out)
     while True:
         task = draw_task(rng, skills, int(rng.integers(1, 4)), source=source)
-        if not leaks(task):
+        if not (held_out_pair(tool_task(task)) or leaks(task)):
             return task
 
 

@@ -12,10 +12,12 @@ admits tasks that cannot be solved as their instructions ask, and the learner wo
 """
 
 import json
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
 
+from coevolve.environments.tools.cells import tools_by_turn
 from coevolve.environments.tools.commands import Failed, Passed, Tried, TriedTurn, with_results
 from coevolve.environments.tools.gates.asking import unasked
 from coevolve.environments.tools.gates.discovery import Discovery
@@ -25,7 +27,7 @@ from coevolve.environments.tools.gates.hygiene import unclean
 from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.gates.knowledge import first_unknown, invented
 from coevolve.environments.tools.gates.mutants import Turns
-from coevolve.environments.tools.gates.reading import read_call, tools_of
+from coevolve.environments.tools.gates.reading import tools_of
 from coevolve.environments.tools.gates.refusal import RefusedError, refuse
 from coevolve.environments.tools.gates.trials import Trials
 from coevolve.environments.tools.gates.verifier import verified
@@ -40,6 +42,7 @@ ORDER: tuple[Gate, ...] = (
     "malformed",
     "unclean",
     "unknown_tool",
+    "contaminated",
     "replay_failed",
     "not_deterministic",
     "no_effect",
@@ -68,11 +71,14 @@ class ToolGates:
         calls_per_turn: int,
         positive_reward: bool = False,
         reader: InstructionReader | None = None,
+        held_out_cell: Callable[[ToolTask], str] = lambda body: "",
     ) -> None:
         """Refuse references with more than ``calls_per_turn`` calls in a turn.
 
-        Without a ``reader``, nobody checks what the instructions mean.
+        Without a ``reader``, nobody checks what the instructions mean. ``held_out_cell`` returns
+        what only held-out tasks may combine, if the task does.
         """
+        self._held_out_cell = held_out_cell
         self._reader = reader
         self._simulator = simulator
         self._calls_per_turn = calls_per_turn
@@ -94,7 +100,7 @@ class ToolGates:
         trials = Trials(self._simulator, candidate.candidate_id, body)
         try:
             sound = await self._outcome(body, trials)
-            outcome = Sound(body=body_of(sound), skills=_skills(sound))
+            outcome = Sound(body=body_of(sound), skills=tools_by_turn(sound))
         except RefusedError as refusal:
             outcome = refusal.refused
         return Findings(outcome=outcome, simulator_calls=trials.calls)
@@ -128,6 +134,7 @@ class ToolGates:
         tools = tools_of(body.classes)
         refuse("unclean", unclean(body.turns, tools))
         refuse("unknown_tool", unknown_tool(body, read))
+        refuse("contaminated", self._held_out_cell(body))
         turns = body.references
         played = await trials.play(turns)
         fault = _replay_fault(turns, played)
@@ -152,15 +159,6 @@ class ToolGates:
 
 def _passed(turn: TriedTurn) -> bool:
     return isinstance(turn.verdict, Passed)
-
-
-def _skills(body: ToolTask) -> tuple[str, ...]:
-    """Return the tools of each turn, in the order of their calls."""
-    tools = tools_of(body.classes)
-    return tuple(
-        "+".join(read_call(call, tools).tool for call in turn.reference) or "none"
-        for turn in body.turns
-    )
 
 
 def _replay_fault(turns: Turns, played: Tried) -> str:

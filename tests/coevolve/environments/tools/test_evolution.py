@@ -73,7 +73,9 @@ async def test_a_reader_confirms_what_is_meant_and_keeps_out_the_rest(
             config = msgspec.structs.replace(
                 quickstart,
                 synthesizer=msgspec.structs.replace(quickstart.synthesizer, model=endpoint),
-                validator=msgspec.structs.replace(quickstart.validator, reader=reader),
+                validator=msgspec.structs.replace(
+                    quickstart.validator, reader=reader, probe_share=1.0
+                ),
             )
             store = await validated(config, tmp_path / str(number))
             probes: list[ProbeRequest] = await everything(store, ProbeRequest)

@@ -12,6 +12,7 @@ from coevolve.learning.objectives import credit, policy_gradient
 from protocols import columns
 from protocols.config import LearnerConfig
 from protocols.learner_config import ImitationConfig
+from protocols.learning import Use
 from protocols.objectives import Dapo, DrGrpo, Grpo, Gspo, PolicyGradient
 from protocols.rollouts import Rollout, Tokens
 
@@ -132,6 +133,13 @@ def test_a_group_that_fails_as_a_whole_is_informative_where_some_came_further():
 def test_a_group_that_fails_as_a_whole_is_imitated_where_the_run_imitates():
     group = group_of(SECOND_FAILED, FIRST_FAILED)
     assert use_of(group, LearnerConfig(credit="turn")) == "imitation"
+
+
+@pytest.mark.parametrize(("share", "use"), [(0.3, "policy_gradient"), (0.34, "imitation")])
+def test_a_group_that_mostly_fails_is_imitated_up_to_a_share_of_successes(share: float, use: Use):
+    group = group_of(ALL_THREE, SECOND_FAILED, FIRST_FAILED)
+    config = LearnerConfig(imitation=ImitationConfig(success_share=share))
+    assert use_of(group, config) == use
 
 
 @pytest.mark.parametrize("objective", [Grpo(), DrGrpo(), Dapo(), Gspo()])

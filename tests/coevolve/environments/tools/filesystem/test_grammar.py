@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coevolve.environments.tools.cells import held_out_pair
 from coevolve.environments.tools.commands import Passed
 from coevolve.environments.tools.filesystem.grammar import (
     SEED_IMBALANCE,
@@ -21,7 +22,7 @@ from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.environments.tools.filesystem.skills import SKILLS
 from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
 from coevolve.environments.tools.session import Session
-from coevolve.environments.tools.task import read_body
+from coevolve.environments.tools.task import read_body, tool_task
 from protocols.interfaces import TaskSource
 from protocols.tasks import Task
 
@@ -109,6 +110,13 @@ def test_no_training_task_has_a_held_out_request_in_any_of_its_turns() -> None:
     for task in (*static_pool(0, 150), *(uniform_task(1, number) for number in range(150))):
         for turn in read_body(task.body).turns:
             assert (turn.instruction, turn.reference) not in requests
+
+
+def test_a_pair_of_requests_that_is_held_out_is_in_no_training_task() -> None:
+    drawn = (*static_pool(0, 150), *(uniform_task(1, number) for number in range(150)))
+    assert not any(held_out_pair(tool_task(task)) for task in drawn)
+    long = [task for task in held_out_tasks(480) if len(task.skills) > 1]
+    assert 50 <= sum(bool(held_out_pair(tool_task(task))) for task in long) <= 120
 
 
 def test_a_world_belongs_to_one_split_whatever_the_seed() -> None:

@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
+from coevolve.environments.tools.cells import held_out_pair
 from coevolve.environments.tools.commands import Tried
+from coevolve.environments.tools.filesystem.grammar import held_out_tasks
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.gates import ORDER, ToolGates
 from coevolve.environments.tools.gates.trials import TRIES, passes
@@ -92,6 +94,14 @@ async def test_a_candidate_with_varying_results_is_refused(about: str) -> None:
     judging = ToolGates(FickleSimulator(about), calls_per_turn=4)
     for task in islice(draws(1), 5):
         assert gate(await judging.examine(candidate(read_body(task.body)))) == "not_deterministic"
+
+
+async def test_a_pair_of_requests_for_held_out_tasks_alone_is_refused() -> None:
+    judging = ToolGates(InProcessSimulator(), calls_per_turn=4, held_out_cell=held_out_pair)
+    bodies = [read_body(task.body) for task in held_out_tasks(120)[60:]]
+    refused = [gate(await judging.examine(candidate(body))) == "contaminated" for body in bodies]
+    assert refused == [bool(held_out_pair(body)) for body in bodies]
+    assert 5 <= sum(refused) <= 30
 
 
 async def test_everything_sound_passes() -> None:

@@ -1,0 +1,198 @@
+"""The server of worlds: one process that has imported the engine, and a fork of it for each world.
+
+It runs on a plain Python with the engine's packages alone, and holds what a policy must not reach:
+databases, ground truth, evaluator. It never runs a policy's code: it is asked for API calls by
+name, with JSON as arguments, and only for those that `apis` of a task offers. Standard input is a
+socket over which the owner hands the socket of each new world. A world ends when its socket closes,
+the server when its own does.
+
+Only one world fits into a process, because the engine's databases belong to classes; a fork of the
+server opens one in a fortieth of the time of a new process.
+"""
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+
+import gc
+import hashlib
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+LENGTH = struct.Struct("<I")
+OWN_PARAMETERS = frozenset(
+    {"_app_name", "_api_name", "_system_datetime", "client", "show", "track"}
+)
+"""Parameters of the engine's functions that belong to no API."""
+
+
+class Link:
+    """Frames to and from the owner: a length in four bytes, little-endian, and that much JSON."""
+
+    def __init__(self, held: socket.socket) -> None:
+        self._file = held.makefile("rwb")
+
+    def receive(self) -> dict[str, Any] | None:
+        """Return the next order; None if the owner is gone."""
+        prefix = self._file.read(LENGTH.size)
+        if len(prefix) < LENGTH.size:
+            return None
+        (size,) = LENGTH.unpack(prefix)
+        return json.loads(self._file.read(size))
+
+    def send(self, answer: Any) -> None:
+        """Send an answer."""
+        content = json.dumps(answer).encode()
+        self._file.write(LENGTH.pack(len(content)) + content)
+        self._file.flush()
+
+
+class World:
+    """One open task. Orders are its methods' names, and their arguments."""
+
+    def __init__(self, task: str, folder: str, data: str) -> None:
+        """Open ``task`` of the folder ``data``; what the engine writes goes into ``folder``."""
+        from appworld.environment import AppWorld
+
+        (Path(folder) / "data").symlink_to(data)
+        os.environ["APPWORLD_ROOT"] = folder
+        self._world = AppWorld(
+            task_id=task, experiment_name="coevolve", max_api_calls_per_interaction=None
+        )
+        self._apis = self._world.apis
+        self._task = self._world.task
+
+    def opened(self) -> dict[str, Any]:
+        """Return what the task shows to a policy and its interpreter."""
+        from appworld.common import safety_guard
+
+        supervisor = self._task.supervisor
+        return {
+            "instruction": self._task.instruction,
+            "now": self._task.datetime.isoformat(),
+            "supervisor": {
+                name: getattr(supervisor, name)
+                for name in ("first_name", "last_name", "email", "phone_number")
+            },
+            "apps": {app: sorted(held) for app, held in self._apis.items() if app != "admin"},
+            "modules": sorted(safety_guard.ALLOWED_MODULE_NAMES - {"appworld"}),
+            "functions": sorted(safety_guard.DISALLOWED_FUNCTION_PATHS),
+        }
+
+    def call(self, app: str, api: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the value of an API call, or the error that it raises."""
+        if app == "admin" or app not in self._apis or api not in self._apis[app]:
+            return {"error": f"No API named '{api}' found in the {app} app.", "kind": "Exception"}
+        if own := sorted(OWN_PARAMETERS & arguments.keys()):
+            return {"error": f"Unexpected parameter '{own[0]}'.", "kind": "Exception"}
+        try:
+            return {"value": self._apis[app][api](**arguments)}
+        except Exception as error:  # noqa: BLE001, it goes to the policy's code
+            return {"error": str(error), "kind": type(error).__name__}
+
+    def completed(self) -> bool:
+        """Return whether the task was completed."""
+        return bool(self._world.task_completed())
+
+    def digests(self) -> dict[str, str]:
+        """Return a digest of each table with rows: equal if it holds the same records."""
+        found: dict[str, str] = {}
+        for app in self._task.allowed_apps:
+            for name, kind in self._world.models[app].items():
+                if name == "SQLModel":
+                    continue
+                hashes = sorted(map(str, kind.find_all_take_fields("record_hash")))
+                if hashes:
+                    digest = hashlib.sha256("\n".join(hashes).encode())
+                    found[f"{app}.{name}"] = digest.hexdigest()[:16]
+        return found
+
+    def evaluated(self) -> dict[str, Any]:
+        """Return the official evaluator's verdict."""
+        self._world._save_state(self._world.output_db_home_path_on_disk)
+        found = self._world.evaluate()
+        return {
+            "success": bool(found.success),
+            "passes": [[each["requirement"], each["label"]] for each in found.passes],
+            "failures": [[each["requirement"], each["label"]] for each in found.failures],
+        }
+
+
+def serve(held: socket.socket, data: str) -> None:
+    """Carry out the orders on one world until its socket closes."""
+    link = Link(held)
+    first = link.receive()
+    if first is None:
+        return
+    try:
+        world = World(first["task"], first["folder"], data)
+        opened = world.opened()
+    except Exception as error:  # noqa: BLE001, told to the owner
+        link.send({"failure": f"{type(error).__name__}: {error}"})
+        return
+    orders: dict[str, Callable[..., Any]] = {
+        "call": world.call,
+        "completed": world.completed,
+        "digests": world.digests,
+        "evaluated": world.evaluated,
+    }
+    link.send({"answer": opened})
+    while (order := link.receive()) is not None:
+        name = order.pop("order")
+        try:
+            link.send({"answer": orders[name](**order)})
+        except Exception as error:  # noqa: BLE001, told to the owner
+            link.send({"failure": f"{type(error).__name__}: {error}"})
+
+
+def warm(data: str) -> None:
+    """Import and build what every world needs, without starting a thread."""
+    os.environ["APPWORLD_ROOT"] = str(Path(data).parent)
+    from appworld import requester
+    from appworld.apps import build_main_app, get_all_apps
+    from appworld.collections.api_docs import ApiDocCollection
+    from appworld.common.utils import import_apis_module
+    from appworld.environment import AppWorld
+
+    assert AppWorld
+    apps = get_all_apps()
+    ApiDocCollection.load(
+        load_apps=tuple(get_all_apps(skip_admin=True)), include_response_schemas=True
+    )
+    for app in apps:
+        import_apis_module(app)
+    built = build_main_app(tuple(sorted(apps)))
+    requester.build_main_app = lambda names=None: built
+    gc.collect()
+    gc.freeze()
+
+
+def main(packages: str, data: str) -> NoReturn:
+    """Fork a process for each world that is asked for."""
+    orders = socket.socket(fileno=os.dup(0))
+    sys.path.insert(0, packages)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    os.dup2(2, 1)
+    warm(data)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    orders.sendall(b"!")
+    while True:
+        _, handed, _, _ = socket.recv_fds(orders, 1, 1)
+        if not handed:
+            os._exit(0)
+        with socket.socket(fileno=handed[0]) as held:
+            if os.fork() == 0:
+                orders.close()
+                try:
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    serve(held, data)
+                finally:
+                    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
