@@ -109,6 +109,20 @@ def status(*, journal: bool, as_json: bool) -> None:
 
 
 @command.command()
+@json_option
+def watch(*, as_json: bool) -> None:
+    """Show the live screen of a running run, until it ends or Ctrl-C."""
+    from coevolve.runs.screen.start import StartScreen
+    from coevolve.terminal import Terminal
+
+    with StartScreen(Terminal(), "coevolve attach watch") as screen:
+        from coevolve.attach.watch import watch
+
+        screen.begin("join the run")
+        _carry_out(lambda subject: watch(subject, screen, as_json=as_json))
+
+
+@command.command()
 @click.option("--kind", type=click.Choice(get_args(SignalKind)), help="Only of this kind.")
 @_last_option(20)
 @json_option

@@ -8,8 +8,9 @@ from coevolve.launcher import jobs
 from coevolve.launcher import launch as launcher
 from coevolve.launcher.interrupts import INTERRUPTED, LOST, end_within, stop_when_interrupted
 from coevolve.parts import logs
+from coevolve.parts.privacy import private_files
 from coevolve.runs.display import open_display
-from coevolve.runs.screen.start import CHECKS, StartScreen
+from coevolve.runs.screen.start import CHECKS, StartScreen, redraws
 from protocols.config import RunConfig
 
 LOST_S = 8.0
@@ -40,6 +41,9 @@ def stay_with(config: RunConfig, runs: Path, screen: StartScreen, *, resume: boo
     screen.begin(CHECKS)
     launcher.check(config)
     directory = launcher.open_directory(config, runs, resume=resume)
+    if redraws(screen.console):  # a line of a log would tear the screen
+        with private_files():
+            logs.to_file(directory.path, "launch")
     return asyncio.run(_stay_with(config, directory, screen))
 
 

@@ -29,7 +29,7 @@ LOST = 75
 PATIENCE_S = 8.0
 """Seconds that an interrupted command may take to end by itself."""
 
-SHOW_CURSOR = b"\x1b[?25h\r\n"
+SHOW_CURSOR = b"\x1b[?25h\n"
 """Shows the cursor, which a screen that is redrawn hides, on a new line."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -147,7 +147,8 @@ def end_within(seconds: float, reason: str, code: int = INTERRUPTED) -> None:
 def end(reason: str, code: int = INTERRUPTED) -> NoReturn:
     """End this process at once, with a message; nothing is cleaned up."""
     if os.isatty(1) and os.environ.get("TERM") != "dumb":
-        os.write(1, SHOW_CURSOR)
+        with contextlib.suppress(OSError):  # the terminal has just closed
+            os.write(1, SHOW_CURSOR)
     native_errors.write(f"coevolve: {reason}\n")
     os._exit(code)
 

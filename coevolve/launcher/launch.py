@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,6 +74,9 @@ class Ended:
     run: Run
     failure: CoevolveError | None
     """The error that ended the run after its first step; None if there was none."""
+
+    reported: bool = True
+    """Whether the report could be written."""
 
 
 def dry_run(config: RunConfig, measured: Path | None = None) -> str:
@@ -182,8 +185,7 @@ async def launch(
                 )
             finally:
                 display.close()
-            await _report(directory, config)
-    return ended
+            return replace(ended, reported=await _report(directory, config))
 
 
 def _beside(config: RunConfig, following: Followers) -> Iterator[BesideIt]:
@@ -231,13 +233,15 @@ async def _driven(
     return Ended(directory=directory, run=run, failure=failure)
 
 
-async def _report(directory: RunDirectory, config: RunConfig) -> None:
-    """Write the report; a run whose report cannot be written has ended all the same."""
+async def _report(directory: RunDirectory, config: RunConfig) -> bool:
+    """Write the report; return whether it is written. The run has ended in any case."""
     try:
         await report(directory, directory.report, environment_of(config))
     except Exception as error:
         remedy = f"coevolve report {directory.path.name}"
         log.exception("report_failed", reason=reason_of(error), repeat_with=remedy)
+        return False
+    return True
 
 
 async def _unless_lost(
@@ -281,7 +285,7 @@ async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
         progress=run.progress,
         costs=costs,
         run=_shown(directory.path),
-        report=_shown(directory.report),
+        report=_shown(directory.report) if ended.reported else None,
         stopped=not run.finished and ended.failure is None,
         lost=await _lost(reader, config) if run.finished else None,
         first_rollout_s=run.first_rollout_s,

@@ -146,8 +146,9 @@ def _figures(metrics: Mapping[str, float]) -> dict[str, object]:
 class LiveDisplay:
     """Redraws a screen in place; each look at the parts draws it anew."""
 
-    def __init__(self, config: RunConfig, screen: StartScreen) -> None:
+    def __init__(self, config: RunConfig, screen: StartScreen, elapsed_s: float) -> None:
         self._config = config
+        self._started = screen.started - elapsed_s
         self._screen = screen
         self._console = screen.console
         self._progress: Progress | None = None
@@ -201,7 +202,7 @@ class LiveDisplay:
         view = View(
             config=self._config,
             progress=progress,
-            elapsed_s=now - self._screen.started,
+            elapsed_s=now - self._started,
             since_step_s=now - self._stepped if self._stepped else 0.0,
             parts=parts,
             stalled=self._stalled or progress.passing.stalled,
@@ -232,9 +233,14 @@ def _event(message: Message) -> str:
             return ""
 
 
-def open_display(config: RunConfig, screen: StartScreen) -> Display:
-    """Return a live screen in the place of ``screen`` on a terminal, JSON lines otherwise."""
-    return LiveDisplay(config, screen) if redraws(screen.console) else LineDisplay(config)
+def open_display(config: RunConfig, screen: StartScreen, elapsed_s: float = 0.0) -> Display:
+    """Return a live screen in the place of ``screen`` on a terminal, JSON lines otherwise.
+
+    The run began ``elapsed_s`` seconds before ``screen``.
+    """
+    if not redraws(screen.console):
+        return LineDisplay(config)
+    return LiveDisplay(config, screen, elapsed_s)
 
 
 def score_tables(progress: Progress) -> Sequence[Table]:

@@ -7,7 +7,7 @@ from protocols.control import PartStatus
 from protocols.interfaces import SupervisedPart
 
 Look = Callable[[Sequence[PartStatus]], None]
-"""Takes the newest status of each part that has answered."""
+"""Takes the newest status of each part."""
 
 TICK_S = 1.0
 """Seconds between two calls of a `Look`."""
@@ -33,10 +33,24 @@ async def look_at_parts(parts: Callable[[], Sequence[SupervisedPart]], look: Loo
             if ticks % ASK_TICKS == 0:
                 for name in present.keys() - asked.keys():
                     asked[name] = asyncio.create_task(present[name].status())
-            look([statuses[name] for name in present if name in statuses])
+            look([statuses.get(name) or _unknown(name) for name in present])
             ticks += 1
             await asyncio.sleep(TICK_S)
     finally:
         for task in asked.values():
             task.cancel()
         await asyncio.gather(*asked.values(), return_exceptions=True)
+
+
+def _unknown(part: str) -> PartStatus:
+    """Return the status of a part that has not answered yet."""
+    return PartStatus(
+        part=part,
+        pid=None,
+        waits_for="has not answered yet",
+        since_s=0.0,
+        mailbox=0,
+        done=0,
+        policy_version=-1,
+        last_error="",
+    )

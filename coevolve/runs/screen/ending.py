@@ -32,7 +32,9 @@ class Ending:
     run: Path
     """The run's folder, as a user would type it."""
 
-    report: Path
+    report: Path | None
+    """None if it could not be written."""
+
     stopped: bool
     """Whether the run stopped before its end, without a failure."""
 
@@ -145,7 +147,10 @@ def _words(ending: Ending, measured: Sequence[Fact]) -> Iterator[str]:
     """Yield what the user may want to do next; paths are not cut."""
     if attribution.UNKNOWN in measured:
         yield f"to measure the shares: {attribution.COMMAND.format(run=ending.run)}"
-    yield f"report: {ending.report}"
+    if ending.report is None:
+        yield f"no report: logs/launch.jsonl says why; repeat with: coevolve report {ending.run}"
+    else:
+        yield f"report: {ending.report}"
     if ending.stopped:
         yield f"stopped; continue with: coevolve resume {ending.run}"
 

@@ -46,7 +46,7 @@ def test_the_word_before_the_command_is_the_run(monkeypatch: pytest.MonkeyPatch)
     ("words", "said"),
     [
         (["statu"], "there is no command 'statu'; did you mean 'status'?"),
-        (["x"], "a command has to follow the run 'x', one of status, signals, "),
+        (["x"], "a command has to follow the run 'x', one of status, watch, signals, "),
         (["a", "singals"], "no such command 'singals'; did you mean 'signals'"),
         (["signals", "-n", "-1"], "-1 is not in the range x>=0"),
         (["signals", "--kind", "odd"], "'odd' is not one of"),

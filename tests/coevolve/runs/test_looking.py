@@ -18,14 +18,14 @@ class Silent(SteadyPart):
 
 async def test_a_silent_part_delays_no_other_one():
     parts = [Silent("learner"), SteadyPart("rollout-0")]
-    looks: list[list[str]] = []
+    looks: list[dict[str, str]] = []
     seen = asyncio.Event()
 
     def look(statuses: Sequence[PartStatus]) -> None:
-        looks.append([each.part for each in statuses])
-        if looks[-1] == ["rollout-0"]:
+        looks.append({each.part: each.waits_for for each in statuses})
+        if looks[-1].get("rollout-0") == "requests":
             parts[1] = SteadyPart("rollout-1")
-        if looks[-1] == ["rollout-1"]:
+        if looks[-1].get("rollout-1") == "requests":
             seen.set()
 
     task = asyncio.create_task(look_at_parts(lambda: parts, look))
@@ -33,6 +33,7 @@ async def test_a_silent_part_delays_no_other_one():
         await seen.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert looks[0] == []
-    assert ["rollout-0"] in looks
-    assert looks[-1] == ["rollout-1"]
+    silent = {"learner": "has not answered yet"}
+    assert looks[0] == silent | {"rollout-0": "has not answered yet"}
+    assert silent | {"rollout-0": "requests"} in looks
+    assert looks[-1] == silent | {"rollout-1": "requests"}

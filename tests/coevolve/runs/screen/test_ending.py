@@ -98,6 +98,12 @@ def test_a_stopped_run_says_how_to_continue(quickstart: RunConfig):
     assert not any(line.startswith("CPU") for line in lines)
 
 
+def test_a_run_without_a_report_says_where_the_reason_is(quickstart: RunConfig):
+    lines = printed(ending(quickstart, whole_story(), report=None))
+    (said,) = [line for line in lines if line.startswith("no report: ")]
+    assert said.endswith("logs/launch.jsonl says why; repeat with: coevolve report runs/quickstart")
+
+
 def test_a_run_that_never_scored_has_an_end_too(quickstart: RunConfig):
     unknown = {"first_rollout_s": None, "training_s": None, "shares": None}
     lines = printed(ending(quickstart, [], **unknown))
