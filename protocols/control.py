@@ -271,3 +271,9 @@ class PartStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     last_error: str
     """Last error since the process started; empty if none."""
+
+    cpu_s: float = 0.0
+    """CPU seconds that its process has used, without child processes."""
+
+    memory_bytes: int = 0
+    """Resident memory of its process, without child processes; 0 if it did not answer."""

@@ -215,6 +215,8 @@ class ScriptPart:
             done=self.done,
             policy_version=-1,
             last_error="",
+            cpu_s=12.0,
+            memory_bytes=34_000_000,
         )
 
     async def cpu_s(self) -> float:

@@ -20,6 +20,9 @@ COMPOSITION_ROOTS = {
 VLLM = "coevolve.engine.vllm"
 """vLLM itself loads Ray if Ray is installed."""
 
+OTHER_PYTHONS = "coevolve.environments.appworld.engine."
+"""Programs that run on a Python with other packages."""
+
 MODEL_USERS = (
     "coevolve.environments.tools.chat.renderer",
     "coevolve.models.chat_template",
@@ -40,9 +43,10 @@ MODEL_USERS = (
 
 
 def modules(package: str) -> list[str]:
-    """Return every module below a package folder, by dotted name."""
+    """Return every module below a package folder that this Python can import, by dotted name."""
     found = (path.relative_to(ROOT) for path in (ROOT / package).rglob("*.py"))
-    return sorted(".".join(path.with_suffix("").parts) for path in found if path.stem[0] != "_")
+    names = sorted(".".join(path.with_suffix("").parts) for path in found if path.stem[0] != "_")
+    return [name for name in names if not name.startswith(OTHER_PYTHONS)]
 
 
 def loaded_by(names: list[str]) -> set[str]:

@@ -1,5 +1,6 @@
 """A real run that measures the instance gap is killed, and goes on with its series."""
 
+import asyncio
 import json
 import signal
 from pathlib import Path
@@ -26,7 +27,7 @@ SETTINGS = (
 )
 
 
-async def test_the_instance_gap_is_measured_on_after_kill_9(tmp_path: Path):
+def test_the_instance_gap_is_measured_on_after_kill_9(tmp_path: Path):
     with launched(tmp_path, "gaps", *SETTINGS) as run:
         run.until("scores of a trained version", lambda: run.count(Evaluation) > 1)
         processes = run.processes()
@@ -40,7 +41,7 @@ async def test_the_instance_gap_is_measured_on_after_kill_9(tmp_path: Path):
     found = [each for each in messages if isinstance(each, Evaluation)]
     assert [each.version for each in found] == list(range(0, STEPS + 1, EVERY))
     assert len({tuple(each.task_id for each in one.scores) for one in found}) == 1
-    await check_draws(run, found)
+    asyncio.run(check_draws(run, found))
     check_metrics(run)
     gaps = [each["instance_gap"] for each in tasks if each["instance_gap"]]
     assert gaps

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.attach.subject import Subject
+from coevolve.launcher.interrupts import end_at_once
 from coevolve.runs import finding
 
 
@@ -26,8 +27,12 @@ class RunChoice:
 def carry_out(choice: RunChoice, act: Callable[[Subject], Awaitable[None]], *, join: bool) -> None:
     """Execute ``act`` on the run; with ``join``, connect to the actors of a live run first.
 
+    An interrupt ends the process at once: nothing needs cleaning up, and Ray's native code would
+    print stack traces. Call it in the main thread.
+
     Raises CoevolveError if there is no such run, and any error of ``act``.
     """
+    end_at_once("interrupted")
     asyncio.run(_carry_out(choice, act, join=join))
 
 

@@ -1,5 +1,6 @@
 """Output of attach: tables for people, one JSON document for programs."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -10,14 +11,15 @@ from rich.table import Table
 from coevolve.terminal import Terminal
 
 WIDTH = 140
-"""Width in columns of a table that is written to a file or a pipe."""
+"""Width in columns of a table that is written to a file or a pipe, without ``COLUMNS``."""
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
 def console() -> Terminal:
     """Return the console for tables."""
-    return Terminal(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Terminal(width=None if known else WIDTH, highlight=False)
 
 
 def table(title: str, columns: Sequence[str], *, wrapped: Sequence[str] = ()) -> Table:

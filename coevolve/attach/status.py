@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
-from coevolve.attach.output import console, print_json, share, table
+from coevolve.attach.output import age, console, print_json, share, table
 from coevolve.attach.subject import Subject
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import topic_of
@@ -54,7 +54,7 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
         *(score_tables(progress) if progress.evaluations else ()),
         _synthesizer_line(subject, evolution),
         *_scale_line(progress),
-        *_parts(statuses, progress),
+        *_parts(statuses, statistics, progress),
         *([_engines_table(progress)] if progress.deliveries.newest else ()),
         *_evolution_tables(evolution),
         *([_journal_table(statistics)] if statistics and journal else ()),
@@ -97,6 +97,7 @@ def _tree(
         "failures": progress.failures,
         "restarts": progress.restarts,
         "resting": progress.degraded.parts,
+        "followers_fail": progress.degraded.followers,
         "nodes_too_small": progress.degraded.too_small,
         "model_rests": progress.degraded.model,
         "dead_letters": progress.degraded.letters,
@@ -206,42 +207,60 @@ def _without(subject: Subject) -> list[str]:
     ]
 
 
-def _parts(statuses: Sequence[PartStatus], progress: Progress) -> list[Table | str]:
-    """Return the table of the parts that answer, and the errors of all parts."""
+def _parts(
+    statuses: Sequence[PartStatus], statistics: JournalStatistics | None, progress: Progress
+) -> list[Table | str]:
+    """Return the tables of the parts that answer, and the errors of all parts."""
     return [
-        *([_parts_table(statuses, progress)] if statuses else ()),
+        *([_parts_table(statuses, statistics.backlog)] if statistics else ()),
+        *([_processes_table(statuses, progress)] if statuses else ()),
         *(f"{each.part}, last error: {each.last_error}" for each in statuses if each.last_error),
         *(f"{failure.part} restarted: {failure.reason}" for failure in progress.failures[-ERRORS:]),
     ]
 
 
-def _parts_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
-    columns = ("part", "pid", "version", "mailbox", "done", "restarts", "waits for", "since")
+def _parts_table(statuses: Sequence[PartStatus], backlog: Mapping[str, int]) -> Table:
+    """Return what each part does; parts of one kind share a queue."""
+    columns = ("part", "version", "queue", "taken", "done", "waits for", "since")
     parts = table("parts", columns, wrapped=("waits for",))
     for entry in statuses:
+        kind, _, _ = entry.part.partition("-")
         parts.add_row(
             entry.part,
-            "" if entry.pid is None else str(entry.pid),
             str(entry.policy_version) if entry.policy_version >= 0 else "",
+            str(backlog.get(kind, "")),
             str(entry.mailbox),
             str(entry.done),
-            str(progress.restarts.get(entry.part, 0)),
             entry.waits_for,
-            f"{entry.since_s:.0f} s",
+            age(entry.since_s),
         )
     return parts
 
 
+def _processes_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
+    processes = table("processes", ("part", "pid", "CPU", "memory", "restarts"))
+    for entry in statuses:
+        answers = entry.pid is not None
+        processes.add_row(
+            entry.part,
+            str(entry.pid) if answers else "",
+            f"{entry.cpu_s:.0f} s" if answers else "",
+            f"{entry.memory_bytes / 1e6:.0f} MB" if answers else "",
+            str(progress.restarts.get(entry.part, 0)),
+        )
+    return processes
+
+
 def _engines_table(progress: Progress) -> Table:
     """Return the newest proof of each engine, from its current process or an earlier one."""
-    columns = ("engine", "proven version", "digest", "difference, nats", "loaded in", "pause")
-    engines = table("engines", columns)
+    columns = ("engine", "version", "digest", "difference", "loaded in", "pause")
+    engines = table("engines, and the newest proof of their weights", columns)
     for engine, proof in sorted(progress.deliveries.newest.items()):
         engines.add_row(
             engine,
             str(proof.version),
             proof.digest[:12],
-            f"{proof.max_abs_difference:.1e}",
+            f"{proof.max_abs_difference:.1e} nats",
             f"{1e3 * proof.wall_s:.0f} ms",
             f"{1e3 * proof.pause_s:.0f} ms",
         )
@@ -266,7 +285,7 @@ def _evolution_tables(evolution: EvolutionTotals) -> list[Table]:
     if evolution.signals:
         tables.append(_signals_table(evolution))
     if all_totals := evolution.synthesizers():
-        tables.append(_synthesizers_table(all_totals))
+        tables += _synthesizers_tables(all_totals)
     if refusals := evolution.refusals():
         tables.append(refused := table("candidates refused", ("gate", "count")))
         for gate, count in refusals.most_common():
@@ -284,15 +303,20 @@ def _signals_table(evolution: EvolutionTotals) -> Table:
     return signals
 
 
-def _synthesizers_table(all_totals: Sequence[SynthesizerTotals]) -> Table:
-    columns = (
-        *("synthesizer", "candidates", "admitted", "parked", "refused", "accepted", "learnable"),
-        *("calls", "tokens", "tokens/task", "USD", "USD/task"),
+def _synthesizers_tables(all_totals: Sequence[SynthesizerTotals]) -> list[Table]:
+    """Return what the synthesizers made, and what it cost."""
+    made = table(
+        "synthesizers",
+        ("name", "candidates", "admitted", "parked", "refused", "accepted", "learnable"),
+        wrapped=("name",),
     )
-    synthesizers = table("synthesizers", columns, wrapped=("synthesizer",))
+    costs = table(
+        "costs of synthesizers",
+        ("name", "calls", "tokens", "tokens/task", "USD", "USD/task"),
+        wrapped=("name",),
+    )
     for totals in all_totals:
-        tokens, cost = totals.tokens_per_admitted, totals.cost_usd_per_admitted
-        synthesizers.add_row(
+        made.add_row(
             totals.synthesizer,
             str(totals.candidates),
             str(totals.admitted),
@@ -300,10 +324,14 @@ def _synthesizers_table(all_totals: Sequence[SynthesizerTotals]) -> Table:
             str(totals.refused),
             share(totals.acceptance),
             share(totals.learnable_share),
+        )
+        tokens, cost = totals.tokens_per_admitted, totals.cost_usd_per_admitted
+        costs.add_row(
+            totals.synthesizer,
             str(totals.usage.calls),
             str(totals.usage.tokens),
             "" if tokens is None else f"{tokens:.0f}",
             f"{totals.usage.cost_usd:.2f}",
             "" if cost is None else f"{cost:.4f}",
         )
-    return synthesizers
+    return [made, costs]

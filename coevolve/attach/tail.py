@@ -5,23 +5,37 @@ The default output is one line per record with long fields cut; ``--json`` print
 
 import difflib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from coevolve.attach.output import print_json
 from coevolve.attach.subject import Subject
-from coevolve.journal.codec import TOPICS
+from coevolve.journal.codec import TOPICS, topic_of
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.journal.paging import PAGE, newest
 from protocols.errors import RunError
 from protocols.journal import StoredRecord
+from protocols.learning import StepReport
 
 BULKY = "tokens"
 """The field that is shown as a count: it holds thousands of numbers."""
 
 FIELD_CHARS = 160
 """Maximum characters shown of a field."""
+
+FIGURES = {
+    "reward": "critic/rewards/mean",
+    "loss": "actor/pg_loss",
+    "imitation_loss": "actor/imitation_loss",
+    "entropy": "actor/entropy",
+    "kl": "actor/kl_from_start",
+    "grad_norm": "actor/grad_norm",
+    "tokens_per_s": "perf/throughput",
+    "step_s": "timing_s/step",
+}
+"""A step's metrics that are shown to people, in this order; ``--json`` has all."""
 
 
 async def tail(subject: Subject, topic: str, *, count: int, follow: bool, as_json: bool) -> None:
@@ -62,9 +76,19 @@ def _print(record: StoredRecord, *, as_json: bool) -> None:
         print_json({"sequence": record.sequence, **tree})
         return
     kind = tree.pop("type")
+    if kind == topic_of(StepReport):
+        tree = _step(tree)
     fields = "  ".join(f"{key}={_cut(value)}" for key, value in tree.items())
     sys.stdout.write(f"{record.sequence:>7}  {kind}  {fields}\n")
     sys.stdout.flush()
+
+
+def _step(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a step report, its number of groups, and what else is short."""
+    metrics = tree["metrics"]
+    figures = {name: f"{metrics[key]:.4g}" for name, key in FIGURES.items() if key in metrics}
+    rest = {key: value for key, value in tree.items() if key not in ("step", "metrics", "groups")}
+    return {"step": tree["step"], **figures, "groups": len(tree["groups"]), **rest}
 
 
 def _cut(value: object) -> str:

@@ -109,7 +109,7 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
     shown = table(
         f"tasks, {len(histories)} of {of_all}",
         columns,
-        wrapped=("origin", "turns", "trained in steps"),
+        wrapped=("id", "origin", "turns", "trained in steps"),
     )
     for history, text in zip(histories, texts, strict=True):
         shown.add_row(

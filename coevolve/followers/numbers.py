@@ -139,19 +139,19 @@ def _of_parts(statuses: Sequence[PartStatus]) -> Iterator[Number]:
         if status.pid is None:
             continue
         for name, about, value in (
+            ("memory_bytes", "Resident memory of its process.", status.memory_bytes),
             ("mailbox", "Records that the part took and has not finished.", status.mailbox),
             ("same_seconds", "Seconds since what it waits for changed.", status.since_s),
             ("policy_version", "The version it works with; -1 if none.", status.policy_version),
         ):
             yield Number(name=f"coevolve_part_{name}", about=about, value=value, labels=labels)
-        about = "Records that the part has finished since its process started."
-        yield Number(
-            name="coevolve_part_finished",
-            about=about,
-            value=status.done,
-            labels=labels,
-            counts=True,
-        )
+        for name, about, value in (
+            ("finished", "Records that the part has finished.", status.done),
+            ("cpu_seconds", "CPU seconds of its process, without children.", status.cpu_s),
+        ):
+            yield Number(
+                name=f"coevolve_part_{name}", about=about, value=value, labels=labels, counts=True
+            )
 
 
 def _of_journal(statistics: JournalStatistics) -> Iterator[Number]:

@@ -1,8 +1,8 @@
 """What SIGINT, SIGTERM and SIGHUP do to a command; the last of these functions it called counts.
 
 - `raise_when_interrupted`: any command.
-- `end_at_once`: a run's start, which loads Ray. A Python signal handler waits until native code
-  returns; a wake-up file descriptor does not.
+- `end_at_once`: a run's start, and `coevolve attach`, which load Ray. A Python signal handler waits
+  until native code returns; a wake-up file descriptor does not.
 - `stop_when_interrupted`: a run. Only a run heeds SIGHUP, which a closed terminal sends: other
   commands end at once.
 """

@@ -3,6 +3,8 @@
 import os
 import time
 
+import psutil
+
 from protocols.control import PartStatus
 
 
@@ -34,4 +36,6 @@ class StatusReporter:
             done=self.done,
             policy_version=self.policy_version,
             last_error=self.last_error,
+            cpu_s=time.process_time(),
+            memory_bytes=psutil.Process().memory_info().rss,
         )

@@ -25,6 +25,16 @@ SERVER = Path(engine.__file__).parent / "server.py"
 START_S = 180.0
 """Maximum seconds for a server to import the engine; an idle machine needs five."""
 
+MAKE_S = 1800.0
+MAKE = """
+import sys
+sys.path[:0] = [sys.argv[1]]
+sys.path.append(sys.argv[2])
+from pathlib import Path
+import worlds
+worlds.make_root(Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
+"""
+
 ANSWER_S = 60.0
 PATIENCE_S = 5.0
 MAX_BYTES = 64 << 20
@@ -60,6 +70,29 @@ class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class _Reply(msgspec.Struct, frozen=True, kw_only=True):
     answer: msgspec.Raw = msgspec.Raw()
     failure: str = ""
+
+
+def make_data(root: Path, *, scenarios: int, seed: int) -> Path:
+    """Write own worlds and tasks into the empty folder ``root``, and return the folder of data.
+
+    Each own template has ``scenarios`` scenarios of three tasks. Blocks for ten seconds or more.
+    Raises DependencyError and SimulatorError.
+    """
+    command = (plain_python(), "-I", "-S", "-c", MAKE, engine_folder(), SERVER.parent, root)
+    try:
+        subprocess.run(  # noqa: S603, our own program
+            [*map(str, command), str(scenarios), str(seed)],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=MAKE_S,
+            cwd=root,
+            env={"APPWORLD_ROOT": str(root), "APPWORLD_CACHE": str(root)},
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        words = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1]
+        raise SimulatorError(f"AppWorld's engine makes no worlds in {root}: {words}") from error
+    return root / "data"
 
 
 class Engine:

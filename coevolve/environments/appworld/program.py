@@ -25,6 +25,7 @@ import io
 import json
 import linecache
 import os
+import pkgutil
 import re
 import signal
 import struct
@@ -34,6 +35,10 @@ from typing import Any, NoReturn
 
 FILE = "<python-input>"
 LENGTH = struct.Struct("<I")
+STATUS = "422: "
+STACK = 991
+"""Limit on frames that lets a block recurse as deep as in the engine's shell."""
+
 FAILED = "Execution failed. Traceback:\n"
 CUT = "\n[The rest of the output was cut.]"
 NO_NEW_PRIVS, SET_SECCOMP, MODE_FILTER = 38, 22, 2
@@ -94,6 +99,17 @@ class Channel:
         return content
 
 
+class UnknownNameError(Exception):
+    """The engine's error for an app or API that does not exist; it has a status code."""
+
+    def __str__(self) -> str:
+        """Return code and message."""
+        return f"{STATUS}{self.args[0]}"
+
+
+UnknownNameError.__module__, UnknownNameError.__qualname__ = "builtins", "Exception"
+
+
 class Members(dict[str, Any]):
     """Names that are attributes and keys, with the engine's error for an unknown one."""
 
@@ -103,7 +119,7 @@ class Members(dict[str, Any]):
         """Return a member. Raises Exception."""
         if name in self:
             return self[name]
-        raise Exception(self._unknown.format(name=name))  # noqa: TRY002, the engine's own
+        raise UnknownNameError(self._unknown.format(name=name))
 
 
 def members(unknown: str, held: dict[str, Any]) -> Members:
@@ -167,26 +183,29 @@ from collections.abc import Iterator
 from copy import deepcopy
 from functools import reduce
 """
+SHELL = (
+    "\n" * 25
+    + """def print(*args, **kwargs):
+    if len(args) == 1 and not kwargs and isinstance(args[0], (dict, list, tuple)):
+        indent = 1 if len(json.dumps(args[0])) >= 100 else None
+        builtins.print(json.dumps(args[0], indent=indent))
+    else:
+        builtins.print(*args, **kwargs)
+
+def input(*args, **kwargs):
+    raise Exception("input(..) is not allowed. All decisions must be made autonomously.")
+"""
+)
+"""Functions of the engine's shell that differ from Python's. Tracebacks show their lines, so the
+lines are numbered as there."""
+
 CLOCK_PRELUDE = """
 import pendulum
 from pendulum import MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY, SATURDAY, SUNDAY
 from pendulum import Date, DateTime, Time
+pendulum.now().format("dddd, MMMM Do")
 """
-
-
-def own_print(*values: Any, **how: Any) -> None:
-    """Print as the engine does: a single list, tuple or dict as JSON."""
-    if len(values) == 1 and not how and isinstance(values[0], (list, tuple, dict)):
-        long = len(json.dumps(values[0])) >= 100
-        values = (json.dumps(values[0], indent=1 if long else None),)
-    builtins.print(*values, **how)  # noqa: T201, the policy's
-
-
-def no_input(*_: Any, **__: Any) -> NoReturn:
-    """Refuse to read."""
-    raise Exception(  # noqa: TRY002, the engine's own
-        "input(..) is not allowed. All decisions must be made autonomously."
-    )
+"""The last line lets pendulum read the files of time zone and language that it needs later."""
 
 
 class Shell:
@@ -207,11 +226,15 @@ class Shell:
             with contextlib.suppress(ImportError):
                 importlib.import_module(module)
         exec(PRELUDE + CLOCK_PRELUDE * bool(hello["now"]), self.names)  # noqa: S102
-        self.names |= {"print": own_print, "input": no_input}
+        if hello["now"]:
+            load_whole("pendulum")
+        exec(compile(SHELL, named(SHELL, 0), "exec"), self.names)  # noqa: S102
         self.names["apis"] = proxy(channel, hello["apps"])
         freeze(hello["now"])
         for path in self.functions:
             disable(path)
+        builtins.SystemExit = Exception  # pyright: ignore[reportAttributeAccessIssue]
+        sys.setrecursionlimit(STACK)
 
     def run(self, code: str) -> str:
         """Return the observation of a block."""
@@ -228,9 +251,7 @@ class Shell:
         if refusal := self.guard["refusal"](tree, self.modules, self.functions):
             return f"{FAILED}{refusal}"
         self.number += 1
-        name = f"<python-input-{self.number}>"
-        linecache.cache[name] = (len(code), None, [f"{line}\n" for line in code.splitlines()], name)
-        return self._executed(tree, name)
+        return self._executed(tree, named(code, self.number))
 
     def _executed(self, tree: ast.Module, name: str) -> str:
         output = Output(self.output_chars)
@@ -254,6 +275,21 @@ class Shell:
         raise Exception(  # noqa: TRY002, the engine's own
             f"Execution timed out after {self.block_s:g} seconds."
         )
+
+
+def load_whole(package: str) -> None:
+    """Import a package's modules, which it would import when it needs them."""
+    folders = importlib.import_module(package).__path__
+    for module in pkgutil.walk_packages(folders, f"{package}."):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module.name)
+
+
+def named(code: str, number: int) -> str:
+    """Return the file name of a block, under which tracebacks find its lines."""
+    name = f"<python-input-{number}>"
+    linecache.cache[name] = (len(code), None, [f"{line}\n" for line in code.splitlines()], name)
+    return name
 
 
 def nothing(*_: Any, **__: Any) -> None:
@@ -293,7 +329,8 @@ def shortened(lines: list[str]) -> str:
                 continue
         kept.append(line)
     first = next((index for index, line in enumerate(kept) if "<python-input-" in line), 0)
-    return re.sub(r'File "<python-input-\d+>"', f'File "{FILE}"', "\n".join(kept[first:]))
+    text = re.sub(r'File "<python-input-\d+>"', f'File "{FILE}"', "\n".join(kept[first:]))
+    return text.replace(f"Exception: {STATUS}", "Exception: ")
 
 
 def freeze(now: str) -> None:

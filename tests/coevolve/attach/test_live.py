@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -120,7 +121,7 @@ def test_a_followed_topic_ends_quietly_when_it_is_interrupted(live: RunDirectory
     )
     assert process.stdout is not None
     assert "signal" in process.stdout.readline()
-    process.terminate()
+    process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said.strip()) == (130, "coevolve: interrupted")
 

@@ -14,6 +14,12 @@ from tests.exporting import scored
 from tests.fakes import ScriptPart
 
 
+def rows(said: str, first: str) -> list[list[str]]:
+    """Return the cells of the rows that begin with ``first``, in all tables."""
+    lines = [line for line in said.splitlines() if line.startswith(f"│ {first} ")]
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+
 async def test_status_without_a_live_run_is_from_the_journal(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ):
@@ -26,11 +32,9 @@ async def test_status_without_a_live_run_is_from_the_journal(
     assert "synthesizer: the policy with its start weights (policy@0)" in said
     assert "learner restarted: it was killed" in said
     assert "waits for" not in said
-    (line,) = (line for line in said.splitlines() if line.startswith("│ policy@0"))
-    cells = [cell.strip() for cell in line.strip("│").split("│")]
-    assert cells == [
-        *("policy@0", "3", "1", "1", "1", "33 %", "100 %"),
-        *("2", "400", "400", "1.00", "1.0000"),
+    assert rows(said, "policy@0") == [
+        ["policy@0", "3", "1", "1", "1", "33 %", "100 %"],
+        ["policy@0", "2", "400", "400", "1.00", "1.0000"],
     ]
     assert "duplicate" in said
 
@@ -42,9 +46,10 @@ async def test_status_of_a_live_run_shows_its_parts_and_its_journal(
     await status(stage.subject(running=True), as_json=False)
     said = capsys.readouterr().out
     assert "evolving: running; step 8 of 120" in said
-    (line,) = (line for line in said.splitlines() if line.startswith("│ learner"))
-    cells = [cell.strip() for cell in line.strip("│").split("│")]
-    assert cells == ["learner", "1", "", "0", "0", "1", "complete groups (5 of 8)", "7 s"]
+    assert rows(said, "learner") == [
+        ["learner", "", "", "0", "0", "complete groups (5 of 8)", "7 s"],
+        ["learner", "1", "12 s", "34 MB", "1"],
+    ]
     assert "newest sequence" not in said
     await status(stage.subject(running=True), as_json=False, journal=True)
     said = capsys.readouterr().out
@@ -61,8 +66,8 @@ async def test_a_part_that_does_not_answer_has_no_process_id(
     await status(subject, as_json=True)
     assert json.loads(capsys.readouterr().out)["parts"][0]["pid"] is None
     await status(subject, as_json=False)
-    (line,) = (x for x in capsys.readouterr().out.splitlines() if x.startswith("│ learner"))
-    assert line.split("│")[2].strip() == ""
+    _, process = rows(capsys.readouterr().out, "learner")
+    assert process == ["learner", "", "", "", "0"]
 
 
 async def test_status_shows_a_pause_and_the_new_synthesizer(
@@ -124,9 +129,9 @@ async def test_status_shows_what_engines_have_proven_and_what_stopped_the_run(
     said = capsys.readouterr().out
     words = " ".join(said.split())
     assert "ALARM: rollout-0 must serve version 8, and no proof came within 300" in words
-    (line,) = (line for line in said.splitlines() if line.startswith("│ rollout-0"))
-    cells = [cell.strip() for cell in line.strip("│").split("│")]
-    assert cells == ["rollout-0", "7", "0123456789ab", "1.5e-06", "31 ms", "4 ms"]
+    assert rows(said, "rollout-0") == [
+        ["rollout-0", "7", "0123456789ab", "1.5e-06 nats", "31 ms", "4 ms"]
+    ]
     await status(stage.subject(), as_json=True)
     tree = json.loads(capsys.readouterr().out)
     assert tree["deliveries"]["rollout-0"]["version"] == 7

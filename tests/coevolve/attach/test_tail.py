@@ -12,6 +12,7 @@ from protocols.learning import PolicyVersion, Probe
 from tests.coevolve.attach.conftest import Stage
 from tests.evolving import seed, signal
 from tests.exporting import tiny_rollout
+from tests.following import taken
 
 TASK = uniform_task(0, 0)
 
@@ -43,6 +44,14 @@ async def test_long_fields_are_cut_for_people(stage: Stage, capsys: pytest.Captu
     line = capsys.readouterr().out
     assert line.count("long") == 31
     assert "...  evidence=" in line
+
+
+async def test_a_step_report_shows_its_reward(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    stage.write([taken(3, 7, 8)])
+    await tail(stage.subject(), "step_report", count=1, follow=False, as_json=False)
+    assert "step_report  step=3  reward=1.5  groups=1  " in capsys.readouterr().out
+    await tail(stage.subject(), "step_report", count=1, follow=False, as_json=True)
+    assert json.loads(capsys.readouterr().out)["metrics"]["critic/rewards/mean"] == 1.5
 
 
 async def test_following_a_run_that_is_not_running_is_refused(stage: Stage):

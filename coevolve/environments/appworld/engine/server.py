@@ -15,6 +15,7 @@ import gc
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -29,6 +30,12 @@ OWN_PARAMETERS = frozenset(
 )
 """Parameters of the engine's functions that belong to no API."""
 
+NO_SEGMENT = re.compile(r"[/?#%\\]|^\.{0,2}$")
+"""What is no single segment of a URL's path."""
+
+CALL_S = 20.0
+"""Seconds after which a call is interrupted."""
+
 
 class Link:
     """Frames to and from the owner: a length in four bytes, little-endian, and that much JSON."""
@@ -37,7 +44,10 @@ class Link:
         self._file = held.makefile("rwb")
 
     def receive(self) -> dict[str, Any] | None:
-        """Return the next order; None if the owner is gone."""
+        """Return the next order; None if the owner is gone.
+
+        Raises ValueError and RecursionError: arguments in it may come from a policy.
+        """
         prefix = self._file.read(LENGTH.size)
         if len(prefix) < LENGTH.size:
             return None
@@ -46,9 +56,25 @@ class Link:
 
     def send(self, answer: Any) -> None:
         """Send an answer."""
-        content = json.dumps(answer).encode()
+        # Texts may hold what a policy wrote, and so unpaired surrogates.
+        content = json.dumps(answer, ensure_ascii=False).encode(errors="replace")
         self._file.write(LENGTH.pack(len(content)) + content)
         self._file.flush()
+
+
+def refused(error: str, kind: str = "Exception") -> dict[str, Any]:
+    """Return the answer to a call that raises an error in the policy's code."""
+    return {"error": error, "kind": kind}
+
+
+def strays(value: Any) -> bool:
+    """Return whether a value in a URL's path could lead to another route, a private API's say."""
+    return bool(NO_SEGMENT.search(str(value)))
+
+
+def out_of_time(*_: object) -> NoReturn:
+    """End a call."""
+    raise TimeoutError(f"The call took more than {CALL_S:g} seconds.")
 
 
 class World:
@@ -57,6 +83,7 @@ class World:
     def __init__(self, task: str, folder: str, data: str) -> None:
         """Open ``task`` of the folder ``data``; what the engine writes goes into ``folder``."""
         from appworld.environment import AppWorld
+        from appworld.requester import _get_api_name_to_doc
 
         (Path(folder) / "data").symlink_to(data)
         os.environ["APPWORLD_ROOT"] = folder
@@ -64,7 +91,10 @@ class World:
             task_id=task, experiment_name="coevolve", max_api_calls_per_interaction=None
         )
         self._apis = self._world.apis
+        self._public = {app: sorted(held) for app, held in self._apis.items() if app != "admin"}
         self._task = self._world.task
+        self._documents = _get_api_name_to_doc
+        signal.signal(signal.SIGALRM, out_of_time)
 
     def opened(self) -> dict[str, Any]:
         """Return what the task shows to a policy and its interpreter."""
@@ -78,21 +108,29 @@ class World:
                 name: getattr(supervisor, name)
                 for name in ("first_name", "last_name", "email", "phone_number")
             },
-            "apps": {app: sorted(held) for app, held in self._apis.items() if app != "admin"},
+            "apps": self._public,
             "modules": sorted(safety_guard.ALLOWED_MODULE_NAMES - {"appworld"}),
             "functions": sorted(safety_guard.DISALLOWED_FUNCTION_PATHS),
         }
 
-    def call(self, app: str, api: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def call(self, app: str, api: str, arguments: Any) -> dict[str, Any]:
         """Return the value of an API call, or the error that it raises."""
-        if app == "admin" or app not in self._apis or api not in self._apis[app]:
-            return {"error": f"No API named '{api}' found in the {app} app.", "kind": "Exception"}
+        if api not in self._public.get(app, ()):
+            return refused(f"No API named '{api}' found in the {app} app.")
+        if not isinstance(arguments, dict):
+            return refused("The parameters are not named.")
         if own := sorted(OWN_PARAMETERS & arguments.keys()):
-            return {"error": f"Unexpected parameter '{own[0]}'.", "kind": "Exception"}
+            return refused(f"Unexpected parameter '{own[0]}'.")
+        path = self._documents(app, include_private_apis=True)[api]["path"]
+        if any(strays(value) for name, value in arguments.items() if f"{{{name}}}" in path):
+            return refused("API not found or some of the passed parameters are invalid.")
+        signal.setitimer(signal.ITIMER_REAL, CALL_S)
         try:
             return {"value": self._apis[app][api](**arguments)}
         except Exception as error:  # noqa: BLE001, it goes to the policy's code
-            return {"error": str(error), "kind": type(error).__name__}
+            return refused(str(error), type(error).__name__)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def completed(self) -> bool:
         """Return whether the task was completed."""
@@ -141,7 +179,14 @@ def serve(held: socket.socket, data: str) -> None:
         "evaluated": world.evaluated,
     }
     link.send({"answer": opened})
-    while (order := link.receive()) is not None:
+    while True:
+        try:
+            order = link.receive()
+        except (ValueError, RecursionError) as error:
+            link.send({"answer": refused(str(error), type(error).__name__)})
+            continue
+        if order is None:
+            return
         name = order.pop("order")
         try:
             link.send({"answer": orders[name](**order)})

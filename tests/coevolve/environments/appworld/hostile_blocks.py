@@ -23,6 +23,16 @@ def send(message):
     os.write(FD, struct.pack("<I", len(content)) + content)
 """
 
+MODULES = (
+    *("asyncio", "atexit", "base64", "concurrent", "ctypes", "gc", "io", "json", "linecache"),
+    *("mmap", "multiprocessing", "os", "pathlib", "re", "resource", "select", "shutil"),
+    *("signal", "socket", "_socket", "sqlite3", "struct", "subprocess", "sys", "tempfile"),
+    *("threading", "time", "urllib", "zipfile", "builtins", "appworld", "coevolve", "math"),
+    *("secret_module", "concurrent.futures", "urllib.request", "multiprocessing.context"),
+    "datetime",
+)
+"""What these blocks import: all of it is let pass, because a list of names protects nothing."""
+
 READS = {
     "open a file": "print(open(SECRET).read())",
     "open by getattr": "print(getattr(__builtins__, 'op' + 'en')(SECRET).read())",

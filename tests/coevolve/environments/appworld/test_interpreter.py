@@ -20,7 +20,7 @@ from coevolve.environments.appworld.program import CUT
 from coevolve.environments.sandbox.levels import SandboxLevel
 from coevolve.environments.sandbox.runner import Sandbox
 from protocols.errors import DependencyError, SimulatorError
-from tests.coevolve.environments.appworld.hostile_blocks import BREAKS, HEAD, LEAVES
+from tests.coevolve.environments.appworld.hostile_blocks import BREAKS, HEAD, LEAVES, MODULES
 
 APPS = {"notes": ("show", "login"), "phone": ("call",)}
 SECRET_WORD = f"secret-{secrets.token_hex(8)}"
@@ -89,17 +89,9 @@ def interpreter(sandbox: Sandbox) -> Iterator[Interpreter]:
 
 
 def settings(sandbox: Sandbox) -> Settings:
-    modules = (
-        *("asyncio", "atexit", "base64", "concurrent", "ctypes", "gc", "io", "json", "linecache"),
-        *("mmap", "multiprocessing", "os", "pathlib", "re", "resource", "select", "shutil"),
-        *("signal", "socket", "_socket", "sqlite3", "struct", "subprocess", "sys", "tempfile"),
-        *("threading", "time", "urllib", "zipfile", "builtins", "appworld", "coevolve", "math"),
-        *("secret_module", "concurrent.futures", "urllib.request", "multiprocessing.context"),
-        "datetime",
-    )
     return Settings(
         apps=APPS,
-        modules=modules,
+        modules=MODULES,
         block_s=1.0,
         memory_mb=300,
         calls=20,
@@ -227,6 +219,28 @@ def test_a_hostile_block_reads_writes_and_reaches_nothing(
 ) -> None:
     monkeypatch.setenv("APPWORLD_SECRET", SECRET_WORD)
     check_attack(run, apps, outside, LEAVES[label])
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_an_ordinary_user_is_as_safe() -> None:
+    packages = [path for path in sys.path if path.endswith("site-packages")]
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run([*nobody, "test", "-r", __file__], check=False).returncode:
+        pytest.skip("this checkout is for root alone")
+    told = subprocess.run(
+        [*nobody, "/usr/bin/python3", "-m", "tests.coevolve.environments.appworld.ordinary_user"],
+        cwd=Path(__file__).parents[4],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(packages)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "this machine has no sandbox" in told.stderr:
+        pytest.skip(told.stderr.splitlines()[-1])
+    assert told.stdout.splitlines() == [
+        f"{level} {len(LEAVES)} []" for level in ("namespaces", "seccomp")
+    ], told.stderr
 
 
 @pytest.mark.parametrize("label", BREAKS)

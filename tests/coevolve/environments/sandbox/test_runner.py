@@ -246,13 +246,14 @@ def test_many_threads_may_run_at_once(work: Path) -> None:
 
 
 def test_the_filter_is_made_for_known_machines_only() -> None:
-    for machine in ("x86_64", "aarch64"):
-        program = seccomp.program(machine)
-        assert len(program) % 8 == 0
-        assert len(program) // 8 < 256
-    assert seccomp.program("x86_64") != seccomp.program("aarch64")
-    with pytest.raises(DependencyError, match="riscv64"):
-        seccomp.program("riscv64")
+    for made in (seccomp.program, seccomp.seal):
+        for machine in ("x86_64", "aarch64"):
+            program = made(machine)
+            assert len(program) % 8 == 0
+            assert len(program) // 8 < 256
+        assert made("x86_64") != made("aarch64")
+        with pytest.raises(DependencyError, match="riscv64"):
+            made("riscv64")
 
 
 @pytest.mark.skipif(not ROOT, reason="only root can become somebody else")

@@ -111,6 +111,20 @@ async def test_an_instance_has_the_points_of_its_design_and_needs_its_own_testbe
         await service.close()
 
 
+@pytest.mark.hdl
+@pytest.mark.exhaustive
+@pytest.mark.timeout(1800)
+async def test_every_design_has_an_instance(config: RunConfig):
+    environment = Hdl(config)
+    tasks = environment.scored_tasks()
+    service = environment.simulator()
+    try:
+        found = await environment.instances(tasks, 1, [service])
+    finally:
+        await service.close()
+    assert found.keys() == {task.task_id for task in tasks}
+
+
 async def places(simulator: TestbenchSimulator, design: Design) -> list[tuple[object, ...]]:
     def place(point: Point) -> tuple[object, ...]:
         return point.metric, point.file, point.line, point.column, point.instance

@@ -1,0 +1,35 @@
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments.appworld.engines import Engine, make_data
+from coevolve.environments.appworld.place import engine_folder, interpreter_folder
+from coevolve.environments.sandbox.runner import Sandbox
+from protocols.errors import DependencyError
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Own worlds and tasks: one scenario of each template."""
+    try:
+        engine_folder()
+    except DependencyError as error:
+        pytest.skip(str(error))
+    return make_data(tmp_path_factory.mktemp("appworld"), scenarios=1, seed=0)
+
+
+@pytest.fixture(scope="session")
+def engine(data: Path) -> Iterator[Engine]:
+    opened = Engine(data)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def own_sandbox(data: Path) -> Sandbox:
+    found = Sandbox([Path(sys.base_prefix), interpreter_folder()])
+    if found.level != "namespaces":
+        pytest.skip("this machine lacks the level namespaces")
+    return found
