@@ -42,7 +42,8 @@ async def watch(subject: Subject, screen: StartScreen, *, as_json: bool) -> None
     """
     labels = subject.environment.labels()
     progress, through = await progress_snapshots(subject.reader, labels).folded()
-    config, elapsed_s = subject.config, await _elapsed_s(subject, running=subject.running)
+    config, elapsed_s = subject.config, await _elapsed_s(subject)
+    joined = time.monotonic()
     if as_json:
         screen.close()  # or it would draw the lines
     logs.to_output()
@@ -52,12 +53,13 @@ async def watch(subject: Subject, screen: StartScreen, *, as_json: bool) -> None
     try:
         if subject.live is not None:
             await _Watching(subject, subject.live, progress, through).follow(display)
+            elapsed_s += time.monotonic() - joined
     finally:
         display.close()
     if display.look is not None:
         console = screen.console
-        ended_s = await _elapsed_s(subject, running=False)
-        view = View(config=config, progress=progress, elapsed_s=ended_s, doing="not running after")
+        doing = "not running after"
+        view = View(config=config, progress=progress, elapsed_s=elapsed_s, doing=doing)
         console.print(
             draw(view, console.width, console.height, ascii_only=console.options.ascii_only)
         )
@@ -111,10 +113,10 @@ class _Watching:
         ]
 
 
-async def _elapsed_s(subject: Subject, *, running: bool) -> float:
+async def _elapsed_s(subject: Subject) -> float:
     """Return the seconds from the run's newest start until now, or until its newest progress."""
     began = await _newest_ns(subject, (RunStarted, RunResumed))
-    if running:
+    if subject.running:
         return (time.time_ns() - began) / NS_PER_S
     return (
         max(await _newest_ns(subject, (StepReport, Evaluation, RunFinished)) - began, 0) / NS_PER_S
@@ -128,6 +130,7 @@ async def _newest_ns(subject: Subject, kinds: Sequence[type[msgspec.Struct]]) ->
 
 
 async def _newest(subject: Subject) -> Sequence[Message]:
-    """Return the newest report of a step and the newest evaluation, as far as there are any."""
-    found = [await subject.reader.last(topic_of(kind)) for kind in (StepReport, Evaluation)]
+    """Return the newest start, report of a step and evaluation, as far as there are any."""
+    kinds = (RunStarted, StepReport, Evaluation)
+    found = [await subject.reader.last(topic_of(kind)) for kind in kinds]
     return [decode(each) for each in found if each is not None]

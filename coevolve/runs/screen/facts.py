@@ -46,7 +46,7 @@ def made(progress: Progress) -> list[Fact]:
     admitted = summed(_counts(progress, "validator/admit/"))
     return [
         ("signals found", f"{summed(found)}; {waiting} open"),
-        ("tasks made", f"admitted {admitted}, parked {progress.count('validator/parked')}"),
+        ("tasks made", f"parked {progress.count('validator/parked')}, admitted {admitted}"),
         ("tasks refused", summed(_counts(progress, "validator/reject/"))),
     ]
 

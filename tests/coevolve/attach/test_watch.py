@@ -56,12 +56,15 @@ async def test_a_run_that_is_not_running_is_shown_once(stage: Stage):
 
 
 async def test_a_running_run_is_redrawn_until_it_finishes(stage: Stage):
-    stage.write([STARTED, ENGINES, scored(0, 1), report(1)])
+    stage.write([STARTED, ENGINES])
     screen, shown = terminal()
     subject = stage.subject(running=True)
     watching = asyncio.create_task(watch(subject, screen, as_json=False))
     await shown.until("learner")
-    assert " step 1 of 120" in shown.getvalue()
+    assert " step 0 of 120" in shown.getvalue()
+    for message in (scored(0, 1), report(1)):
+        await subject.actors().append(message)
+    await shown.until(" step 1 of 120")
     for message in (report(2), RunPaused(run_id="r")):
         await subject.actors().append(message)
     await shown.until("! paused; no work is handed out")

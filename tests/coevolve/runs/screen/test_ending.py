@@ -81,7 +81,7 @@ def test_the_end_fits_one_screen_and_the_scores_come_last(quickstart: RunConfig)
         "held-out success 25.0 -> 75.0 %, +50.0 points, version 0 to 40"
     )
     assert of("signals found", lines) == "signals found 2 (1 forgetting, 1 rare); 1 open"
-    assert of("tasks made", lines) == "tasks made admitted 1 learnable, parked 2"
+    assert of("tasks made", lines) == "tasks made parked 2, admitted 1 learnable"
     assert of("tasks refused", lines) == "tasks refused 1 duplicate"
     assert of("groups discarded", lines) == "groups discarded 1 stale"
     assert of("synthesizer", lines).startswith("synthesizer 2 calls, ")
