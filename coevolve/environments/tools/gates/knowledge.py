@@ -115,13 +115,13 @@ def _is_singled_out(value: object, asked: str, shown: Sequence[Shown]) -> bool:
         return composed and _chooses(asked)
     if singles_out(asked, value) or _chooses(asked):
         return True
-    return not _is_small(value) and any(
+    return not is_small(value) and any(
         (_is_asked(answer, asked) and _is_value(answer, value)) or _is_single(answer, value)
         for answer in showing
     )
 
 
-def _is_small(value: object) -> bool:
+def is_small(value: object) -> bool:
     """Return whether a value is a number that answers contain by chance."""
     number = as_number(value)
     return number is not None and number == int(number) and abs(number) < LEAST_NUMBER
