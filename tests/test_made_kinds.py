@@ -74,8 +74,7 @@ async def test_a_run_makes_tasks_with_logins_look_ups_and_missing_things(tmp_pat
 def kind_of(body: ToolTask) -> Kind:
     """Return the kind of the scripted request that a made task is, and check its form."""
     said = tuple(turn.instruction for turn in body.turns)
-    kinds = [r.kind for r in REQUESTS if tuple(turn.instruction for turn in r.turns) == said]
-    kind = kinds[0]
-    assert (kind in ("ask", "refuse")) == (body.turns[0].reference == ())
-    assert (kind == "refuse") == bool(body.withheld)
-    return kind
+    request = next(r for r in REQUESTS if tuple(turn.instruction for turn in r.turns) == said)
+    assert (request.kind in ("ask", "refuse")) == (body.turns[0].reference == ())
+    assert (request.kind == "refuse") == bool(body.withheld)
+    return request.kind
