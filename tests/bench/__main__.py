@@ -19,6 +19,7 @@ BENCHES = {
     "journal-cost": "tests.bench.journal_cost",
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
+    "lexical": "tests.bench.lexical",
     "memorization": "tests.bench.memorization",
     "mutations": "tests.bench.mutations",
     "planted": "tests.bench.planted",

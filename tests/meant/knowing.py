@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from coevolve.environments.tools.gates.decoys import written
 from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.gates.reading import read_call, tools_of
-from coevolve.environments.tools.synthesis.answers import Pick
+from coevolve.environments.tools.synthesis.answers import Pick, Rebuilt
 from coevolve.environments.tools.task import ToolTask
 from protocols.evolution import Candidate
+from protocols.rollouts import Action
 
 
 class KnowingModel:
@@ -23,8 +24,10 @@ class KnowingModel:
         picks = [number for number, option in enumerate(options, 1) if option == asked]
         return Pick(picks=tuple(picks), reason="known")
 
-    async def rebuild(self, candidate: Candidate, body: ToolTask, number: int) -> Turns:
-        return self._asked.get(_said(body), ((),) * len(body.turns))
+    async def rebuild(
+        self, candidate: Candidate, body: ToolTask, number: int, seen: Sequence[Action]
+    ) -> Rebuilt:
+        return Rebuilt(calls_by_turn=self._asked.get(_said(body), ((),) * len(body.turns)))
 
 
 def _said(body: ToolTask) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
 from coevolve.environments.tools.interfaces import Renderer, ToolSource
 from coevolve.environments.tools.observer import ToolObserver
 from coevolve.environments.tools.session_pool import SimulatorPool
-from coevolve.environments.tools.task import ToolTask, read_body, tool_task
+from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body, tool_task
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.environments.tools.wire import ToolClient, ToolService
@@ -122,7 +122,8 @@ class ToolEnvironment(BaseEnvironment):
         return TaskText(
             headline=body.turns[0].instruction,
             turns=tuple(
-                TurnText(instruction=turn.instruction, calls=turn.reference) for turn in body.turns
+                TurnText(instruction=_instruction_text(turn), calls=turn.reference)
+                for turn in body.turns
             ),
             tools=tuple(call.partition("(")[0] for call in calls),
         )
@@ -350,3 +351,9 @@ class ReferenceSupervision(RewardsAlone):
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the reference in the policy's tokens."""
         return self._renderer.demonstration(task)
+
+
+def _instruction_text(turn: ToolTurn) -> str:
+    """Return a turn's instruction, and which tools exist from this turn on."""
+    revealed = f"[new tools: {', '.join(turn.revealed)}]" if turn.revealed else ""
+    return f"{turn.instruction} {revealed}".strip()

@@ -148,7 +148,7 @@ def _turn_list(text: TaskText) -> Markup:
                 "li",
                 clipped(turn.instruction, TEXT),
                 " ",
-                several([code(clipped(call, SHORT)) for call in turn.calls]),
+                several([code(clipped(call, SHORT)) for call in turn.calls] or ["no call"]),
             )
             for turn in text.turns
         ),

@@ -6,22 +6,26 @@ the same form, so that the form does not tell. Any pick but the reference alone 
 candidate.
 
 *Blind reconstruction*: the model sees no option, and writes the calls itself, once or more. They
-agree with the reference if the candidate's verifier accepts them. A call whose arguments only an
-earlier answer shows cannot be written so; that is why a reconstruction that fails does not refute.
+agree with the reference if the candidate's verifier accepts them. If a call takes what only an
+earlier answer shows (a token, a symbol), the model says that it is not finished; its calls are
+executed, and it goes on with their answers. A reconstruction that fails does not refute.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple, Protocol
 
+from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.decoys import decoys, written
 from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.gates.reading import read_call, tools_of
 from coevolve.environments.tools.gates.trials import Trials, passes
-from coevolve.environments.tools.synthesis.answers import Pick
+from coevolve.environments.tools.synthesis.answers import Pick, Rebuilt
+from coevolve.environments.tools.synthesis.prompts import REBUILD_LOOKS
 from coevolve.environments.tools.task import ToolTask
 from protocols.errors import AnswerError, OverBudgetError
 from protocols.evolution import Candidate, Reading
+from protocols.rollouts import Action
 
 AGREEMENT = 0.75
 """Minimum share of agreeing answers that confirms, if a run does not say otherwise."""
@@ -40,8 +44,14 @@ class AskedModel(Protocol):
         """Return which options the instructions ask for."""
         ...
 
-    async def rebuild(self, candidate: Candidate, body: ToolTask, number: int) -> Turns:
-        """Return the calls that the instructions ask for; ``number`` counts the attempts from 0."""
+    async def rebuild(
+        self, candidate: Candidate, body: ToolTask, number: int, seen: Sequence[Action]
+    ) -> Rebuilt:
+        """Return the calls that the instructions ask for.
+
+        ``number`` counts the questions of all reconstructions from 0; ``seen`` are the calls of
+        this one so far, with their answers.
+        """
         ...
 
 
@@ -91,10 +101,23 @@ class AskedReader:
 
     async def _rebuilt(self, candidate: Candidate, body: ToolTask, trials: Trials) -> int:
         """Return how many reconstructions the verifier accepts."""
-        written = [
-            await self._model.rebuild(candidate, body, number) for number in range(self._rebuilds)
-        ]
-        return sum([passes(await trials.play(turns)) for turns in written])
+        return sum(
+            [await self._agrees(candidate, body, trials, each) for each in range(self._rebuilds)]
+        )
+
+    async def _agrees(
+        self, candidate: Candidate, body: ToolTask, trials: Trials, attempt: int
+    ) -> bool:
+        """Return whether the calls that the model writes, perhaps in steps, reach the end."""
+        seen: tuple[Action, ...] = ()
+        for look in range(REBUILD_LOOKS):
+            number = attempt * REBUILD_LOOKS + look
+            rebuilt = await self._model.rebuild(candidate, body, number, seen)
+            tried = await trials.play(rebuilt.calls_by_turn)
+            if rebuilt.finished:
+                return passes(tried)
+            seen = tuple(_actions(rebuilt.calls_by_turn, tried))
+        return False
 
 
 async def _contrast(candidate: Candidate, body: ToolTask, trials: Trials) -> _Contrast:
@@ -105,6 +128,12 @@ async def _contrast(candidate: Candidate, body: ToolTask, trials: Trials) -> _Co
     options = [reference, *await decoys(body, read, trials, rng)]
     rng.shuffle(options)
     return _Contrast(options, options.index(reference) + 1)
+
+
+def _actions(turns: Turns, tried: Tried) -> Iterator[Action]:
+    for number, (calls, turn) in enumerate(zip(turns, tried.turns, strict=True)):
+        for call, observed in zip(calls, turn.observed, strict=True):
+            yield Action(turn=number, text=call, result=observed.result, failed=observed.failed)
 
 
 def _picked(pick: Pick, contrast: _Contrast) -> str:

@@ -1,7 +1,8 @@
 """Decoys of a reference: similar calls that the verifier refuses, those that work first.
 
-A decoy takes another tool with the same parameters, another value, leaves out a call, or makes the
-calls in another order.
+A decoy takes another tool with the same parameters, another value, leaves out a call, makes the
+calls in another order, or makes them a turn too early. No decoy has another value where only an
+answer shows the right one (a token, a symbol): the reader sees no answers.
 """
 
 import asyncio
@@ -11,7 +12,9 @@ from random import Random
 
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates import mutants
-from coevolve.environments.tools.gates.mutants import Turns
+from coevolve.environments.tools.gates.forms import plain, says, shows
+from coevolve.environments.tools.gates.knowledge import is_small
+from coevolve.environments.tools.gates.mutants import Slot, Turns
 from coevolve.environments.tools.gates.reading import ReadCall, tools_of
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.gates.worlds import names
@@ -37,9 +40,10 @@ async def decoys(body: ToolTask, read: Read, trials: Trials, rng: Random) -> tup
     turns = written(read)
     kinds = (
         _other_tools(read, tools_of(body.classes)),
-        _other_values(read, names(body)),
+        _other_values(body, read),
         mutants.truncated(turns),
         mutants.reordered(turns),
+        mutants.hasty(turns),
     )
     shuffled = [rng.sample(every, len(every)) for every in map(list, kinds)]
     chosen = list(itertools.islice(dict.fromkeys(_in_turn(shuffled)), TRIED))
@@ -59,11 +63,26 @@ def _failed(tried: Tried) -> bool:
     return any(observed.failed for turn in tried.turns for observed in turn.observed)
 
 
-def _other_values(read: Read, seen: Sequence[str]) -> Iterator[Turns]:
-    turns, every = written(read), mutants.slots(read)
+def _other_values(body: ToolTask, read: Read) -> Iterator[Turns]:
+    turns, every, seen = written(read), mutants.slots(read), names(body)
     for slot in every:
-        for value in mutants.wrong_values(slot, every, seen):
-            yield mutants.with_value(turns, read, slot, value)
+        if not _is_answered(slot, body):
+            for value in mutants.wrong_values(slot, every, seen):
+                yield mutants.with_value(turns, read, slot, value)
+
+
+def _is_answered(slot: Slot, body: ToolTask) -> bool:
+    """Return whether an earlier answer has the argument's value, and no instruction says it."""
+    said = "\n".join(turn.instruction for turn in body.turns[: slot.turn + 1])
+    before = [result for turn in body.turns[: slot.turn] for result in turn.results]
+    before += body.turns[slot.turn].results[: slot.call]
+    value = slot.argument.value
+    return (
+        not isinstance(value, bool)
+        and not is_small(value)
+        and not says(said, value)
+        and shows("\n".join(map(plain, before)), value)
+    )
 
 
 def _other_tools(read: Read, tools: Mapping[str, ToolDocument]) -> Iterator[Turns]:

@@ -5,6 +5,7 @@ is *budget analysis*). ``two`` and ``2nd`` are 2; *November 15th, 2024* is ``202
 is not found inside a longer name.
 """
 
+import calendar
 import itertools
 import json
 import re
@@ -52,6 +53,8 @@ _FILE_NAME = re.compile(r"(?<![\w.])([\w-]+)\.(\w+)(?![\w.])")
 _BETWEEN = r"[\W_]*"
 """Between the words of a name: blanks and punctuation, or nothing."""
 
+_CODE = re.compile(r"([A-Za-z]+)(\d{3,})|(\d{3,})([A-Za-z]+)")
+
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -92,7 +95,8 @@ def is_rounded(number: float, exact: float) -> bool:
 def is_composed(value: object, text: str) -> bool:
     """Return whether a name or sentence is put together from parts that ``text`` has.
 
-    A path or file name needs all its parts. A sentence needs all its words, and most of its pairs
+    A path or file name needs all its parts, and a code of letters and a long number (``US914881``)
+    both. A sentence needs all its words, and most of its pairs
     of neighbouring words: so a form such as *The distance is xxx km* gives it, with the number.
     """
     whole = str(value)
@@ -101,6 +105,8 @@ def is_composed(value: object, text: str) -> bool:
         return all(says(text, part) or shows(text, part) for part in parts)
     if match := _FILE_NAME.fullmatch(whole):
         return says(_FILE_NAME.sub(r"\1 ", text), match[1]) and says(text, match[2])
+    if code := code_parts(whole):
+        return all(_has_name(text, part) for part in code)
     spoken = words(whole).split()
     if len(spoken) < MIN_SENTENCE:
         return False
@@ -108,6 +114,12 @@ def is_composed(value: object, text: str) -> bool:
     pairs = list(itertools.pairwise(spoken))
     joined = sum(f" {one} {other} " in known for one, other in pairs)
     return all(f" {word} " in known for word in spoken) and 2 * joined > len(pairs)
+
+
+def code_parts(text: str) -> tuple[str, ...]:
+    """Return the letters and the long number of a code such as ``US914881``; none of other text."""
+    match = _CODE.fullmatch(text)
+    return tuple(filter(None, match.groups())) if match else ()
 
 
 MIN_SENTENCE = 3
@@ -172,7 +184,8 @@ def is_date(text: str, value: str) -> bool:
     counts = {int(found) for found in re.findall(r"\d+", lowered)}
     spelled = {day for day in _spelled(lowered) if day == int(day)}
     ordinal = f"{_ORDINALS[month - 1]} month" in lowered
-    in_words = (named or ordinal) and day in counts | spelled
+    ends = "last day" in lowered and day == calendar.monthrange(year, month)[1]
+    in_words = (named or ordinal) and (ends or day in counts | spelled)
     return bool(slashed or in_words) and bool({year, year % 100} & counts)
 
 

@@ -20,6 +20,7 @@ from coevolve.environments.tools.gates.wording import (
     QUOTED,
     Unsaid,
     Unused,
+    quotations,
     unsaid,
     unused,
     values_of,
@@ -36,8 +37,8 @@ async def first_unknown(
 
     It knows what the texts say (`wording.unsaid`), what the instruction singles out among what
     reading calls show before the call (`_is_singled_out`), and the difference or product of a
-    number that is said or documented and one that is shown (*fill it up*). Free arguments do not
-    matter.
+    number that is said or documented and one that is shown (*fill it up*, *double it*). Free
+    arguments do not matter.
     """
     answers = answers_of(played)
     for each in unsaid(body.turns, read, answers, tools_of(body.classes)):
@@ -53,14 +54,36 @@ async def invented(body: ToolTask, read: Read, played: Tried, discovery: Discove
 
     A quotation may be an argument, or name the place or state that a reading call without arguments
     shows. Or it is what a reading call takes to show a value that the turn's calls take: *Apple*
-    for ``AAPL``. A number may be the sum of an argument and a shown number.
+    for ``AAPL``. Or it is what a later turn's calls take, and is there already when this turn is
+    done. Or an earlier turn with calls quotes it, where it had a use. A number may be the sum of an
+    argument and a shown number.
     """
     answers = answers_of(played)
     for each in unused(body.turns, read):
+        before = (turn.instruction for turn in body.turns[: each.turn] if turn.reference)
+        if each.value in set(quotations("\n".join(before))):
+            continue
         shown = await discovery.shown(known_before((each.turn, 0), body, read, answers))
-        if not _has_use(each, list(values_of(read[each.turn])), shown):
+        if _has_use(each, list(values_of(read[each.turn])), shown):
+            continue
+        if not await _is_announced(each, body, read, answers, discovery):
             return each.text()
     return ""
+
+
+async def _is_announced(
+    each: Unused,
+    body: ToolTask,
+    read: Read,
+    answers: Sequence[Sequence[str]],
+    discovery: Discovery,
+) -> bool:
+    """Return whether a quotation names what exists after its turn and what a later turn takes."""
+    later = {str(value) for calls in read[each.turn + 1 :] for value in values_of(calls)}
+    if each.value not in later:
+        return False
+    shown = await discovery.shown(known_before((each.turn + 1, 0), body, read, answers))
+    return any(each.value in answer.values for answer in shown)
 
 
 def _has_use(each: Unused, values: Sequence[object], shown: Sequence[Shown]) -> bool:
@@ -99,6 +122,8 @@ async def _is_found_out(
             return True
         if _is_computed(each.value, digits(f"{asked}\n{documented}"), shown):
             return True
+        if _is_multiple(each.value, asked, shown):
+            return True
     return False
 
 
@@ -115,13 +140,13 @@ def _is_singled_out(value: object, asked: str, shown: Sequence[Shown]) -> bool:
         return composed and _chooses(asked)
     if singles_out(asked, value) or _chooses(asked):
         return True
-    return not _is_small(value) and any(
+    return not is_small(value) and any(
         (_is_asked(answer, asked) and _is_value(answer, value)) or _is_single(answer, value)
         for answer in showing
     )
 
 
-def _is_small(value: object) -> bool:
+def is_small(value: object) -> bool:
     """Return whether a value is a number that answers contain by chance."""
     number = as_number(value)
     return number is not None and number == int(number) and abs(number) < LEAST_NUMBER
@@ -196,6 +221,23 @@ def _is_computed(value: object, said: set[float], shown: Sequence[Shown]) -> boo
         number >= LEAST_PRODUCT
         and any(is_rounded(number, one * other) for other in every for one in said if one != 1)
     )
+
+
+def _is_multiple(value: object, asked: str, shown: Sequence[Shown]) -> bool:
+    """Return whether a number is the multiple of a shown one that the instruction asks for."""
+    number = as_number(value)
+    said = set(words(asked).split())
+    factors = [factor for word, factor in _MULTIPLES.items() if word in said]
+    return number is not None and any(
+        is_rounded(number, factor * other)
+        for answer in shown
+        if _is_short(answer)
+        for other in digits(answer.text)
+        for factor in factors
+    )
+
+
+_MULTIPLES = {"double": 2.0, "twice": 2.0, "triple": 3.0, "half": 0.5, "halve": 0.5}
 
 
 def _is_short(answer: Shown) -> bool:

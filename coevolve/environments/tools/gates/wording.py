@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from coevolve.environments.tools.gates.forms import (
+    code_parts,
     digits,
     is_composed,
     is_date,
@@ -156,6 +157,8 @@ def _is_argument(quoted: str, texts: set[str]) -> bool:
     if quoted in texts or bare in texts or (parts and all(part in texts for part in parts)):
         return True
     if any(says(text, bare) for text in texts if not _FILE.fullmatch(text)):
+        return True
+    if any(bare in code_parts(text) for text in texts):
         return True
     return any(_is_form(bare, text) or is_date(bare, text) for text in texts)
 

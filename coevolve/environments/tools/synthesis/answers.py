@@ -89,11 +89,15 @@ class Judgement(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class _Rebuilt(msgspec.Struct, frozen=True):
+class Rebuilt(msgspec.Struct, frozen=True):
+    """The calls that a reader writes for given instructions."""
+
     calls_by_turn: tuple[
         Annotated[tuple[Text, ...], msgspec.Meta(max_length=MAX_CALLS)],
         ...,
     ]
+    finished: bool = True
+    """False if the reader has to see what these calls answer before it can write the others."""
 
 
 class Pick(msgspec.Struct, frozen=True):
@@ -150,12 +154,12 @@ def read_pick(answer: str, options: int) -> Pick:
     return pick
 
 
-def read_rebuilt(answer: str, turns: int) -> tuple[tuple[str, ...], ...]:
+def read_rebuilt(answer: str, turns: int) -> Rebuilt:
     """Return the calls of so many turns in ``answer``. Raises UnusableAnswerError."""
-    rebuilt = _read(answer, _Rebuilt).calls_by_turn
-    if len(rebuilt) != turns:
+    rebuilt = _read(answer, Rebuilt)
+    if (found := len(rebuilt.calls_by_turn)) != turns:
         raise UnusableAnswerError(
-            f"calls_by_turn needs one list for each of {turns} turns, found {len(rebuilt)}"
+            f"calls_by_turn needs one list for each of {turns} turns, found {found}"
         )
     return rebuilt
 

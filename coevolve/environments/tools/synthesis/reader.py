@@ -7,12 +7,13 @@ from typing import TypeVar
 from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.synthesis import prompts
 from coevolve.environments.tools.synthesis.accounts import CandidateQuestions, FindAccount
-from coevolve.environments.tools.synthesis.answers import Pick, read_pick, read_rebuilt
+from coevolve.environments.tools.synthesis.answers import Pick, Rebuilt, read_pick, read_rebuilt
 from coevolve.environments.tools.task import ToolTask
 from coevolve.llm.breaker import Breaker
 from coevolve.llm.client import Message
 from protocols.errors import EndpointError
 from protocols.evolution import Candidate
+from protocols.rollouts import Action
 from protocols.synthesizers import EndpointModel
 
 FIRST_ORDINAL = 2**42
@@ -38,11 +39,13 @@ class EndpointReader:
         read = partial(read_pick, options=len(options))
         return await self._ask(candidate, FIRST_ORDINAL, prompts.contrast(body, options), read)
 
-    async def rebuild(self, candidate: Candidate, body: ToolTask, number: int) -> Turns:
+    async def rebuild(
+        self, candidate: Candidate, body: ToolTask, number: int, seen: Sequence[Action]
+    ) -> Rebuilt:
         """Return the calls that the instructions ask for. Raises as `_ask` does."""
         first = FIRST_ORDINAL + SPAN * (number + 1)
         read = partial(read_rebuilt, turns=len(body.turns))
-        return await self._ask(candidate, first, prompts.rebuild(body), read)
+        return await self._ask(candidate, first, prompts.rebuild(body, seen), read)
 
     async def _ask(
         self,

@@ -202,6 +202,38 @@ async def test_what_a_reading_call_shows_need_not_be_said_if_the_words_single_it
 STOCK = {"price": 1.0, "percent_change": 0.0, "volume": 1.0, "MA(5)": 1.0, "MA(20)": 1.0}
 
 
+@pytest.mark.parametrize(("amount", "refused"), [(15, ""), (16, "description_omits")])
+async def test_a_number_may_be_the_multiple_that_is_asked_for(amount: int, refused: str) -> None:
+    body = ToolTask(
+        classes=("VehicleControlAPI",),
+        world=json.dumps({"VehicleControlAPI": {"fuelLevel": 7.5}}),
+        turns=(
+            said(
+                "See how much fuel is left, and fill in double that amount.",
+                "displayCarStatus(option='fuel')",
+                f"fillFuelTank(fuelAmount={amount})",
+            ),
+        ),
+    )
+    assert gate(await examined(body)) == refused
+
+
+@pytest.mark.parametrize(("named", "refused"), [("a.txt", ""), ("b.txt", "description_invents")])
+async def test_a_quotation_may_name_what_a_later_turn_takes(named: str, refused: str) -> None:
+    file = {"type": "file", "content": "one"}
+    docs = {"type": "directory", "contents": {"a.txt": file}}
+    root = {"workspace": {"type": "directory", "contents": {"docs": docs}}}
+    body = ToolTask(
+        classes=("GorillaFileSystem",),
+        world=json.dumps({"GorillaFileSystem": {"root": root}}),
+        turns=(
+            said(f"I have '{named}' in 'docs'. Go to 'docs'.", "cd(folder='docs')"),
+            said("Read 'a.txt'.", "cat(file_name='a.txt')"),
+        ),
+    )
+    assert gate(await examined(body)) == refused
+
+
 async def test_a_repeated_reading_is_graded_strictly_because_its_answer_is_known() -> None:
     body = read_body(next(single(6, "cat")).body)
     again = with_turns(body, (*body.turns, *body.turns))

@@ -34,6 +34,8 @@ def made_up(*turns: ToolTurn) -> str:
         ("Post 'hi' with the tag fun", "post_tweet(content='hi', tags=['#fun'])"),
         ("Look into docs/old for x.md", "find(path='docs/old', name='x.md')"),
         ("Write 'Don't stop' into a.txt", "echo(content=\"Don't stop\", file_name='a.txt')"),
+        ("Post US and then 914881 as one word", "post_tweet(content='US914881')"),
+        ("Post the last day of October 2026", "post_tweet(content='2026-10-31')"),
     ],
 )
 def test_a_value_given_in_any_form_is_not_missing(instruction: str, call: str) -> None:
@@ -48,6 +50,8 @@ def test_a_value_given_in_any_form_is_not_missing(instruction: str, call: str) -
         ("Read 'a.txt.old'.", "cat('a.txt')", "turn 1 does not say file_name='a.txt'"),
         ("The last lines of a.txt", "tail('a.txt', 2)", "turn 1 does not say lines=2"),
         ("The last 22 lines of a.txt", "tail('a.txt', 2)", "turn 1 does not say lines=2"),
+        ("Post US and 91", "post_tweet('US914881')", "turn 1 does not say content='US914881'"),
+        ("October 2026", "post_tweet('2026-10-31')", "turn 1 does not say content='2026-10-31'"),
         ("Tag it: fun", "post_tweet('fun', ['#fun', '#joy'])", "turn 1 does not say tags='#joy'"),
     ],
 )

@@ -196,3 +196,18 @@ def candidate_of(body: ToolTask) -> Candidate:
         body=body_of(body),
         policy_version=0,
     )
+
+
+def test_a_reader_is_told_which_tools_come_later_and_what_its_calls_answer() -> None:
+    body = msgspec.structs.replace(
+        BODY,
+        turns=(
+            ToolTurn(instruction="List this folder.", reference=()),
+            ToolTurn(instruction="", reference=("ls()",), revealed=("ls",)),
+        ),
+        withheld=("ls",),
+    )
+    assert "from turn 2 on: ls" in said(prompts.rebuild(body))
+    assert "one file" not in said(prompts.rebuild(body))
+    seen = Action(turn=1, text="ls()", result="one file", failed=False)
+    assert "one file" in said(prompts.rebuild(body, (seen,)))
