@@ -65,7 +65,7 @@ def test_a_version_file_is_rewritten_on_resume_and_ends_the_run_if_it_changes_la
         assert run.wait() == 1, run.said()
     said = run.said()
     assert "they were changed after they were published" in said
-    assert said.index("versions proven on engines") < said.index("coevolve: ")
+    assert said.index("report: ") < said.index("coevolve: ")
 
 
 def damaged_until_its_end(run: LaunchedRun) -> None:
