@@ -14,6 +14,12 @@ from tests.evolving import write
 from tests.fakes import ScriptPart
 
 
+@pytest.fixture(autouse=True)
+def tables_are_as_wide_as_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing name the width of a terminal; pytest's workers do."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 class Stage:
     """A run's folder and journal, presented as a stopped or as a running run."""
 
