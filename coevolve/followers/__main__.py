@@ -6,6 +6,7 @@ that it writes to standard output is a `Said`. What libraries print goes to stan
 """
 
 import asyncio
+import contextlib
 import os
 import sys
 import tempfile
@@ -53,7 +54,8 @@ def main() -> None:
     keep_private()
 
     def say(said: Said) -> None:
-        channel.write(msgspec.json.encode(said) + b"\n")
+        with contextlib.suppress(BrokenPipeError):  # the launcher has gone
+            channel.write(msgspec.json.encode(said) + b"\n")
 
     code = 0
     with scratch_folder() as scratch:
