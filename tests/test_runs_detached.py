@@ -32,6 +32,12 @@ MOST_WITHOUT_RAY = 5
 """Maximum processes of a launcher without a cluster."""
 
 
+def _take_the_terminal() -> None:
+    """Make standard input the terminal of this session, and heed its end, whoever tests."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Terminal:
     """A terminal with one command in it, which is in the terminal's foreground."""
 
@@ -45,7 +51,7 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_take_the_terminal,
         )
         os.close(slave)
         self.shown = b""
