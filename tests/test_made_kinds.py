@@ -1,7 +1,7 @@
 """A run on the function-calling benchmark makes tasks with logins, look-ups and missing things.
 
-All parts run in this process, without Ray: a tiny chat model that only ever makes one call, and a
-scripted endpoint that synthesizes and reads (`tests.services`).
+The policy is a tiny chat model that only ever makes one call, and a scripted endpoint synthesizes
+and reads (`tests.services`).
 """
 
 from html import unescape
@@ -10,23 +10,20 @@ from pathlib import Path
 import pytest
 
 from coevolve.config import load_config
-from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.models.tiny_random.resolve import MODEL, running
-from coevolve.report.writing import report
-from coevolve.runs import starting
 from protocols.evolution import Admitted, CandidateVerdict
 from protocols.tasks import Synthesized, Task
 from tests.calling import write_calling_model
 from tests.chat_server import serving
-from tests.one_process import everything, run_here
+from tests.launched import launched
 from tests.services import REQUESTS, Kind, services_brain
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("short_waits")]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 RUN_FILE = Path(__file__).parents[1] / "configs" / "bfcl_qwen3_4b.yaml"
 SETTINGS = (
     *("policy.tiny_random=true", "policy.chat.tools=prompt", "rollout.engine={kind: transformers}"),
+    *("policy.device=cpu", "learner.devices=1", "rollout.actors=1"),
     *("environment.seeds=1", "environment.held_out=1", "simulator.workers=1"),
     *("learner.steps=2", "learner.groups_per_step=1", "learner.mini_batches=1"),
     *("learner.learning_rate=1e-9", "learner.guard.action=none"),
@@ -40,32 +37,33 @@ SETTINGS = (
 )
 
 
-async def test_a_run_makes_tasks_with_logins_look_ups_and_missing_things(tmp_path: Path) -> None:
+def test_a_run_makes_tasks_with_logins_look_ups_and_missing_things(tmp_path: Path) -> None:
+    model = tmp_path / "calls-pwd"
+    write_calling_model(load_config(RUN_FILE, SETTINGS), model, "pwd()")
     with serving(services_brain) as server:
         endpoint = f"{{kind: endpoint, base_url: '{server.base_url}', model: scripted}}"
-        config = load_config(RUN_FILE, (*SETTINGS, f"synthesizer.model={endpoint}"))
-        run = starting.create(tmp_path / "run", config)
-        write_calling_model(config, run.path / MODEL, "pwd()")
-        store = await run_here(running(config, run.path), run.path)
-    verdicts: list[CandidateVerdict] = await everything(store, CandidateVerdict)
+        overrides = (
+            *SETTINGS,
+            f"policy.model={model}",
+            "policy.tiny_random=false",
+            f"synthesizer.model={endpoint}",
+        )
+        with launched(tmp_path, "kinds", *overrides, run_file=str(RUN_FILE)) as run:
+            assert run.wait(500) == 0, run.said()
     confirmed = {
         each.candidate_id
-        for each in verdicts
+        for each in run.scan(CandidateVerdict)
         if isinstance(each.outcome, Admitted) and each.reading.outcome == "confirmed"
     }
-    tasks: list[Task] = await everything(store, Task)
     made = {
-        task.origin.candidate_id: task for task in tasks if isinstance(task.origin, Synthesized)
+        task.origin.candidate_id: task
+        for task in run.scan(Task)
+        if isinstance(task.origin, Synthesized)
     }
     found = [kind_of(tool_task(task)) for task in made.values()]
     assert set(found) == {"login", "discover", "ask", "refuse"}
     assert set(made) <= confirmed
-    # The journal is open in this process, so the report reads a copy.
-    copied = starting.create(tmp_path / "copy", config)
-    await store.checkpoint(copied.store)
-    page = tmp_path / "report.html"
-    await report(copied, page, environment_of(config))
-    shown = unescape(page.read_text("utf-8"))
+    shown = unescape((run.directory / "report.html").read_text("utf-8"))
     for task in made.values():
         assert task.task_id in shown
         assert tool_task(task).turns[0].instruction[:80] in shown
