@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import shutil
 from collections.abc import Callable, Generator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Annotated
 
 import msgspec
 
@@ -28,14 +29,22 @@ REFUSED = "the run's folder cannot take it in"
 
 
 class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of a folder."""
+    """One file of a folder. Raises ValueError for a name that leaves the folder.
+
+    Others write such entries: nodes of a cluster, and whoever can write to a place of copies.
+    """
 
     name: str
     """Path relative to the folder."""
 
     size_bytes: int
-    digest: str
+    digest: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     """SHA-256, in hexadecimal."""
+
+    def __post_init__(self) -> None:
+        path = PurePosixPath(self.name)
+        if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in self.name:
+            raise ValueError(f"needs the name of a file in its folder, found {self.name!r}")
 
 
 class LocalFiles:

@@ -163,8 +163,9 @@ class CopyFolder:
         try:
             content = self._system.cat_file(self._path(COPIES, name))
             return msgspec.json.decode(content, type=CopyManifest)
-        except msgspec.MsgspecError:
-            log.warning("incomplete_copy_ignored", copy=f"{self.url}/{COPIES}/{name}")
+        except msgspec.MsgspecError as error:
+            place = f"{self.url}/{COPIES}/{name}"
+            log.warning("unreadable_copy_ignored", copy=place, reason=str(error))
             return None
 
     def _path(self, *names: str) -> str:

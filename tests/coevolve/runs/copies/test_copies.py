@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import json
 import subprocess
 import sys
 import time
@@ -193,6 +194,22 @@ def blocked(place: Path) -> Generator[None]:
     place.write_text("a file")
     yield
     place.unlink()
+
+
+@pytest.mark.parametrize("name", ["../../stray", "/tmp/stray", "a/../../stray", "", "\0"])
+async def test_a_manifest_cannot_write_outside_the_run(
+    run: GrowingRun, place: Path, tmp_path: Path, name: str
+):
+    await run.take_step(1)
+    await run.copied()
+    (newest,) = (place / "grown/copies").iterdir()
+    hostile = json.loads(newest.read_bytes())
+    hostile["number"] = 999
+    hostile["files"][0]["name"] = name
+    newest.with_name("000999.json").write_text(json.dumps(hostile))
+    _, said = restored(place, tmp_path / "other")
+    assert "copy 1 of" in said[0]
+    assert not any("stray" in each for each in names(tmp_path))
 
 
 async def test_a_place_that_fails_is_recorded_and_nothing_else_happens(
