@@ -30,8 +30,8 @@ class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag="run_finished")
     """
 
     steps: int
-    training_s: float = 0.0
-    """Wall-clock seconds of the same span."""
+    training_s: float | None = None
+    """Wall-clock seconds of the same span; None if they were not measured."""
 
     model_cpu_s: float = 0.0
     simulator_cpu_s: float = 0.0

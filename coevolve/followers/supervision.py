@@ -22,6 +22,7 @@ from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.parts.logs import FOLDER as LOGS
 from protocols.config import RunConfig
 from protocols.control import FollowersFail
+from protocols.errors import JournalError
 from protocols.followers_config import TrackersConfig
 from protocols.interfaces import Store
 
@@ -230,7 +231,11 @@ class Followers:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await mailbox.append([FollowersFail(causes=self._causes())])
+            try:
+                await mailbox.append([FollowersFail(causes=self._causes())])
+            except JournalError as error:
+                self._changed.set()
+                log.warning("failure_of_followers_not_recorded", cause=str(error))
             await asyncio.sleep(GATHER_S)
 
     def _causes(self) -> dict[str, str]:

@@ -190,11 +190,11 @@ async def launch(
 
 def _beside(config: RunConfig, following: Followers) -> Iterator[BesideIt]:
     """Yield what looks at the run; libraries that it does not need are not imported."""
-    yield lambda run: following.run(run.store)
+    yield BesideIt("trackers", lambda run: following.run(run.store))
     if config.prometheus.port:
         from coevolve.followers.prometheus import serve
 
-        yield partial(serve, config, following.say)
+        yield BesideIt("prometheus", partial(serve, config, following.say))
 
 
 async def _driven(

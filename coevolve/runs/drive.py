@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -21,6 +22,7 @@ from coevolve.llm.call_totals import call_snapshots
 from coevolve.models.weight_files import version_digest
 from coevolve.parts.pausing import is_paused
 from coevolve.runs.accounting import CpuReading, CpuShares, read_cpu
+from coevolve.runs.beside import keep_going
 from coevolve.runs.copies.copier import RunCopier
 from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.directory import RunDirectory
@@ -74,10 +76,14 @@ LOOK_GATHER_S = 1.0
 """Minimum seconds between two reads, because each reads every topic."""
 
 START_UP_S = 600.0
+START_UP_PAUSE_S = 0.5
 
 
-BesideIt = Callable[["Run"], Coroutine[Any, Any, None]]
-"""What goes on beside a run without being a part of it: nothing that it raises ends the run."""
+class BesideIt(NamedTuple):
+    """What goes on beside a run without being a part of it; see `coevolve.runs.beside`."""
+
+    name: str
+    begin: Callable[["Run"], Coroutine[Any, Any, None]]
 
 
 class Run:
@@ -174,12 +180,10 @@ class Run:
                 note_replacements((*self._simulators, *self._services), self._note)
             ),
         ]
-        beside = [asyncio.create_task(self._time_start_up())]
-        if (look := self._display.look) is not None:
-            beside.append(asyncio.create_task(look_at_parts(self._watched, look)))
-        if self._copier is not None:
-            beside.append(asyncio.create_task(self._copier.run()))
-        beside += [asyncio.create_task(each(self)) for each in beside_it]
+        beside = [
+            asyncio.create_task(keep_going(each.name, partial(each.begin, self)))
+            for each in (*self._beside(), *beside_it)
+        ]
         try:
             done, _ = await asyncio.wait(
                 (supervising, *others), return_when=asyncio.FIRST_COMPLETED
@@ -205,11 +209,18 @@ class Run:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _beside(self) -> Iterator[BesideIt]:
+        yield BesideIt("time of the start-up", Run._time_start_up)
+        if (look := self._display.look) is not None:
+            yield BesideIt("screen", lambda run: look_at_parts(run._watched, look))
+        if (copier := self._copier) is not None:
+            yield BesideIt("copies", lambda _: copier.run())
+
     def _finish(self) -> RunFinished:
         shares = self.shares
         return RunFinished(
             steps=self.progress.step,
-            training_s=self.training_s or 0.0,
+            training_s=self.training_s,
             model_cpu_s=shares.model_s if shares else 0.0,
             simulator_cpu_s=shares.simulator_s if shares else 0.0,
             rest_cpu_s=dict(shares.rest_s) if shares else {},
@@ -318,7 +329,9 @@ class Run:
     async def _time_start_up(self) -> None:
         """Record the time of the first rollout of this start, and the CPU time used until then."""
         known = await self.reader.last("rollout")
-        await self.store.wait(("rollout",), known.sequence if known else 0, START_UP_S)
+        before = known.sequence if known else 0
+        while await self.store.wait(("rollout",), before, IDLE_WAIT_S) <= before:
+            pass
         self.first_rollout_s = time.monotonic() - self._started
         await self._all_up()
         self._first = await self._reading()
@@ -334,8 +347,10 @@ class Run:
         """Wait until every part has started, so that start-up does not count as overhead."""
         deadline = time.monotonic() + START_UP_S
         while time.monotonic() < deadline:
-            if all(status.pid for status in await self.statuses()):
+            statuses = await self.statuses()
+            if all(each.pid or each.part in self.progress.degraded.parts for each in statuses):
                 return
+            await asyncio.sleep(START_UP_PAUSE_S)
 
     async def statuses(self) -> Sequence[PartStatus]:
         """Return the status of each part and each simulator."""

@@ -5,8 +5,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from coevolve.journal.codec import TOPICS
 from coevolve.parts.pausing import is_paused
 from protocols.control import PartStatus, Stalled
+from protocols.errors import JournalError
 from protocols.interfaces import Store, SupervisedPart
 
 ANSWER_S = 15.0
@@ -15,26 +17,38 @@ LOOKS = 4
 """Journal checks per ``quiet_s``: the alarm comes late by at most a quarter of ``quiet_s``."""
 
 
+PROGRESS = tuple(
+    topic
+    for topic in TOPICS
+    if topic
+    not in {"stalled", "part_failed", "parts_rest", "followers_fail", "copy_failed", "model_rests"}
+)
+"""Topics whose records show that the run goes on. The others only tell what fails."""
+
+
 async def watch(
     parts: Callable[[], Sequence[SupervisedPart]],
     store: Store,
     quiet_s: float,
     alarm: Callable[[Stalled], Awaitable[None]],
 ) -> None:
-    """Call ``alarm`` whenever the journal got no record for ``quiet_s`` seconds; never return.
+    """Call ``alarm`` whenever the journal got no record of `PROGRESS` for ``quiet_s`` seconds.
+
+    It never returns, and repeats the alarm after as many seconds without progress again.
 
     ``parts`` returns the parts of that moment. The seconds of a pause do not count. If the store
     does not answer, the report says so; that raises no error.
     """
     newest = 0
-    quiet_since = time.monotonic()
+    quiet_since = told = time.monotonic()
     while True:
         await asyncio.sleep(quiet_s / LOOKS)
         seen = await _look(store)
         if seen is not None and (seen.newest > newest or seen.paused):
             newest = seen.newest
-            quiet_since = time.monotonic()
-        elif time.monotonic() - quiet_since >= quiet_s:
+            quiet_since = told = time.monotonic()
+        elif time.monotonic() - told >= quiet_s:
+            told = time.monotonic()
             statuses = await asyncio.gather(*(part.status() for part in parts()))
             await alarm(
                 Stalled(
@@ -65,6 +79,6 @@ async def _look(store: Store) -> _Look | None:
     """Return the state of the run; None if the store does not answer."""
     try:
         async with asyncio.timeout(ANSWER_S):
-            return _Look(await store.wait((), 0, 0.0), await is_paused(store))
-    except TimeoutError:
+            return _Look(await store.wait(PROGRESS, 0, 0.0), await is_paused(store))
+    except (TimeoutError, JournalError):
         return None

@@ -17,6 +17,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
+import structlog
+
 from coevolve.journal.codec import TOPICS, decode_as, topic_of
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.mailbox import IDLE_WAIT_S
@@ -31,7 +33,7 @@ from coevolve.runs.copies.copy_folder import CopyFolder, CopyManifest
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.control import CopyFailed, RunCopied, RunResumed
-from protocols.errors import CopyError
+from protocols.errors import CopyError, JournalError
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import Checkpoint, PolicyVersion, StepReport
@@ -40,6 +42,8 @@ STAGED = ".copying"
 """Folder of the run's folder that holds a copy while it is sent."""
 
 SETTINGS = ("config.yaml", "run.json")
+
+log = structlog.get_logger()
 
 
 class RunCopier:
@@ -85,7 +89,10 @@ class RunCopier:
                 copied = CopyFailed(reason=str(error) or type(error).__name__)
             finally:
                 await asyncio.to_thread(discard_staged, self._directory.path)
-            await self._note(copied)
+            try:
+                await self._note(copied)
+            except JournalError as error:
+                log.warning("copy_not_recorded", result=repr(copied), cause=str(error))
 
     @property
     def _staged(self) -> Path:

@@ -114,7 +114,8 @@ async def test_a_scrape_has_what_an_alert_needs(tmp_path: Path, quickstart: RunC
                 found = await asyncio.to_thread(scraped, port)
         check(found)
 
-    await driven(run, act, partial(serve, run.config, lambda *each: said.append(each)))
+    serving = partial(serve, run.config, lambda *each: said.append(each))
+    await driven(run, act, BesideIt("prometheus", serving))
     assert said == [(NAME, "")]
     assert not [each for each in threading.enumerate() if "serve_forever" in each.name]
 
@@ -159,7 +160,11 @@ async def test_an_address_that_is_taken_costs_the_run_nothing(
             said.append(f"{name} {failure}")
             failed.set()
 
-        await driven(run, lambda store: failed.wait(), partial(serve, run.config, say))
+        await driven(
+            run,
+            lambda store: failed.wait(),
+            BesideIt("prometheus", partial(serve, run.config, say)),
+        )
     assert said == [f"prometheus cannot listen on 127.0.0.1:{port}: Address already in use"]
 
 

@@ -1,5 +1,6 @@
 import asyncio
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
 from coevolve.runs.watchdog import watch
-from protocols.control import RunContinued, RunPaused, Stalled
+from protocols.control import PartFailed, RunContinued, RunPaused, Stalled
+from protocols.errors import JournalError
+from protocols.interfaces import Store
 from tests.fakes import ScriptPart
 
 QUIET_S = 0.1
@@ -45,3 +48,40 @@ async def test_a_paused_run_is_not_reported_as_stalled_but_a_resumed_one_is(jour
         watching.cancel()
     assert alarms[0].quiet_s >= QUIET_S
     assert alarms[0].waiting == ("learner waits for complete groups (5 of 8), 7 s",)
+
+
+async def alarms_of(store: Store, count: int) -> list[Stalled]:
+    """Return the first alarms of a run that does nothing but record its alarms."""
+    mailbox = Mailbox(store, consumer="launch", topics=(), member="launch", lease_s=30)
+    alarms: list[Stalled] = []
+    enough = asyncio.Event()
+
+    async def alarm(stalled: Stalled) -> None:
+        alarms.append(stalled)
+        with contextlib.suppress(JournalError):
+            await mailbox.append([stalled, PartFailed(part="learner", reason="again")])
+        if len(alarms) >= count:
+            enough.set()
+
+    watching = asyncio.create_task(watch(lambda: [], store, QUIET_S, alarm))
+    try:
+        async with asyncio.timeout(20):
+            await enough.wait()
+    finally:
+        watching.cancel()
+    return alarms
+
+
+async def test_neither_alarms_nor_failures_are_progress(journal: Journal):
+    alarms = await alarms_of(LocalStore(journal), 4)
+    for number, alarm in enumerate(alarms, 1):
+        assert alarm.quiet_s >= number * QUIET_S
+
+
+async def test_a_store_that_fails_is_named(journal: Journal):
+    class Gone(LocalStore):
+        async def wait(self, topics: Sequence[str], after: int, timeout_s: float) -> int:
+            raise JournalError("the store's socket cannot be reached")
+
+    (alarm, *_) = await alarms_of(Gone(journal), 1)
+    assert alarm.waiting == ("store does not answer",)

@@ -17,7 +17,8 @@ from coevolve.runs.copies.copy_folder import CopyFolder, claim
 from coevolve.runs.copies.restoring import restore
 from coevolve.runs.directory import RunDirectory
 from protocols.control import CopyFailed, RunCopied, RunResumed
-from protocols.errors import CopyError, RunError
+from protocols.errors import CopyError, JournalFullError, RunError
+from protocols.journal import Message
 from protocols.learning import StepReport
 from tests.commands import ROOT, answered
 from tests.copying import GrowingRun
@@ -221,6 +222,19 @@ async def test_a_place_that_fails_is_recorded_and_nothing_else_happens(
     assert isinstance(failed, CopyFailed)
     assert f"file://{place}/grown: " in failed.reason
     assert isinstance(await run.copied(), RunCopied)
+
+
+async def test_a_copy_that_cannot_be_recorded_is_there_nevertheless(
+    run: GrowingRun, place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    await run.take_step(1)
+
+    async def full(message: Message) -> None:
+        raise JournalFullError(f"no room for {message}")
+
+    monkeypatch.setattr(run.copier, "_note", full)
+    await run.copier.copy()
+    assert [each.number for each in CopyFolder(str(place), "grown").manifests()] == [1]
 
 
 async def test_a_copy_without_the_newest_checkpoint_is_not_made(run: GrowingRun, place: Path):
