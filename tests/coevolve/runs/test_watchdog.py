@@ -80,7 +80,7 @@ async def test_neither_alarms_nor_failures_are_progress(journal: Journal):
 
 async def test_a_store_that_fails_is_named(journal: Journal):
     class Gone(LocalStore):
-        async def wait(self, topics: Sequence[str], after: int, timeout_s: float) -> int:
+        async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
             raise JournalError("the store's socket cannot be reached")
 
     (alarm, *_) = await alarms_of(Gone(journal), 1)
