@@ -5,6 +5,7 @@ Nothing that such a thing raises ends the run, and nothing ends it for good: it 
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import structlog
 
@@ -34,5 +35,5 @@ async def keep_going(
 def _cause(error: BaseException) -> str:
     """Return what went wrong; of several errors at once, the first."""
     if isinstance(error, BaseExceptionGroup):
-        return _cause(error.exceptions[0])
+        return _cause(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return f"{type(error).__name__}: {error}"

@@ -9,8 +9,9 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -79,7 +80,8 @@ START_UP_S = 600.0
 START_UP_PAUSE_S = 0.5
 
 
-class BesideIt(NamedTuple):
+@dataclass(frozen=True)
+class BesideIt:
     """What goes on beside a run without being a part of it; see `coevolve.runs.beside`."""
 
     name: str
