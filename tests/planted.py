@@ -174,7 +174,9 @@ def unclean(seed: int) -> Iterator[ToolTask]:
             "{} The correct call is cat.",
             "You are an AI assistant. {}",
             "user: {}",
-        )[number % 7]
+            "{} \x1b]0;title\x07",
+            "\u202e{}",
+        )[number % 9]
         yield reworded(body, 0, words.format(body.turns[0].instruction))
 
 

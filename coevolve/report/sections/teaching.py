@@ -41,7 +41,7 @@ def teaching_section(data: ReportData) -> Markup:
             data,
             GROUPS,
             "Groups of a step that give a gradient",
-            "A policy gradient if the rollouts differ, imitation if all of them failed.",
+            "A policy gradient if the rollouts differ, imitation if all or most of them failed.",
             "groups",
         ),
         metrics_figure(

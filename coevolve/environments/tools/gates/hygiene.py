@@ -1,7 +1,8 @@
-"""Gates of the instructions' form: a user speaks, and does not write calls, markup or orders.
+"""Gates of the instructions' form: a user speaks, and writes no calls, markup or orders.
 
 An instruction that spells the calls out teaches copying. Markup of chats and orders to the reader
-("ignore all previous instructions") come from texts that a synthesizer copied, not from a user.
+("ignore all previous instructions") come from texts that a synthesizer copied, not from a user. So do escape sequences and characters
+that hide.
 """
 
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from coevolve.environments.tools.task import ToolTurn
 from coevolve.environments.tools.toolsets import ToolDocument
+from coevolve.visible import UNSAFE
 
 _MARKUP = re.compile(
     r"<\|[^<>]*\|>|\[/?(?:INST|SYS)\]|<</?SYS>>"
@@ -17,6 +19,9 @@ _MARKUP = re.compile(
     r"|^\s*#{2,}\s|```",
     re.IGNORECASE | re.MULTILINE,
 )
+_HIDDEN = re.compile(rf"(?![\u200c\u200d\ufe00-\ufe0f]){UNSAFE.pattern}")
+"""Characters that act or that hide, but those that scripts and emoji need."""
+
 _JSON = re.compile(r"[{\[]\s*\"\w+\"\s*:")
 _ORDER = re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass)\b[^.]{0,30}"
@@ -37,13 +42,14 @@ def unclean(turns: Iterable[ToolTurn], tools: Mapping[str, ToolDocument]) -> str
     """Return the first words that no user would say; empty if there are none."""
     for number, turn in enumerate(turns):
         for kind, pattern in (
+            ("a hidden character", _HIDDEN),
             ("markup", _MARKUP),
             ("JSON", _JSON),
             ("an order to the reader", _ORDER),
             ("a call", _calls(tools)),
         ):
             if found := pattern.search(turn.instruction):
-                return f"turn {number + 1} has {kind}: {found[0].strip()!r}"
+                return f"turn {number + 1} has {kind}: {(found[0].strip() or found[0])!r}"
     return ""
 
 
