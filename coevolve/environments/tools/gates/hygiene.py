@@ -1,8 +1,8 @@
 """Gates of the instructions' form: a user speaks, and writes no calls, markup or orders.
 
 An instruction that spells the calls out teaches copying. Markup of chats and orders to the reader
-("ignore all previous instructions") come from texts that a synthesizer copied, not from a user. So do escape sequences and characters
-that hide.
+("ignore all previous instructions"), escape sequences and characters that hide come from texts that
+a synthesizer copied, not from a user.
 """
 
 import re
