@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.gates.gates import ToolGates
-from coevolve.environments.tools.gates.instructions import InstructionReader
+from coevolve.environments.tools.gates.instructions import InstructionReader, SwappedReader
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.synthesis.accounts import Account, FindAccount
 from coevolve.environments.tools.synthesis.structured_call import Unrecorded
@@ -128,7 +128,13 @@ def _reader(context: PartContext) -> InstructionReader | None:
     model = reading_model(config)
     if model is None:
         return None
-    return instruction_reader(config, model, _accounts(context, _name(model), "reader"))
+
+    def opened(model: SynthesizerModel) -> InstructionReader:
+        return instruction_reader(config, model, _accounts(context, _name(model), "reader"))
+
+    if isinstance(config.validator.reader, SynthesizerReader):
+        return SwappedReader(model, opened, context.reader)
+    return opened(model)
 
 
 def unrecorded_reader(config: RunConfig) -> InstructionReader | None:

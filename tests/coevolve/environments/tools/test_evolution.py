@@ -15,7 +15,13 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
 from protocols.config import RunConfig
-from protocols.evolution import CandidateVerdict, ModelCall, ProbeRequest, Refused
+from protocols.evolution import (
+    CandidateVerdict,
+    ModelCall,
+    ProbeRequest,
+    Refused,
+    SynthesizerSwapped,
+)
 from protocols.journal import Append, Receipt
 from protocols.synthesizers import EndpointModel, ReaderModel, SynthesizerReader
 from tests.chat_server import serving
@@ -38,7 +44,7 @@ def shows_a_file(instruction: str) -> ToolTask:
     )
 
 
-async def validated(config: RunConfig, folder: Path) -> LocalStore:
+async def validated(config: RunConfig, folder: Path, *swaps: SynthesizerSwapped) -> LocalStore:
     """Let a validator judge a task that means what it says, and one that does not."""
     store = LocalStore(Journal.open(folder / "store"))
     right = candidate(shows_a_file("Show me 'a.txt'."), "right")
@@ -46,7 +52,7 @@ async def validated(config: RunConfig, folder: Path) -> LocalStore:
     signals = [signal(each.signal_id) for each in (right, wrong)]
     await store.append(
         Append(
-            records=tuple(map(encode, (*signals, right, wrong))),
+            records=tuple(map(encode, (*swaps, *signals, right, wrong))),
             receipt=Receipt(producer="test", counter=1),
         )
     )
@@ -61,6 +67,22 @@ async def validated(config: RunConfig, folder: Path) -> LocalStore:
     for worker in workers:
         await worker.close()
     return store
+
+
+async def test_a_swap_of_the_synthesizer_swaps_its_reader(
+    quickstart: RunConfig, tmp_path: Path
+) -> None:
+    with serving() as server:
+        endpoint = EndpointModel(base_url=server.base_url, model="scripted")
+        swap = SynthesizerSwapped(request_id="s", model=endpoint, synthesizer="scripted")
+        probing = msgspec.structs.replace(quickstart.validator, probe_share=1.0)
+        config = msgspec.structs.replace(quickstart, validator=probing)
+        store = await validated(config, tmp_path, swap)
+    (probe,) = await everything(store, ProbeRequest)
+    assert probe.candidate_id.startswith("right")
+    assert probe.reading.outcome == "confirmed"
+    calls: list[ModelCall] = await everything(store, ModelCall)
+    assert {call.model for call in calls} == {"scripted"}
 
 
 async def test_a_reader_confirms_what_is_meant_and_keeps_out_the_rest(
