@@ -51,6 +51,7 @@ class Needs(NamedTuple):
 
 SPENT: Mapping[str, Needs] = {
     "rollout_request": Needs(snapshots=("curriculum",)),
+    "probe_request": Needs(snapshots=("validator",)),
     "units_began": Needs(units=True),
     "group_summary": Needs(
         snapshots=("curriculum", "signals", "launcher's costs", "launcher's groups"),
@@ -63,7 +64,7 @@ SPENT: Mapping[str, Needs] = {
 """Topics whose records can be spent.
 
 A summary goes after the requests of its group, because a fold that knew of the requests alone would
-wait for the group.
+wait for the group. The last probe of a candidate that is parked is in the validator's snapshots.
 """
 
 

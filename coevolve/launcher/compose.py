@@ -30,7 +30,7 @@ from coevolve.launcher.placement import Placement
 from coevolve.models.model_folder import whole_model
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
-from coevolve.runs.drive import Run
+from coevolve.runs.drive import Run, RunParts
 from coevolve.runs.scaling import EnginePool
 from protocols.config import PlacedPart, RunConfig, TransformersEngine, VllmEngine
 
@@ -72,16 +72,19 @@ async def compose(
         synthesizing = [start("synthesizer", SynthesizerActor, workers)]
         evolving += [*synthesizing, start("validator", ValidatorActor, workers)]
     curriculum = start("curriculum", CurriculumActor)
+    parts = RunParts(
+        supervised=[curriculum, *evolving, *pool.parts, learner, evaluator],
+        pool=pool,
+        models=[*synthesizing, learner, *([evaluator] if has_engine else [])],
+        simulators=simulators,
+        services=[RemotePart(STORE_NAME, journal), *_files(home)],
+    )
     return Run(
         config,
         directory,
+        parts,
         store=store,
         reader=run_reader(directory.path),
-        parts=[curriculum, *evolving, *pool.parts, learner, evaluator],
-        models=[*synthesizing, learner, *([evaluator] if has_engine else [])],
-        pool=pool,
-        simulators=simulators,
-        services=[RemotePart(STORE_NAME, journal), *_files(home)],
         labels=build.labels(config),
         display=display,
         started=started,

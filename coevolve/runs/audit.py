@@ -7,7 +7,9 @@ rollout request has an answer, and every group was trained on or discarded.
 Retention deletes the oldest rollouts, and then the requests that are older than every rollout that
 is left (`coevolve.journal.retention`). So where records were deleted, the books say nothing about
 answers to requests that are older than the oldest one left, or about missing answers to requests
-that are older than the oldest answer left.
+that are older than the oldest answer left. Requests of probes go as well, the oldest first, and
+each is newer than its candidate. So the books say nothing about reports of probes of candidates
+that are older than the oldest of these requests left.
 """
 
 import sys
@@ -109,6 +111,15 @@ class Books:
         self._answered: dict[Hashable, _Place] = {}
         """Rollout requests, and answers to such requests, by their keys."""
 
+        self._proposed: dict[str, int] = {}
+        """The sequence of each candidate."""
+
+        self._probed: dict[Hashable, str] = {}
+        """Reported probe -> its candidate."""
+
+        self._first_probe = sys.maxsize
+        """The sequence of the oldest request of a probe that is there."""
+
         self._steps: list[int] = []
         self._versions: list[int] = []
         self._last = 0
@@ -137,6 +148,17 @@ class Books:
                 self._finished = isinstance(message, RunFinished)
             case StateSnapshot(part=part, number=number):
                 self._snapshots.setdefault(part, []).append(number)
+            case _:
+                self._enter_probe(sequence, message)
+
+    def _enter_probe(self, sequence: int, message: Message) -> None:
+        match message:
+            case Candidate(candidate_id=candidate_id):
+                self._proposed[candidate_id] = sequence
+            case ProbeRequest():
+                self._first_probe = min(self._first_probe, sequence)
+            case ProbeReport(probe_id=probe_id, candidate_id=candidate_id):
+                self._probed[probe_id] = candidate_id
             case _:
                 pass
 
@@ -178,8 +200,14 @@ class Books:
             if retained and answer == "rollout":
                 oldest = min((each.number for each in self._requested.values()), default=NEVER)
                 found = {key for key in found if self._answered[key].number >= oldest}
+            if retained and answer == "probe report":
+                found = {key for key in found if self._is_asked_lately(self._probed[key])}
             if found:
                 yield f"{answer}: {len(found)} without a {request}: {_named(found)}"
+
+    def _is_asked_lately(self, candidate_id: str) -> bool:
+        """Return whether no request of the candidate's probes can have been deleted."""
+        return self._proposed.get(candidate_id, sys.maxsize) > self._first_probe
 
     def _order(self) -> Iterable[str]:
         if self._steps != list(range(1, len(self._steps) + 1)):

@@ -15,6 +15,7 @@ from coevolve.runs.passing import PAUSED
 from coevolve.runs.progress import Progress
 from coevolve.runs.scaling import sentence as scale_sentence
 from coevolve.runs.screen.drawing import draw
+from coevolve.runs.screen.facts import score_cells
 from coevolve.runs.screen.start import StartScreen, redraws
 from coevolve.runs.screen.view import View
 from coevolve.runs.teaching import sentence as regression
@@ -244,23 +245,15 @@ def open_display(config: RunConfig, screen: StartScreen, elapsed_s: float = 0.0)
 
 
 def score_tables(progress: Progress) -> Sequence[Table]:
-    """Return tables of scores, one row per group of tasks and one column per scored version.
-
-    The tables of the environment's measures come before that of success.
-    """
-    return (
-        *(_score_table(f"{name}, %", means) for name, means in progress.measured.items()),
-        _score_table("success, %", progress.evaluations),
-    )
+    """Return tables of `Progress.tables`, one row per label and one column per version."""
+    return [_score_table(f"{name}, %", scores) for name, scores in progress.tables.items()]
 
 
 def _score_table(title: str, scores: Mapping[int, Mapping[str, float]]) -> Table:
-    versions = sorted(scores)
     table = Table(title=title, title_justify="left")
     table.add_column("tasks")
-    for version in versions:
+    for version in sorted(scores):
         table.add_column(f"step {version}", justify="right")
-    for label in {label: None for version in versions for label in scores[version]}:
-        shares = (scores[version].get(label) for version in versions)
-        table.add_row(label, *("" if x is None else f"{100 * x:.1f}" for x in shares))
+    for label, cells in score_cells(scores).items():
+        table.add_row(label, *cells)
     return table

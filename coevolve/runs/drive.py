@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -88,52 +88,59 @@ class BesideIt:
     begin: Callable[["Run"], Coroutine[Any, Any, None]]
 
 
-class Run:
-    """Drives a run.
+class RunParts(NamedTuple):
+    """The processes of a run."""
 
-    ``parts`` include the first engines of ``pool``. ``models``, the engines and ``simulators`` are
-    the parts whose CPU time has lines of its own. ``services`` are the store and others that serve
-    the parts. Ray alone restarts these and the simulators.
-    """
+    supervised: Sequence[SupervisedPart]
+    """These include the first engines of ``pool``."""
+
+    pool: EnginePool
+    models: Sequence[SupervisedPart] = ()
+    """The supervised ones, besides the engines, that compute with a model; their CPU time is
+    counted apart."""
+
+    simulators: Sequence[SupervisedPart] = ()
+    """Ray alone restarts these and the services."""
+
+    services: Sequence[SupervisedPart] = ()
+    """The store and others that serve the parts."""
+
+
+class Run:
+    """Drives a run."""
 
     def __init__(
         self,
         config: RunConfig,
         directory: RunDirectory,
+        parts: RunParts,
         *,
         store: Store,
         reader: Reader,
-        parts: Sequence[SupervisedPart],
-        models: Sequence[SupervisedPart],
-        pool: EnginePool,
-        simulators: Sequence[SupervisedPart],
-        services: Sequence[SupervisedPart],
         labels: Mapping[str, Sequence[str]],
         display: Display,
         started: float,
     ) -> None:
         self.name = config.name
-        self._config = config
-        self._directory = directory
         self.store = store
         self.reader = reader
-        self._models = models
-        self._pool = pool
-        self._simulators = simulators
-        self._services = services
+        self._config = config
+        self._directory = directory
+        self._parts = parts
         self._display = display
         self._started = started
         self._run_id = directory.identity().run_id
         self._supervisor = Supervisor(
-            parts,
+            parts.supervised,
             self._note,
             restart_s=config.watchdog.restart_s,
             note_resting=self._note_resting,
-            spare=pool.parts,
+            spare=parts.pool.parts,
         )
-        self._scaling = Scaling(pool, self._supervisor, store, config.store.lease_s, display.say)
+        lease_s = config.store.lease_s
+        self._scaling = Scaling(parts.pool, self._supervisor, store, lease_s, display.say)
         self._mailbox = Mailbox(
-            store, consumer="launch", topics=(), member="launch", lease_s=config.store.lease_s
+            store, consumer="launch", topics=(), member="launch", lease_s=lease_s
         )
         self._copier = (
             RunCopier(config, directory, store=store, reader=reader, note=self._append)
@@ -143,13 +150,7 @@ class Run:
         self._first: CpuReading | None = None
         self._training_started = 0.0
         self._of_progress = progress_snapshots(reader, labels)
-        self._snapshots: Sequence[Snapshots[Any]] = (
-            self._of_progress,
-            evolution_snapshots(reader),
-            costs_snapshots(reader),
-            group_snapshots(reader),
-            call_snapshots(reader),
-        )
+        self._snapshots = (self._of_progress, *_snapshots_of_totals(reader))
         self._waking = 0
         """The newest record of `WAKING` that was folded."""
 
@@ -179,7 +180,7 @@ class Run:
                 )
             ),
             asyncio.create_task(
-                note_replacements((*self._simulators, *self._services), self._note)
+                note_replacements((*self._parts.simulators, *self._parts.services), self._note)
             ),
         ]
         beside = [
@@ -237,7 +238,7 @@ class Run:
         first = await self.reader.scan("run_started", limit=1)
         kind = RunResumed if first else RunStarted
         await self._lay_aside()
-        pool = self._pool
+        pool = self._parts.pool
         scaled = RolloutScaled(cause="start", actors=pool.actors, engines=pool.names)
         opening = kind(run_id=self._run_id, config=config)
         opened, *_ = await self._mailbox.append(
@@ -359,12 +360,13 @@ class Run:
         return await asyncio.gather(*(part.status() for part in self._watched()))
 
     def _watched(self) -> Sequence[SupervisedPart]:
-        return (*self._supervisor.parts, *self._simulators)
+        return (*self._supervisor.parts, *self._parts.simulators)
 
     async def _reading(self) -> CpuReading:
-        models = (*self._models, *self._pool.parts)
+        parts = self._parts
+        models = (*parts.models, *parts.pool.parts)
         others = [part for part in self._supervisor.parts if part not in models]
-        return await read_cpu(models, self._simulators, (*others, *self._services))
+        return await read_cpu(models, parts.simulators, (*others, *parts.services))
 
     async def _note(self, failure: PartFailed) -> None:
         await self._append(failure)
@@ -379,6 +381,16 @@ class Run:
 
     async def _append(self, message: Message) -> None:
         await self._mailbox.append([message])
+
+
+def _snapshots_of_totals(reader: Reader) -> Sequence[Snapshots[Any]]:
+    """Return the snapshots that the launcher writes for others."""
+    return (
+        evolution_snapshots(reader),
+        costs_snapshots(reader),
+        group_snapshots(reader),
+        call_snapshots(reader),
+    )
 
 
 async def _unwrapped(task: asyncio.Task[Any]) -> None:

@@ -206,6 +206,11 @@ class Progress:
         """Policy version -> label -> mean of `measure`."""
         return self.measured.get(self.measure, self.evaluations)
 
+    @property
+    def tables(self) -> Mapping[str, Mapping[int, Mapping[str, float]]]:
+        """Return by name the scores by each measure of the environment, and then by success."""
+        return {**self.measured, "success": self.evaluations}
+
     def held_out(self) -> dict[int, float]:
         """Return the held-out score of each scored version, by `measure`."""
         return {v: each.get(HELD_OUT, each["all"]) for v, each in self.scores.items() if each}

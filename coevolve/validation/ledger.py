@@ -239,13 +239,15 @@ class Ledger:
         self._judged.add(verdict.candidate_id)
         self._since_verdict.pop(verdict.candidate_id, None)
         match verdict.outcome:
-            case Parked():
+            case Parked() if verdict.candidate_id in self._probes:
                 self._resting[verdict.candidate_id] = verdict.policy_version
             case Admitted(label=label):
                 self._admitted.add(verdict.candidate_id)
                 if label == "not_yet":
                     self._not_yet.add(verdict.candidate_id)
                 self._close(verdict.candidate_id)
+            case Parked():
+                pass  # without the snapshots, nothing knows its probe: the journal dropped it
             case Refused():
                 self._close(verdict.candidate_id)
 

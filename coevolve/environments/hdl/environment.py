@@ -180,9 +180,10 @@ class Hdl(BaseEnvironment):
         self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]
     ) -> Mapping[str, Task]:
         """Return the tasks on designs with other names and secrets that hold by simulation."""
-        designs, limits = parts.designs(self._config), self._settings.limits
+        require_slang()
         from coevolve.environments.hdl.designs.instances import DesignInstances
 
+        designs, limits = parts.designs(self._config), self._settings.limits
         return await DesignInstances(designs, parts.pool(simulators), limits).of(tasks, seed)
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
@@ -268,9 +269,10 @@ class Hdl(BaseEnvironment):
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return the findings of two simulations of at most ``most`` designs per split."""
-        designs = parts.designs(self._config)
+        require_slang()
         from coevolve.environments.hdl.conformance import conformance
 
+        designs = parts.designs(self._config)
         sides = [[each for each in designs if each.file.split == side] for side in SPLITS]
         service = self.simulator()
         try:

@@ -19,6 +19,7 @@ from typing import cast
 import msgspec
 import numpy as np
 
+from coevolve.environments.instances import instances_of
 from coevolve.environments.tools.commands import Tried, with_results
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.interfaces import Simulator
@@ -52,9 +53,7 @@ class Instances:
 
         Equal arguments give equal instances. Raises SimulatorError if the machine failed.
         """
-        made = await asyncio.gather(*(self._instance(task, seed) for task in tasks))
-        pairs = zip(tasks, made, strict=True)
-        return {task.task_id: instance for task, instance in pairs if instance is not None}
+        return await instances_of(tasks, lambda task: self._instance(task, seed))
 
     async def _instance(self, task: Task, seed: int) -> Task | None:
         body = tool_task(task)

@@ -157,8 +157,8 @@ def _words(ending: Ending, measured: Sequence[Fact]) -> Iterator[str]:
 
 def _scores(progress: Progress, width: int) -> list[Text]:
     """Return the scores by each measure of the environment, and by success."""
-    tables = {**progress.measured, "success": progress.evaluations}
-    found = (score_lines(f"held-out {name}, %", scores, width) for name, scores in tables.items())
+    tables = progress.tables.items()
+    found = (score_lines(f"held-out {name}, %", scores, width) for name, scores in tables)
     lines: list[Text] = []
     for each in found:
         lines += [*([line()] if lines and each else []), *each]

@@ -59,18 +59,29 @@ def score_lines(title: str, scores: Mapping[int, Mapping[str, float]], width: in
     versions = sorted(scores)
     if not versions:
         return []
-    labels = list({label: None for version in versions for label in scores[version]})
+    labels = score_cells(scores)
     first = min(max(len(title), *map(len, labels)), width // 2)
     column = len(f"step {versions[-1]}") + GAP
     fitting = max((width - first) // column, 2)
-    shown = versions if len(versions) <= fitting else [versions[0], *versions[1 - fitting :]]
-    head = "".join(f"{f'step {version}':>{column}}" for version in shown)
+    left_out = max(len(versions) - fitting, 0)
+    shown = [0, *range(1 + left_out, len(versions))]
+    head = "".join(f"{f'step {versions[each]}':>{column}}" for each in shown)
     lines = [line((f"{title:<{first}.{first}}{head}", "bold"))]
-    for label in labels:
-        values = (scores[version].get(label) for version in shown)
-        cells = "".join(" " * column if x is None else f"{100 * x:>{column}.1f}" for x in values)
-        lines.append(line((f"{label:<{first}.{first}}{cells}", "")))
+    for label, cells in labels.items():
+        percent = "".join(f"{cells[each]:>{column}}" for each in shown)
+        lines.append(line((f"{label:<{first}.{first}}{percent}", "")))
     return lines
+
+
+def score_cells(scores: Mapping[int, Mapping[str, float]]) -> dict[str, list[str]]:
+    """Return for each label its score at each version, in percent; empty where it has none."""
+    by_version = [scores[version] for version in sorted(scores)]
+    labels = dict.fromkeys(label for each in by_version for label in each)
+    return {label: [_percent(each.get(label)) for each in by_version] for label in labels}
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f}"
 
 
 def _counts(progress: Progress, prefix: str) -> dict[str, int]:

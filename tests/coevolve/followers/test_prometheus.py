@@ -16,16 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from coevolve.config import load_config
 from coevolve.followers.prometheus import NAME, serve
 from coevolve.journal.local_store import LocalStore
-from coevolve.runs.drive import BesideIt, Run
-from coevolve.runs.scaling import EnginePool
+from coevolve.runs.drive import BesideIt
 from protocols.config import RunConfig
 from protocols.control import CopyFailed, DeadLetter, FollowersFail, PartFailed, PartsRest
 from protocols.followers_config import PrometheusConfig
 from protocols.learning import GroupDiscarded, OldVersionServed, WeightSyncAlarm
-from tests.coevolve.runs.test_drive import Shown
-from tests.coevolve.runs.test_scaling import Host
+from tests.driving import Shown, idle_run
 from tests.evolving import signal
-from tests.fakes import SteadyPart
 from tests.following import FollowedFolder, scored, taken
 
 MONITORING = Path(__file__).parents[3] / "configs/monitoring"
@@ -75,23 +72,8 @@ async def driven(
     run: FollowedFolder, act: Callable[[LocalStore], Awaitable[object]], *beside: BesideIt
 ) -> None:
     """Drive the run with parts that do nothing; stop it once ``act`` has been awaited."""
-    store, learner = LocalStore(run.journal), SteadyPart("learner")
-    pool = EnginePool(Host({"": 1}), 1)
-    await pool.open()
-    made = Run(
-        run.config,
-        run.directory,
-        store=store,
-        reader=store,
-        parts=[*pool.parts, learner],
-        models=[learner],
-        pool=pool,
-        simulators=[],
-        services=[],
-        labels={},
-        display=Shown(),
-        started=0.0,
-    )
+    store = LocalStore(run.journal)
+    made = await idle_run(run.config, run.directory, store, Shown())
     stop = asyncio.Event()
     driving = asyncio.create_task(made.drive(stop, *beside))
     await act(store)

@@ -18,12 +18,15 @@ from coevolve.journal.retention import SPENT, SPENT_EVERY, SPENT_KEPT
 from coevolve.journal.snapshots import Snapshots
 from coevolve.journal.verification import faults
 from coevolve.runs.audit import audit
+from coevolve.validation.gates import NoIndex
+from coevolve.validation.ledger import Ledger
 from protocols.config import RunConfig
 from protocols.control import StateSnapshot, UnitsBegan
+from protocols.evolution import Parked, ProbeRequest
 from protocols.interfaces import Reader
 from protocols.journal import Append, Message, Receipt, Record
 from protocols.rollouts import FailedRollout
-from tests.evolving import called, discarded, requested, seed, visit
+from tests.evolving import BODY, called, discarded, requested, seed, verdict, visit
 from tests.journals import WAIT_S, complete, completed, record, take, taken
 from tests.pieces import State
 
@@ -201,6 +204,51 @@ def test_calls_of_models_stay_while_a_consumer_has_something_older_to_finish(wri
     completed(writer.journal, complete(unfinished))
     writer.pass_time()
     assert len(writer.sequences("model_call")) == SPENT_KEPT
+
+
+def test_requests_of_probes_go_once_both_of_the_validators_snapshots_go_beyond(writer: Writer):
+    taken(writer.journal, take("probe_request"))
+    asked = writer.tell(*(_probe(each) for each in range(SPENT_KEPT + 10)))
+    writer.live(0, 1)
+    for number in (1, 2):
+        writer.cover(writer.journal.newest(()), number, "validator")
+    completed(writer.journal, complete(*asked[:4]))
+    writer.pass_time()
+    assert writer.sequences("probe_request") == list(asked[4:])
+    completed(writer.journal, complete(*asked[4:], counter=2))
+    writer.pass_time()
+    assert writer.sequences("probe_request") == list(asked[10:])
+
+
+def test_a_parked_candidate_is_probed_again_without_its_first_request(writer: Writer):
+    taken(writer.journal, take("probe_request"))
+    store = LocalStore(writer.journal)
+    working = Ledger(store, NoIndex(), span=1000)
+    asyncio.run(working.follow())
+    asked = writer.tell(_probe(0), verdict("c0", "s0", Parked(probe_rollouts=1)))[:1]
+    asked += writer.tell(*(_probe(each) for each in range(1, SPENT_KEPT + 1)))
+    completed(writer.journal, complete(*asked))
+    for group in range(2):
+        writer.live(group * GROUPS)
+        asyncio.run(working.follow())
+        writer.tell(*asyncio.run(working.snapshots.due(writer.journal.newest(()))))
+    writer.pass_time()
+    assert writer.sequences("probe_request") == list(asked[1:])
+    again = Ledger(store, NoIndex(), span=1000)
+    asyncio.run(again.follow())
+    assert [each.probe_id for each in again.parked_until(4)] == ["c0/probe-0"]
+    assert again.dump() == working.dump()
+
+
+def _probe(number: int) -> ProbeRequest:
+    return ProbeRequest(
+        probe_id=f"c{number}/probe-0",
+        candidate_id=f"c{number}",
+        body=BODY,
+        rollouts=1,
+        seed=0,
+        policy_version_at_least=0,
+    )
 
 
 def test_nothing_is_spent_before_a_rollout_is_dropped(tmp_path: Path):

@@ -5,9 +5,11 @@ from msgspec.structs import replace
 
 from coevolve.runs.audit import Audit, Books
 from protocols.control import RunFinished, RunResumed, RunStarted, StateSnapshot
+from protocols.evolution import Candidate, ProbeReport, ProbeRequest
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, PolicyVersion
 from protocols.rollouts import FailedRollout, RolloutRequest
+from tests.evolving import BODY, candidate
 
 STARTED = RunStarted(run_id="1", config="{}")
 REQUEST = RolloutRequest(
@@ -94,6 +96,39 @@ def test_a_request_that_retention_deleted_before_its_answer_is_not_missed():
     assert not audited(STARTED, answer, discard, *later, FINISHED, gap=1).faults
     found = audited(STARTED, answer, discard, *later, FINISHED).faults
     assert found == ("rollout: 1 without a rollout request: ('g0', 0)",)
+
+
+def probed(number: int) -> tuple[Candidate, ProbeRequest, ProbeReport]:
+    """Return a candidate with its probe."""
+    made, name = f"c{number}", f"c{number}/probe-0"
+    request = ProbeRequest(
+        probe_id=name, candidate_id=made, body=BODY, rollouts=1, seed=0, policy_version_at_least=0
+    )
+    report = ProbeReport(
+        probe_id=name,
+        candidate_id=made,
+        successes=1,
+        rollouts=1,
+        errors=0,
+        policy_version=0,
+        sampled_tokens=1,
+        calls=1,
+    )
+    return candidate(made, f"s{number}"), request, report
+
+
+def test_a_probe_whose_request_retention_deleted_is_no_fault():
+    (first, _, report), later = probed(0), probed(1)
+    assert not audited(STARTED, first, report, *later, gap=1).faults
+    assert not audited(STARTED, first, report, gap=1).faults
+    found = audited(STARTED, first, report, *later).faults
+    assert found == ("probe report: 1 without a probe request: c0/probe-0",)
+
+
+def test_a_probe_without_a_request_is_found_although_retention_deleted_older_ones():
+    earlier, (later, _, report) = probed(0), probed(1)
+    found = audited(STARTED, *earlier, later, report, gap=9).faults
+    assert found == ("probe report: 1 without a probe request: c1/probe-0",)
 
 
 def test_what_is_missing_among_newer_records_is_found_although_retention_deleted_older_ones():

@@ -15,15 +15,13 @@ from coevolve.journal.snapshots import SPAN
 from coevolve.runs import starting
 from coevolve.runs.drive import Run
 from coevolve.runs.progress import TOPICS, Progress, progress_snapshots
-from coevolve.runs.scaling import EnginePool
 from protocols.config import RunConfig
 from protocols.control import RunPaused, Stalled, StopRequested
 from protocols.journal import Append, Message, Receipt, StoredRecord
 from protocols.learning import StepReport
-from tests.coevolve.runs.test_scaling import Host
+from tests.driving import Shown, idle_run
 from tests.evolving import signal, stepped
 from tests.exporting import scored
-from tests.fakes import SteadyPart
 
 STEPS = 8
 
@@ -40,28 +38,6 @@ class Store(LocalStore):
         if topic == "step_report":
             self.read_steps += [record.sequence for record in found]
         return found
-
-
-class Shown:
-    """A display that keeps what it shows."""
-
-    look = None
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-
-    def begin(self, phase: str) -> None:
-        del phase
-
-    def show(self, message: Message, progress: Progress) -> None:
-        del progress
-        self.messages.append(message)
-
-    def say(self, text: str) -> None:
-        del text
-
-    def close(self) -> None:
-        return
 
 
 class Stage:
@@ -81,22 +57,7 @@ class Stage:
 
     async def launched(self, store: Store, shown: Shown, *later: Message) -> Run:
         """Drive the run until it ends; ``later`` is written when it has started."""
-        pool, learner = EnginePool(Host({"": 1}), 1), SteadyPart("learner")
-        await pool.open()
-        run = Run(
-            self._config,
-            self._directory,
-            store=store,
-            reader=store,
-            parts=[*pool.parts, learner],
-            models=[learner],
-            pool=pool,
-            simulators=[],
-            services=[],
-            labels={},
-            display=shown,
-            started=0.0,
-        )
+        run = await idle_run(self._config, self._directory, store, shown)
         before = await store.wait((), 0, 0.0)
         driving = asyncio.create_task(run.drive(asyncio.Event()))
         await store.wait(("rollout_scaled",), before, 20.0)

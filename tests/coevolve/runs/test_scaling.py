@@ -1,6 +1,6 @@
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,42 +14,16 @@ from coevolve.runs.scaling import EnginePool, Scaling, change, recorded_scale, s
 from coevolve.runs.supervisor import Supervisor
 from protocols.config import RunConfig
 from protocols.control import NodesTooSmall, PartFailed, RolloutScaled, ScaleRefused, ScaleRequested
-from protocols.errors import CoevolveError, DependencyError
+from protocols.errors import DependencyError
 from protocols.journal import Message
 from protocols.rollouts import RolloutRequest
+from tests.driving import Host
 from tests.evolving import write
 from tests.fakes import SteadyPart, all_work
 
 CHANGES = ("rollout_scaled", "scale_refused")
 WAIT_S = 20.0
 LEASE_S = 60.0
-
-
-class Host:
-    """A cluster whose rooms and whose refusal a test sets."""
-
-    def __init__(self, rooms: Mapping[str, int]) -> None:
-        self.free: Mapping[str, int] = rooms
-        self.refuses = ""
-        self.small: Sequence[str] = ()
-        self.failure: CoevolveError | None = None
-        self.started: dict[str, list[SteadyPart]] = {}
-        self.places: dict[str, str] = {}
-
-    async def rooms(self) -> Mapping[str, int]:
-        return self.free
-
-    def too_small(self) -> Sequence[str]:
-        return self.small
-
-    async def refusal(self, actors: int) -> str:
-        return self.refuses and f"{actors}: {self.refuses}"
-
-    def start(self, name: str, place: str) -> SteadyPart:
-        part = SteadyPart(name, self.failure)
-        self.started.setdefault(name, []).append(part)
-        self.places[name] = place
-        return part
 
 
 class Stage:

@@ -5,7 +5,6 @@ much as admission requires, and the design's own good testbench does not reach t
 Only tasks from the beginning of a given design have instances.
 """
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -18,6 +17,7 @@ from coevolve.environments.hdl.policy.transition import Blank, coverage_of
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Coverage, SimulationLimits, Testbench
+from coevolve.environments.instances import instances_of
 from protocols.errors import ConfigError
 from protocols.tasks import Instantiated, Task, attempted
 
@@ -40,9 +40,7 @@ class DesignInstances:
 
         Equal arguments give equal instances. Raises SimulatorError if the machine failed.
         """
-        made = await asyncio.gather(*(self._instance(task, seed) for task in tasks))
-        pairs = zip(tasks, made, strict=True)
-        return {task.task_id: other for task, other in pairs if other is not None}
+        return await instances_of(tasks, lambda task: self._instance(task, seed))
 
     async def _instance(self, task: Task, seed: int) -> Task | None:
         given = coverage_task(task)
