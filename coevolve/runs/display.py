@@ -14,7 +14,9 @@ from coevolve.runs.looking import Look
 from coevolve.runs.passing import PAUSED
 from coevolve.runs.progress import Progress
 from coevolve.runs.scaling import sentence as scale_sentence
+from coevolve.runs.score import Score
 from coevolve.runs.screen.drawing import draw
+from coevolve.runs.screen.facts import NEWEST, newest_cells
 from coevolve.runs.screen.start import StartScreen, redraws
 from coevolve.runs.screen.view import View
 from coevolve.runs.teaching import sentence as regression
@@ -125,7 +127,13 @@ def _score(progress: Progress) -> dict[str, object]:
     newest = max(scores, default=None)
     if newest is None:
         return {}
-    return {"scored": progress.measure, "held_out_percent": round(100 * scores[newest], 1)}
+    score = scores[newest]
+    return {
+        "scored": progress.measure,
+        "held_out_percent": round(100 * score.mean, 1),
+        "std_error_percent": round(100 * score.std_error, 1),
+        "tasks": score.tasks,
+    }
 
 
 def _figures(metrics: Mapping[str, float]) -> dict[str, object]:
@@ -246,7 +254,8 @@ def open_display(config: RunConfig, screen: StartScreen, elapsed_s: float = 0.0)
 def score_tables(progress: Progress) -> Sequence[Table]:
     """Return tables of scores, one row per group of tasks and one column per scored version.
 
-    The tables of the environment's measures come before that of success.
+    The last columns have the newest version's standard error, and the number of tasks. The tables
+    of the environment's measures come before that of success.
     """
     return (
         *(_score_table(f"{name}, %", means) for name, means in progress.measured.items()),
@@ -254,13 +263,16 @@ def score_tables(progress: Progress) -> Sequence[Table]:
     )
 
 
-def _score_table(title: str, scores: Mapping[int, Mapping[str, float]]) -> Table:
+def _score_table(title: str, scores: Mapping[int, Mapping[str, Score]]) -> Table:
     versions = sorted(scores)
     table = Table(title=title, title_justify="left")
     table.add_column("tasks")
     for version in versions:
         table.add_column(f"step {version}", justify="right")
+    for heading in NEWEST:
+        table.add_column(heading, justify="right")
     for label in {label: None for version in versions for label in scores[version]}:
-        shares = (scores[version].get(label) for version in versions)
-        table.add_row(label, *("" if x is None else f"{100 * x:.1f}" for x in shares))
+        found = [scores[version].get(label) for version in versions]
+        means = ("" if x is None else f"{100 * x.mean:.1f}" for x in found)
+        table.add_row(label, *means, *newest_cells(found[-1]))
     return table

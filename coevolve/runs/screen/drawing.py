@@ -23,7 +23,7 @@ from coevolve.runs.screen.view import View
 GOOD, BAD, FAINT = "green", "red", "dim"
 ARROWS: Mapping[Trend, str] = {"up": "\u2191", "down": "\u2193", "level": "\u2192"}
 
-VALUE, CURVE, TREND = 11, 30, 34
+VALUE, CURVE, TREND = 12, 30, 33
 """Columns of a metric's value, at most of its curve, and of its trend."""
 
 NOTICE_LINES = 3
@@ -160,12 +160,12 @@ def _held_out(view: View, width: int) -> Text:
     progress = view.progress
     scores = progress.held_out()
     versions = sorted(scores)
-    values = [100 * scores[version] for version in versions]
+    values = [100 * scores[version].mean for version in versions]
     columns = _curve_columns(width)
     name = f"held-out {progress.measure}"
     if not values:
         return _row(name, "not scored", "", width)
-    found = _row(name, f"{values[-1]:.1f} %", curve(values, columns), width)
+    found = _row(name, scores[versions[-1]].percent, curve(values, columns), width)
     if len(values) > 1:
         gain = values[-1] - values[0]
         found.append(f"{gain:+.1f} points ", GOOD if gain > 0 else BAD if gain < 0 else "")

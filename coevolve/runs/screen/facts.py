@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from coevolve.runs.progress import Progress
+from coevolve.runs.score import Score
 from coevolve.runs.screen.lines import line, wrapped
 
 NAME = 17
@@ -15,6 +16,9 @@ Fact = tuple[str, str]
 
 GAP = 2
 """Columns between those of scores."""
+
+NEWEST = ("std error", "tasks")
+"""Headings of what a table says of the newest version's scores."""
 
 
 def fact_line(fact: Fact) -> Text:
@@ -51,10 +55,11 @@ def made(progress: Progress) -> list[Fact]:
     ]
 
 
-def score_lines(title: str, scores: Mapping[int, Mapping[str, float]], width: int) -> list[Text]:
+def score_lines(title: str, scores: Mapping[int, Mapping[str, Score]], width: int) -> list[Text]:
     """Return scores in percent, a line for each label and a column for each version that fits.
 
-    If not all versions fit, these are the first one and the newest ones. [] without scores.
+    If not all versions fit, these are the first one and the newest ones. The last columns are
+    `NEWEST`. [] without scores.
     """
     versions = sorted(scores)
     if not versions:
@@ -62,15 +67,26 @@ def score_lines(title: str, scores: Mapping[int, Mapping[str, float]], width: in
     labels = list({label: None for version in versions for label in scores[version]})
     first = min(max(len(title), *map(len, labels)), width // 2)
     column = len(f"step {versions[-1]}") + GAP
-    fitting = max((width - first) // column, 2)
+    ends = [len(name) + GAP for name in NEWEST]
+    if width - first - sum(ends) < 2 * column:
+        ends = []
+    fitting = max((width - first - sum(ends)) // column, 2)
     shown = versions if len(versions) <= fitting else [versions[0], *versions[1 - fitting :]]
     head = "".join(f"{f'step {version}':>{column}}" for version in shown)
+    head += "".join(f"{name:>{room}}" for name, room in zip(NEWEST, ends, strict=False))
     lines = [line((f"{title:<{first}.{first}}{head}", "bold"))]
     for label in labels:
-        values = (scores[version].get(label) for version in shown)
-        cells = "".join(" " * column if x is None else f"{100 * x:>{column}.1f}" for x in values)
+        found = [scores[version].get(label) for version in shown]
+        cells = "".join(f"{'' if x is None else f'{100 * x.mean:.1f}':>{column}}" for x in found)
+        said = zip(newest_cells(found[-1]), ends, strict=False)
+        cells += "".join(f"{cell:>{room}}" for cell, room in said)
         lines.append(line((f"{label:<{first}.{first}}{cells}", "")))
     return lines
+
+
+def newest_cells(score: Score | None) -> tuple[str, str]:
+    """Return the cells of `NEWEST`; empty without a score."""
+    return ("", "") if score is None else (f"{100 * score.std_error:.1f}", str(score.tasks))
 
 
 def _counts(progress: Progress, prefix: str) -> dict[str, int]:

@@ -81,7 +81,7 @@ def test_a_glance_says_how_far_the_run_is_and_how_it_does(
     assert of("reward", lines).startswith("reward 0.650 ")
     assert of("reward", lines).endswith("\u2191 better")
     assert of("held-out success ", lines).endswith("\u2581\u2588 +50.0 points at step 40")
-    assert " 75.0 % " in of("held-out success ", lines)
+    assert " 75.0 ± 16.7 % " in of("held-out success ", lines)
     assert of("imitation loss", lines).endswith("\u2193 better")
     for name, value in (
         ("policy loss", "-0.125"),
@@ -107,8 +107,8 @@ def test_a_glance_says_how_far_the_run_is_and_how_it_does(
 def test_a_large_terminal_also_shows_the_groups_of_held_out_tasks(quickstart: RunConfig):
     assert not any(line.startswith("all ") for line in shown(quickstart, whole_story()))
     lines = shown(quickstart, whole_story(), LARGE)
-    assert of("held-out success, %", lines) == "held-out success, % step 0 step 40"
-    assert of("all ", lines) == "all 25.0 75.0"
+    assert of("held-out success, %", lines) == "held-out success, % step 0 step 40 std error tasks"
+    assert of("all ", lines) == "all 25.0 75.0 16.7 4"
 
 
 def test_before_the_first_step_the_parts_say_what_the_run_waits_for(quickstart: RunConfig):
