@@ -17,6 +17,7 @@ from coevolve.runs.scaling import sentence as scale_sentence
 from coevolve.runs.score import Score
 from coevolve.runs.screen.drawing import draw
 from coevolve.runs.screen.facts import NEWEST, newest_cells
+from coevolve.runs.screen.keys import Keys
 from coevolve.runs.screen.start import StartScreen, redraws
 from coevolve.runs.screen.view import View
 from coevolve.runs.teaching import sentence as regression
@@ -34,6 +35,9 @@ from protocols.control import (
 from protocols.evolution import SwapRefused
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
+
+EXPLAIN = "?"
+"""Key that explains the metrics."""
 
 EVENT_S = 15.0
 """Seconds for which the live screen shows what has happened."""
@@ -164,6 +168,9 @@ class LiveDisplay:
         self._stalled: Stalled | None = None
         self._events: list[tuple[float, str]] = []
         self._doing = ""
+        self._parts: Sequence[PartStatus] = ()
+        self._explained = False
+        self._keys = Keys(0, self._press)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
     @property
@@ -194,8 +201,15 @@ class LiveDisplay:
 
     def close(self) -> None:
         """Remove the screen."""
+        self._keys.close()
         self._screen.close()
         self._live.stop()
+
+    def _press(self, key: str) -> None:
+        """Explain the metrics, or show their values again."""
+        if key == EXPLAIN:
+            self._explained = not self._explained
+            self._draw(self._parts)
 
     def _note(self, event: str) -> None:
         self._events = [each for each in self._events if each[1] != event]
@@ -204,6 +218,7 @@ class LiveDisplay:
     def _draw(self, parts: Sequence[PartStatus]) -> None:
         """Draw the run; the first time, in the place of its start."""
         progress, now = self._progress, time.monotonic()
+        self._parts = parts
         if progress is None:
             return
         self._events = [each for each in self._events if now - each[0] < EVENT_S]
@@ -215,6 +230,8 @@ class LiveDisplay:
             parts=parts,
             stalled=self._stalled or progress.passing.stalled,
             events=[event for _, event in self._events],
+            keys=self._keys.listening,
+            explained=self._explained,
             doing=self._doing,
         )
         console = self._console
@@ -222,6 +239,8 @@ class LiveDisplay:
         self._screen.close()
         self._live.start()
         self._live.update(frame, refresh=True)
+        if self._console.file.isatty():
+            self._keys.listen()
 
 
 def _event(message: Message) -> str:
