@@ -118,7 +118,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.origin}; {score} of {self.reported.tasks} held-out tasks, {APART}"
         if self.chosen_on == "held-out tasks":
             return f"{self.origin}; {measure} {self.choosing.percent} of these, {TOO_HIGH}"
-        return f"{self.origin}; not scored on held-out tasks"
+        return f"{self.origin}; not scored on held-out tasks: {SCORE_IT}"
 
     @property
     def brief(self) -> str:
@@ -133,6 +133,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         return f"{best} half of the held-out tasks; {score} on the others"
 
 
+SCORE_IT = "use `coevolve evaluate RUN --version best`"
 APART = "which did not choose it"
 TOO_HIGH = f"which is too high: they are too few for two halves of {LEAST}"
 

@@ -100,7 +100,7 @@ class Teaching:
     def sources(self) -> Sequence[tuple[str, str]]:
         """Return (source, its groups, share of the tokens and gradient norm in a mean step).
 
-        A source that never taught is left out.
+        A source that never taught is left out, and so are tokens if the steps counted none.
         """
         groups = self.policy_gradient + self.imitated + self.nothing
         amounts: dict[str, str] = {}
@@ -113,10 +113,10 @@ class Teaching:
         tokens = sum(self.tokens.values())
         found: list[tuple[str, str]] = []
         for source, amount in amounts.items():
-            share = self.tokens.get(source, 0.0) / tokens if tokens else 0.0
-            norm = self.norms.get(source, 0.0) / self.steps
-            words = f"{amount}, {100 * share:.0f} % of tokens, gradient norm {norm:.2g}"
-            found.append((SOURCES[source], words))
+            norm = f"gradient norm {self.norms.get(source, 0.0) / self.steps:.2g}"
+            share = 100 * self.tokens.get(source, 0.0) / tokens if tokens else None
+            words = () if share is None else (f"{share:.0f} % of tokens",)
+            found.append((SOURCES[source], ", ".join((amount, *words, norm))))
         return found
 
     def lesson(self) -> str:
