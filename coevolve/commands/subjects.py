@@ -90,7 +90,9 @@ async def served_policy(subject: Subject, config: RunConfig) -> AsyncGenerator[S
         try:
             if policy.version is not None:
                 await build.proven_engine(policy.context, "evaluate", engine).serve(policy.version)
-            yield ServedPolicy(name=policy.name, context=policy.context, engine=engine)
+            best = policy.choice
+            name = f"{policy.name}, {best.manner}" if best else policy.name
+            yield ServedPolicy(name=name, context=policy.context, engine=engine)
         finally:
             await engine.close()
 

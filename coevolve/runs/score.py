@@ -108,8 +108,12 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def origin(self) -> str:
         """Return how it was chosen, in words."""
-        tasks = f"{self.choosing.tasks} {self.chosen_on}"
-        return f"version {self.version}, chosen from {self.among} by {tasks}"
+        return f"version {self.version}, {self.manner}"
+
+    @property
+    def manner(self) -> str:
+        """Return by what it was chosen, and from how many."""
+        return f"chosen from {self.among} by {self.choosing.tasks} {self.chosen_on}"
 
     def sentence(self, measure: str) -> str:
         """Return how it was chosen, and its score on tasks that took no part in that."""
