@@ -24,7 +24,7 @@ from coevolve.runs.screen.view import View
 GOOD, BAD, FAINT = "green", "red", "dim"
 ARROWS: Mapping[Trend, str] = {"up": "\u2191", "down": "\u2193", "level": "\u2192"}
 
-VALUE, CURVE, TREND = 12, 30, 33
+VALUE, CURVE, TREND = 14, 30, 31
 """Columns of a metric's value, at most of its curve, and of its trend."""
 
 EXPLAINED = "What the metrics mean; ? goes back. More: coevolve explain METRIC"
