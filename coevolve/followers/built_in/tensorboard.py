@@ -7,6 +7,7 @@ torn end costs nothing. Artifacts have no place in TensorBoard.
 # tensorboard is untyped.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownParameterType=false
 
 import json
 from collections.abc import Iterator, Sequence
