@@ -13,6 +13,7 @@ from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display, open_display
 from coevolve.runs.looking import Look
 from coevolve.runs.progress import Progress
+from coevolve.runs.score import Choice, Score
 from coevolve.runs.screen.start import StartScreen
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
@@ -40,8 +41,11 @@ class RunResult:
     finished: bool
     """Whether the run took all steps and scored the last version; False after a stop."""
 
-    held_out: Mapping[int, float]
-    """Policy version -> mean score on the held-out tasks, for each version that was scored."""
+    held_out: Mapping[int, Score]
+    """Policy version -> score on the held-out tasks, for each version that was scored."""
+
+    best: Choice | None
+    """The best version, chosen on other tasks than its score is from; None without scores."""
 
     report: Path
     """The page about the run."""
@@ -147,6 +151,7 @@ class _InThread:
             steps=progress.step,
             finished=self._ended.run.finished,
             held_out=progress.held_out(),
+            best=progress.choice(),
             report=self._directory.report,
         )
 

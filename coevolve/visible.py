@@ -15,6 +15,7 @@ are shown as escapes.
 """
 
 import contextlib
+import io
 import re
 import sys
 from collections.abc import Generator, Iterable
@@ -98,8 +99,14 @@ def is_visible(stream: object) -> bool:
 
 @contextlib.contextmanager
 def visible_output() -> Generator[None]:
-    """Make everything visible that Python code writes to standard output and error in the block."""
+    """Make everything visible that Python code writes to standard output and error in the block.
+
+    Characters that the terminal's encoding does not have become escapes, too.
+    """
     before = sys.stdout, sys.stderr
+    for stream in before:
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
     sys.stdout, sys.stderr = map(as_visible, before)
     try:
         yield

@@ -29,7 +29,7 @@ from coevolve.environments.registry import environment_named, environment_of
 from coevolve.environments.sandbox import work_folders
 from coevolve.environments.tools.gates.gates import ORDER
 from coevolve.learning.attribution import TEACHERS
-from coevolve.learning.batch import Source
+from coevolve.learning.batch import SOURCES
 from coevolve.learning.metrics import LOSSES
 from coevolve.models import scratch_folder
 from protocols.errors import CoevolveError
@@ -446,7 +446,7 @@ def written() -> set[str]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found |= {node.value} if METRIC.fullmatch(node.value) else set()
     found |= {f"actor/{name}" for name in LOSSES.values()}
-    found |= {f"source/{source}/rows" for source in get_args(Source)}
+    found |= {f"source/{source}/{what}" for source in SOURCES for what in ("rows", "tokens")}
     found |= {f"source/{teacher}/movement_share" for teacher in TEACHERS}
     found |= {f"signal/{kind}" for kind in get_args(SignalKind)}
     outcome = next(x for x in msgspec.structs.fields(SignalSettled) if x.name == "outcome")
@@ -457,6 +457,8 @@ def written() -> set[str]:
         "val/success/all",
         "val/success/LABEL",
         "val/MEASURE/LABEL",
+        "val/success_std_error/LABEL",
+        "val/MEASURE_std_error/LABEL",
     }
 
 
@@ -487,6 +489,7 @@ def closed(name: str) -> str:
     """Return the name under which the page explains a metric of an open set."""
     for pattern, told in (
         (r"val/success/(?!all$).+", "val/success/LABEL"),
+        (r"val/success_std_error/.+", "val/success_std_error/LABEL"),
         (r"val/(?!success/).+", "val/MEASURE/LABEL"),
         (r"validator/reject/.+", "validator/reject/GATE"),
     ):

@@ -51,10 +51,10 @@ def test_a_run_is_repeated_without_a_source_and_summary_and_report_show_the_effe
     assert settings.imitation == RunDirectory(run.directory).config().learner.imitation
     own, without = scored(run.directory), scored(other)
     found = kept(run)
-    assert (found.steps, found.start, found.final) == (STEPS, own[0], own[STEPS])
+    assert (found.steps, found.start.mean, found.final.mean) == (STEPS, own[0], own[STEPS])
     (paired,) = found.without
     assert (paired.source, paired.method) == ("objective", "paired runs")
-    assert paired.success == without[STEPS]
+    assert paired.success.mean == without[STEPS]
     worth = f"{100 * (own[STEPS] - without[STEPS]):+.1f} points"
     page = (run.directory / "report.html").read_text(encoding="utf-8")
     assert "lost without objective, by paired runs" in page
@@ -68,7 +68,7 @@ def test_a_run_is_repeated_without_a_source_and_summary_and_report_show_the_effe
     recorded = ablated(run, "--ablate", "objective", "--ablate", "imitation")
     assert recorded.returncode == 0, recorded.stderr
     found = kept(run)
-    assert found.final == own[STEPS]
+    assert found.final.mean == own[STEPS]
     assert found.without[0] == paired
     assert [(each.source, each.method) for each in found.without[1:]] == [
         ("objective", "recorded batches"),

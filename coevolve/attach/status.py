@@ -52,6 +52,7 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
         _progress_line(subject, progress, begun=begun),
         *_remarks(progress, evolution),
         *(score_tables(progress) if progress.evaluations else ()),
+        *_best(progress),
         _synthesizer_line(subject, evolution),
         *_scale_line(progress),
         *_parts(statuses, statistics, progress),
@@ -89,6 +90,7 @@ def _tree(
         "success": progress.evaluations,
         "measured": progress.measured,
         "canaries": progress.canaries,
+        "best": progress.choice(),
         "regressions": progress.teaching.returns,
         "discarded": progress.discarded,
         "rollout": progress.deliveries.scaled,
@@ -171,6 +173,12 @@ def _totals_tree(totals: SynthesizerTotals) -> Mapping[str, Any]:
         "cost_usd_per_admitted": totals.cost_usd_per_admitted,
         "simulator_calls": totals.simulator_calls,
     }
+
+
+def _best(progress: Progress) -> list[str]:
+    """Return which version is the best, if more than one has a score."""
+    best = progress.choice()
+    return [f"best: {best.sentence(progress.measure)}"] if best and best.among > 1 else []
 
 
 def _progress_line(subject: Subject, progress: Progress, *, begun: bool) -> str:

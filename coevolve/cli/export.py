@@ -120,7 +120,7 @@ def _weights_command(name: str, about: str) -> click.Command:
         show_default=True,
         metavar="N|newest|best",
         callback=version_of,
-        help="Policy version; best: by the guard's canary tasks.",
+        help="Policy version; best: by the guard's canary tasks, or half of the held-out ones.",
     )
     return click.Command(name, callback=write, params=[_TO, version, _PUSH], help=_sentence(about))
 

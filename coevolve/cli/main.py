@@ -25,6 +25,7 @@ COMMANDS = {
     "journal": "Find and repair damage of a run's journal.",
     "calibrate": "Measure how often signal rules fire by chance, or what gates get wrong.",
     "config": "List, show, explain and check run files.",
+    "explain": "Say what a metric means.",
     "environment": "List, check or begin environments.",
     "setup": "Install what an environment needs.",
     "docs": "Read the pages about coevolve.",

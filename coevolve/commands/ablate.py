@@ -34,6 +34,7 @@ from coevolve.runs.attribution import Ablated, Attribution
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.grid import Plan, run_grid
 from coevolve.runs.progress import Progress
+from coevolve.runs.score import Score, score_of
 from protocols.config import RunConfig
 from protocols.errors import RunError
 
@@ -79,7 +80,7 @@ async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
         for source in sources
     ]
 
-    def found(folder: Path, settings: RunConfig) -> tuple[float, float] | None:
+    def found(folder: Path, settings: RunConfig) -> tuple[Score, Score] | None:
         return asyncio.run(_held_out(folder, settings))
 
     made = await asyncio.to_thread(run_grid, plans, run_dir.parent, found)
@@ -94,7 +95,7 @@ async def run_without(run_dir: Path, sources: Sequence[Source]) -> Attribution:
     )
 
 
-async def _held_out(folder: Path, config: RunConfig) -> tuple[float, float] | None:
+async def _held_out(folder: Path, config: RunConfig) -> tuple[Score, Score] | None:
     """Return the success of version 0 and the last version; None if the run is not finished."""
     if not RunDirectory(folder).metrics.exists():
         return None
@@ -189,8 +190,8 @@ def _train(trainer: AnyTrainer, batches: Sequence[Batch]) -> float | None:
     return fmean(measured) if measured else None
 
 
-async def _success(config: RunConfig, run_dir: Path, trainer: AnyTrainer) -> float:
-    """Return the trainer's mean score on the scored tasks."""
+async def _success(config: RunConfig, run_dir: Path, trainer: AnyTrainer) -> Score:
+    """Return the trainer's score on the scored tasks."""
     reader = run_reader(run_dir)
     with build.spare_store() as (folder, store):
         (folder / "versions").mkdir()
@@ -198,4 +199,4 @@ async def _success(config: RunConfig, run_dir: Path, trainer: AnyTrainer) -> flo
         context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=reader)
         async with build.scoring(context, version) as scoring:
             scores = await scoring.of(scoring.environment.scored_tasks())
-        return fmean(each.score for each in scores)
+        return score_of((each.task_id, each.score) for each in scores)

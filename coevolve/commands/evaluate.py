@@ -22,6 +22,7 @@ from coevolve.launcher import preflight
 from coevolve.runs import finding
 from coevolve.runs.display import score_tables
 from coevolve.runs.progress import Progress
+from coevolve.runs.score import APART, TOO_HIGH, Choice
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -149,9 +150,22 @@ async def _scored(
                 comparisons = await compared(scoring, held_out, trained, fresh, seed)
     progress = Progress(build.labels(config))
     progress.fold(Evaluation(version=number, scores=scores, errors=0, wall_s=0.0))
-    success = progress.evaluations[number]
-    report = {"policy": policy.name, "success": success, "scores": scores}
+    success, best = progress.evaluations[number], policy.choice
+    report = {"policy": policy.name, "success": success, "scores": scores, "chosen": best}
+    lines = [policy.name, *([_caveat(best, progress)] if best else ()), *score_tables(progress)]
     if not fresh:
-        return report, Group(policy.name, *score_tables(progress))
-    printed = Group(policy.name, *score_tables(progress), table(comparisons))
-    return report | {"fresh": comparisons}, printed
+        return report, Group(*lines)
+    return report | {"fresh": comparisons}, Group(*lines, table(comparisons))
+
+
+def _caveat(best: Choice, progress: Progress) -> str:
+    """Return what chose the version, and which scores took no part in that."""
+    match best.chosen_on:
+        case "canaries":
+            return f"{best.origin}; the scores are of held-out tasks, {APART}"
+        case "tasks of one held-out half":
+            (halves,) = progress.halves.values()
+            other = halves["reporting"]
+            return f"{best.origin}; {progress.measure} on the other {other.tasks}: {other.percent}"
+        case "held-out tasks":
+            return f"{best.origin}; {progress.measure} of these, {TOO_HIGH}"

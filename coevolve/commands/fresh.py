@@ -15,10 +15,9 @@ from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
 from coevolve.journal.task_cache import TaskCache, unread
-from coevolve.report.scales import wilson
 from coevolve.rollouts.trained_tasks import trained_on
 from coevolve.runs.directory import RunDirectory
-from coevolve.runs.instance_gap import NORMAL
+from coevolve.runs.score import NORMAL, Score, score_of
 from protocols.errors import ConfigError
 from protocols.learning import StepReport, TaskScore
 from protocols.tasks import NEW_TASKS, Task
@@ -41,25 +40,21 @@ class Scoring(Protocol):
         ...
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean score of attempts, with its 95 % interval: Wilson's for 0 and 1, else normal."""
-
-    attempts: int
-    success: float
-    low: float
-    high: float
-
-
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Success on tasks beside success on their instances."""
 
     tasks: str
     """``held out`` or ``trained``."""
 
-    given: Share
+    given: Score
     """On the tasks that have an instance."""
 
-    fresh: Share
+    fresh: Score
+    """On their instances; those of one task are not independent."""
+
+    instances: int
+    """Number of instances."""
+
     gap: float
     """The instance gap: mean over tasks of success minus mean success on the task's instances."""
 
@@ -113,8 +108,11 @@ async def _compared(
     half = NORMAL * stdev(gaps) / sqrt(len(gaps)) if len(gaps) > 1 else 1.0
     return Comparison(
         tasks=name,
-        given=_share([score.score for score in given]),
-        fresh=_share(list(fresh.values())),
+        given=score_of((score.task_id, score.score) for score in given),
+        fresh=score_of(
+            (task.task_id, fresh[each.task_id]) for task, those in made for each in those
+        ),
+        instances=len(fresh),
         gap=fmean(gaps),
         low=fmean(gaps) - half,
         high=fmean(gaps) + half,
@@ -140,16 +138,6 @@ async def _made(
         seed += 1
 
 
-def _share(scores: Sequence[float]) -> Share:
-    mean, attempts = fmean(scores), len(scores)
-    if {*scores} <= {0.0, 1.0}:
-        low, high = wilson(round(sum(scores)), attempts)
-    else:
-        half = NORMAL * stdev(scores) / sqrt(attempts) if attempts > 1 else 1.0
-        low, high = max(0.0, mean - half), min(1.0, mean + half)
-    return Share(attempts=attempts, success=mean, low=low, high=high)
-
-
 def table(comparisons: Sequence[Comparison]) -> Table:
     """Return the comparisons in percent, with 95 % intervals."""
     drawn = Table(title="the same work under other names, %", title_justify="left")
@@ -158,15 +146,8 @@ def table(comparisons: Sequence[Comparison]) -> Table:
     for each in comparisons:
         drawn.add_row(
             each.tasks,
-            _said(each.given),
-            _said(each.fresh),
+            f"{each.given.interval} of {each.given.tasks}",
+            f"{each.fresh.interval} of {each.instances}",
             f"{100 * each.gap:+.1f} [{100 * each.low:+.1f}, {100 * each.high:+.1f}]",
         )
     return drawn
-
-
-def _said(share: Share) -> str:
-    return (
-        f"{100 * share.success:.1f} [{100 * share.low:.1f}, {100 * share.high:.1f}] "
-        f"of {share.attempts}"
-    )

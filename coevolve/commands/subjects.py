@@ -14,12 +14,13 @@ import msgspec
 from coevolve.build import parts as build
 from coevolve.environments.evaluation import ServedPolicy
 from coevolve.environments.registry import environment_of
-from coevolve.export.source import open_source
 from coevolve.journal.reader import run_reader
 from coevolve.models.tiny_random.resolve import running
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
 from coevolve.runs.directory import RunDirectory
+from coevolve.runs.progress import progress_snapshots
+from coevolve.runs.score import Choice
 from protocols.config import RunConfig
 from protocols.learning import PolicyVersion
 
@@ -53,6 +54,9 @@ class Policy:
     version: PolicyVersion | None
     """None for the run's initial model."""
 
+    choice: Choice | None = None
+    """How it was found to be the best version of a run; None if the user named it."""
+
 
 @asynccontextmanager
 async def opened_policy(subject: Subject, config: RunConfig) -> AsyncGenerator[Policy]:
@@ -71,6 +75,7 @@ async def opened_policy(subject: Subject, config: RunConfig) -> AsyncGenerator[P
             name=f"version {held.version.version} of {config.name}",
             context=build.context(config, run_dir, store),
             version=msgspec.structs.replace(held.version, path=path),
+            choice=held.choice,
         )
 
 
@@ -85,7 +90,9 @@ async def served_policy(subject: Subject, config: RunConfig) -> AsyncGenerator[S
         try:
             if policy.version is not None:
                 await build.proven_engine(policy.context, "evaluate", engine).serve(policy.version)
-            yield ServedPolicy(name=policy.name, context=policy.context, engine=engine)
+            best = policy.choice
+            name = f"{policy.name}, {best.manner}" if best else policy.name
+            yield ServedPolicy(name=name, context=policy.context, engine=engine)
         finally:
             await engine.close()
 
@@ -96,9 +103,7 @@ async def _version(subject: OfRun) -> "HeldVersion":
     from coevolve.export.versions import find_version
 
     path = subject.directory.path
-    canaries: dict[int, float] = {}
-    if subject.version == "best":
-        environment = environment_of(subject.directory.config())
-        source = await open_source(subject.directory, environment)
-        canaries = source.material.progress.canaries
-    return await find_version(path, run_reader(path), subject.version, canaries)
+    reader = run_reader(path)
+    labels = environment_of(subject.directory.config()).labels()
+    progress, _ = await progress_snapshots(reader, labels).folded()
+    return await find_version(path, reader, subject.version, progress)

@@ -77,7 +77,7 @@ class BaseEnvironment:
         return False
 
     def canaries(self) -> Sequence[Task]:
-        """Return no tasks: the guard then watches the scored tasks."""
+        """Return no tasks: the guard then has nothing to watch."""
         return ()
 
     async def instances(

@@ -103,6 +103,15 @@ async def _held_out_is_apart(found: _Twice) -> tuple[bool, str]:
     return True, f"{len(found.trained)} training tasks, none of them held out"
 
 
+async def _canaries_are_apart(found: _Twice) -> tuple[bool, str]:
+    reported = {task.task_id for task in found.scored if task.split == "held_out"}
+    canaries = [task.task_id for task in found.one.canaries()]
+    both = [task_id for task_id in canaries if task_id in reported]
+    if both:
+        return False, f"task {both[0]!r} is a canary and held out"
+    return True, f"{len(canaries)} canaries choose versions, {len(reported)} other tasks report"
+
+
 async def _processes_agree(found: _Twice) -> tuple[bool, str]:
     for what, one, other in (
         ("opens with", found.opening, _opening(found.other)),
@@ -130,6 +139,7 @@ _CHECKS: Checks[_Twice] = {
     "there are tasks": _tasks_exist,
     "drawn tasks are known": _draws_are_known,
     "held-out tasks are never drawn": _held_out_is_apart,
+    "canaries are not held out": _canaries_are_apart,
     "processes agree": _processes_agree,
     "tasks are described": _tasks_are_described,
 }

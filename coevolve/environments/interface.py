@@ -143,7 +143,10 @@ class Environment(Protocol):
         ...
 
     def canaries(self) -> Sequence[Task]:
-        """Return the tasks that the guard watches, if possible neither trained on nor reported."""
+        """Return the tasks that the guard watches, and that choose the best version.
+
+        If possible they are not trained on; none of them is held out.
+        """
         ...
 
     async def instances(

@@ -4,14 +4,18 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from coevolve.export.source import Source
 from coevolve.models.model_folder import TINY, hub_base
+from coevolve.runs.score import Score
 from protocols.config import PolicyConfig
-from protocols.learning import PolicyVersion
 from protocols.tasks import Synthesized
+
+if TYPE_CHECKING:
+    from coevolve.export.versions import HeldVersion
 
 MERGED = """\
 ```python
@@ -56,8 +60,9 @@ _MARKING = re.compile(r"[\\`*\[\]<>|~]")
 TINY_POLICY = "coevolve's tiny policy (coevolve/models/tiny in its package)"
 
 
-def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, place: str) -> str:
+def model_card(source: Source, held: "HeldVersion", *, is_adapter: bool, place: str) -> str:
     """Return the card of a policy version's weights, which are loaded from ``place``."""
+    version = held.version
     base = _base(source)
     library = "peft" if is_adapter else "transformers"
     rank = source.config.policy.lora_rank
@@ -66,7 +71,7 @@ def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, plac
     number = version.version
     progress = source.material.progress
     shares = progress.scores.get(number, {})
-    scores = [[group, f"{100 * share:.1f} %"] for group, share in shares.items()]
+    scores = [[group, x.percent, x.interval, str(x.tasks)] for group, x in shares.items()]
     weights = [
         ["base model", base],
         ["trained", "a LoRA adapter" if version.format == "lora" else "all weights"],
@@ -89,9 +94,10 @@ def model_card(source: Source, version: PolicyVersion, *, is_adapter: bool, plac
             "## Loading\n",
             commands,
             f"## Held-out {progress.measure}\n",
-            _table(("tasks", progress.measure), scores)
+            _table(("tasks", f"{progress.measure} ± standard error", "95 %", "number"), scores)
             if scores
             else "This version has no score on held-out tasks.\n",
+            _selection(source, held),
             *_run(source),
         )
     )
@@ -124,18 +130,28 @@ def _base_metadata(policy: PolicyConfig, *, is_adapter: bool) -> Mapping[str, st
     return {"base_model": base, "base_model_relation": relation} if base else {}
 
 
-def _score_metadata(source: Source, shares: Mapping[str, float]) -> Mapping[str, object]:
+def _score_metadata(source: Source, shares: Mapping[str, Score]) -> Mapping[str, object]:
     """Return held-out scores in the form of the Hub's model index; nothing without scores."""
     config, measure = source.config, source.material.progress.measure
     results = [
         {
             "task": {"type": "text-generation"},
             "dataset": {"type": config.uses, "name": f"{config.uses}, held-out tasks: {group}"},
-            "metrics": [{"type": measure, "name": f"held-out {measure}", "value": share}],
+            "metrics": [{"type": measure, "name": f"held-out {measure}", "value": share.mean}],
         }
         for group, share in shares.items()
     ]
     return {"model-index": [{"name": config.name, "results": results}]} if results else {}
+
+
+def _selection(source: Source, held: "HeldVersion") -> str:
+    """Return what chose the version, which decides whether its scores are unbiased."""
+    if held.choice is not None:
+        return f"This is {held.choice.sentence(source.material.progress.measure)}.\n"
+    return (
+        "Somebody chose this version by its number. If its scores above were the reason, they are "
+        "too high for it: the best of several versions is partly the luckiest one.\n"
+    )
 
 
 def _run(source: Source) -> Iterable[str]:

@@ -51,7 +51,7 @@ def export_weights(
     check_target(target)
     source = asyncio.run(open_source(directory, environment))
     progress = source.material.progress
-    held = asyncio.run(find_version(directory.path, source.reader, wanted, progress.canaries))
+    held = asyncio.run(find_version(directory.path, source.reader, wanted, progress))
     is_adapter = kind == "adapter"
 
     with scratch_folder() as scratch:
@@ -59,14 +59,16 @@ def export_weights(
 
         def write(folder: Path) -> None:
             (write_adapter if is_adapter else write_merged)(unpacked, source.config, folder)
-            card = model_card(source, held.version, is_adapter=is_adapter, place=place)
+            card = model_card(source, held, is_adapter=is_adapter, place=place)
             (folder / "README.md").write_text(visible(card), encoding="utf-8")
 
         write_target(target, write)
     number = held.version.version
     scores = progress.held_out()
     known = number in scores
-    scored = f", {100 * scores[number]:.1f} % held-out {progress.measure}" if known else ""
+    if held.choice is not None:
+        return f"{kind} of {held.choice.sentence(f'held-out {progress.measure}')}"
+    scored = f", {scores[number].percent} held-out {progress.measure}" if known else ""
     return f"{kind} of version {number}{scored}"
 
 

@@ -5,7 +5,7 @@ checkpoint of the step that made them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,8 @@ from coevolve.learning.policy import Policy
 from coevolve.learning.sharded.shards import INDEX_FILE
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES
+from coevolve.runs.progress import Progress
+from coevolve.runs.score import Choice
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.interfaces import Reader
@@ -34,6 +36,9 @@ class HeldVersion:
     folder: Path
     """The version's own folder, or a checkpoint."""
 
+    choice: Choice | None = None
+    """How it was found to be the best; None if the user named it, or the newest one."""
+
     def unpacked(self, config: RunConfig, scratch: Path) -> "HeldVersion":
         """Return the version in its own folder; one in a checkpoint is written to ``scratch``.
 
@@ -48,7 +53,7 @@ class HeldVersion:
         )
         read_checkpoint_weights(self.folder, policy)
         policy.save(scratch)
-        return HeldVersion(self.version, scratch)
+        return replace(self, folder=scratch)
 
     @property
     def weights(self) -> Path:
@@ -57,13 +62,12 @@ class HeldVersion:
 
 
 async def find_version(
-    run_dir: Path, reader: Reader, wanted: str, canaries: Mapping[int, float]
+    run_dir: Path, reader: Reader, wanted: str, progress: Progress
 ) -> HeldVersion:
     """Return the version number ``wanted``, the ``newest`` on disk, or the ``best``.
 
-    The best has the highest score on the guard's ``canaries``, and is the newest of equals. The
-    held-out tasks do not choose it, so they remain a fair measure of it. Raises RunError if there
-    is no such version or its weights are gone.
+    The best is that of `Progress.choice`, which the reported score takes no part in. Raises
+    RunError if there is no such version or its weights are gone.
     """
     versions: dict[int, PolicyVersion] = {}
     async for record in whole_topic(reader, "policy_version"):
@@ -82,9 +86,10 @@ async def find_version(
             else f"{run_dir}: has no policy version yet, as `coevolve attach status` says; wait "
             "until the learner has started"
         )
-    number = _number(run_dir, wanted, held, canaries)
+    best = progress.choice(held) if wanted == "best" else None
+    number = best.version if best else _number(run_dir, wanted, held)
     if number in held:
-        return held[number]
+        return replace(held[number], choice=best)
     found = "its weights were removed" if number in versions else "the run never made it"
     raise RunError(
         f"{run_dir}: version {number} is not available: {found}; weights exist for "
@@ -93,20 +98,17 @@ async def find_version(
     )
 
 
-def _number(
-    run_dir: Path, wanted: str, held: Mapping[int, HeldVersion], canaries: Mapping[int, float]
-) -> int:
+def _number(run_dir: Path, wanted: str, held: Mapping[int, HeldVersion]) -> int:
+    """Return the number of a version, ``best`` if no version has a score."""
     match wanted:
         case "newest":
             return max(held)
         case "best":
-            scored = canaries.keys() & held.keys()
-            if not scored:
-                raise RunError(
-                    f"{run_dir}: no version has a score on the guard's canaries (learner.guard), "
-                    f"so there is no best one; --version newest gives version {max(held)}"
-                )
-            return max(scored, key=lambda number: (canaries[number], number))
+            raise RunError(
+                f"{run_dir}: no version has a score, neither on the guard's canaries "
+                "(learner.guard) nor on held-out tasks (evaluator.every), so there is no best one; "
+                f"--version newest gives version {max(held)}"
+            )
         case _:
             return int(wanted)
 

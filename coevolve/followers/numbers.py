@@ -76,12 +76,19 @@ def _of_progress(config: RunConfig, progress: Progress) -> Iterator[Number]:
     measures = {"success": progress.evaluations, **progress.measured}
     for measure, scores in measures.items():
         version = max(scores, default=None)
-        for label, share in scores[version].items() if version is not None else ():
+        for label, score in scores[version].items() if version is not None else ():
+            labels = {"measure": measure, "tasks": label}
             yield Number(
                 name="coevolve_score_ratio",
                 about="Mean score of the newest scored version on its tasks, by measure.",
-                value=share,
-                labels={"measure": measure, "tasks": label},
+                value=score.mean,
+                labels=labels,
+            )
+            yield Number(
+                name="coevolve_score_std_error_ratio",
+                about="Standard error of coevolve_score_ratio, over the choice of tasks.",
+                value=score.std_error,
+                labels=labels,
             )
     if progress.evaluations:
         yield Number(

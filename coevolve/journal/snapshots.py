@@ -29,7 +29,7 @@ from protocols.errors import JournalError
 from protocols.interfaces import Reader
 from protocols.journal import Message, StoredRecord
 
-FORMAT = 1
+FORMAT = 2
 """Increased with every change of what a piece makes of its records or of its dumped state."""
 
 SPAN = 20_000

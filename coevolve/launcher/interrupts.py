@@ -17,6 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from coevolve.launcher import native_errors
+from coevolve.runs.screen import keys
 
 if TYPE_CHECKING:
     import asyncio
@@ -146,6 +147,7 @@ def end_within(seconds: float, reason: str, code: int = INTERRUPTED) -> None:
 
 def end(reason: str, code: int = INTERRUPTED) -> NoReturn:
     """End this process at once, with a message; nothing is cleaned up."""
+    keys.give_back()
     if os.isatty(1) and os.environ.get("TERM") != "dumb":
         with contextlib.suppress(OSError):  # the terminal has just closed
             os.write(1, SHOW_CURSOR)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
 from coevolve.learning.groups import Group, Shape, own_rewards, use_of
 from coevolve.learning.objectives import credit, dpo, policy_gradient, sft
@@ -73,6 +73,8 @@ class Batch:
 Source = Literal["objective", "imitation", "replay"]
 """Why a step learns from a row: from ``learner.objective``, from the reference of a group that
 failed as a whole, or from a replayed reference."""
+
+SOURCES: tuple[Source, ...] = get_args(Source)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +157,17 @@ def conversations(row: Row) -> tuple[SampledRow | ReferenceRow | Conversation, .
 def source_of(row: Row) -> Source:
     """Return why the step learns from the row."""
     return row.source if isinstance(row, ReferenceRow) else "objective"
+
+
+def amounts(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the number of rows of each source, and of tokens in them that the step trains on."""
+    found: dict[str, float] = {}
+    for source in SOURCES:
+        mine = [row for row in rows if source_of(row) == source]
+        masks = [side.mask[1:] for row in mine for side in conversations(row)]
+        found[f"source/{source}/rows"] = float(len(mine))
+        found[f"source/{source}/tokens"] = float(sum(map(sum, masks)))
+    return found
 
 
 def row_length(row: Row) -> int:

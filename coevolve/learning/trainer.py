@@ -13,7 +13,7 @@ needs no random state besides seed and step.
 import dataclasses
 import math
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from coevolve.learning.batch import (
     ReferenceRow,
     Row,
     SampledRow,
-    Source,
+    amounts,
     conversations,
     imitated_rows,
     learned_rows,
@@ -180,7 +180,7 @@ class Trainer:
                 if len(updates) == 1
                 else {}
             )
-            | {f"source/{source}/rows": float(n) for source, n in _count(rows).items()}
+            | amounts(rows)
             | {
                 "actor/grad_norm": math.fsum(norms) / len(norms),
                 **rates.metrics(),
@@ -402,9 +402,3 @@ def _parts(rows: Sequence[Row]) -> dict[Part, list[Row]]:
             case source:
                 parts[source].append(row)
     return parts
-
-
-def _count(rows: Sequence[Row]) -> Counter[Source]:
-    counted = Counter[Source]({"objective": 0, "imitation": 0, "replay": 0})
-    counted.update(map(source_of, rows))
-    return counted

@@ -96,17 +96,5 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share (Wilson, JASA 22, 1927); (0, 1) without trials."""
-    if not trials:
-        return 0.0, 1.0
-    z2 = 1.959964**2
-    share = successes / trials
-    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = math.sqrt(z2 * (share * (1 - share) / trials + z2 / (4 * trials**2)))
-    half /= 1 + z2 / trials
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def _widths() -> list[int]:
     return [m * 10**power for power in range(12) for m in (1, 2, 5)]

@@ -12,6 +12,7 @@ import msgspec
 
 from coevolve.foreign import boundary, bytes_of
 from coevolve.runs.progress import Progress
+from coevolve.runs.score import Score
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.objectives import NoObjective
@@ -37,8 +38,8 @@ class Ablated(msgspec.Struct, frozen=True, kw_only=True):
 
     source: str
     method: Method
-    success: float
-    """Held-out success of the last version, in [0, 1]."""
+    success: Score
+    """Held-out success of the last version."""
 
     off_policy: float | None = None
     """For recorded batches: the difference, in nats per token, between the policy that wrote the
@@ -48,13 +49,13 @@ class Ablated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attribution(msgspec.Struct, frozen=True, kw_only=True):
-    """Held-out success, in [0, 1], with all sources and without one."""
+    """Held-out success with all sources and without one."""
 
     steps: int
     """Steps of the run when it was measured; the run may have taken more since."""
 
-    start: float
-    final: float
+    start: Score
+    final: Score
     off_policy: float | None = None
     """As in `Ablated`, with all sources."""
 
@@ -105,16 +106,23 @@ def known(run_dir: Path) -> Attribution | RunError | None:
 
 def lines(found: Attribution) -> list[str]:
     """Return the results as text, one line per source."""
-    gain = 100 * (found.final - found.start)
+    gain = _points(found.final, found.start)
     return [
-        f"held-out success {100 * found.start:.1f} -> {100 * found.final:.1f} % in {found.steps} "
-        f"steps, {gain:+.1f} points",
+        f"held-out success {_grown(found.start, found.final)} in {found.steps} steps, {gain}",
         *(
-            f"  without {each.source}, by {each.method}: {100 * each.success:.1f} % "
-            f"({100 * (each.success - found.final):+.1f} points){_distance(each, found)}"
+            f"  without {each.source}, by {each.method}: {each.success.percent} "
+            f"({_points(each.success, found.final)}){_distance(each, found)}"
             for each in found.without
         ),
     ]
+
+
+def _grown(first: Score, last: Score) -> str:
+    return f"{100 * first.mean:.1f} -> {last.percent}"
+
+
+def _points(now: Score, before: Score) -> str:
+    return f"{100 * (now.mean - before.mean):+.1f} points"
 
 
 def summary(
@@ -128,29 +136,33 @@ def summary(
     if len(scores) < 2:
         return []
     first, last = min(scores), max(scores)
-    gain = 100 * (scores[last] - scores[first])
-    rows = [
-        (
-            f"held-out {progress.measure}, version {first} to {last}",
-            f"{100 * scores[first]:.1f} -> {100 * scores[last]:.1f} %, {gain:+.1f} points",
-        )
-    ]
+    result = (
+        f"held-out {progress.measure}, version {first} to {last}",
+        f"{_grown(scores[first], scores[last])}, {_points(scores[last], scores[first])}",
+    )
+    return [result, *_effects(config, last, found)]
+
+
+def _effects(
+    config: RunConfig, last: int, found: Attribution | RunError | None
+) -> list[tuple[str, str]]:
+    """Return the effect of each source on the result after ``last`` steps."""
     learner = config.learner
     if isinstance(learner.objective, NoObjective) or not learner.imitation.weight:
-        return rows
+        return []
     if isinstance(found, RunError):
-        return [*rows, ("  effect of each source", str(found))]
+        return [("  effect of each source", str(found))]
     if found is None or found.steps != last:
-        return [*rows, UNKNOWN]
+        return [UNKNOWN]
     best = _by_best_method(found.without)
     shares = [
         (
             f"  lost without {each.source}, by {each.method}",
-            f"{100 * (found.final - each.success):+.1f} points",
+            _points(found.final, each.success),
         )
         for each in best.values()
     ]
-    return [*rows, *shares, *([] if "objective" in best else [UNKNOWN])]
+    return [*shares, *([] if "objective" in best else [UNKNOWN])]
 
 
 def _by_best_method(found: Iterable[Ablated]) -> dict[str, Ablated]:

@@ -14,8 +14,10 @@ from coevolve.runs.looking import Look
 from coevolve.runs.passing import PAUSED
 from coevolve.runs.progress import Progress
 from coevolve.runs.scaling import sentence as scale_sentence
+from coevolve.runs.score import Score
 from coevolve.runs.screen.drawing import draw
-from coevolve.runs.screen.facts import score_cells
+from coevolve.runs.screen.facts import NEWEST, newest_cells, score_cells
+from coevolve.runs.screen.keys import Keys
 from coevolve.runs.screen.start import StartScreen, redraws
 from coevolve.runs.screen.view import View
 from coevolve.runs.teaching import sentence as regression
@@ -33,6 +35,9 @@ from protocols.control import (
 from protocols.evolution import SwapRefused
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
+
+EXPLAIN = "?"
+"""Key that explains the metrics."""
 
 EVENT_S = 15.0
 """Seconds for which the live screen shows what has happened."""
@@ -126,7 +131,13 @@ def _score(progress: Progress) -> dict[str, object]:
     newest = max(scores, default=None)
     if newest is None:
         return {}
-    return {"scored": progress.measure, "held_out_percent": round(100 * scores[newest], 1)}
+    score = scores[newest]
+    return {
+        "scored": progress.measure,
+        "held_out_percent": round(100 * score.mean, 1),
+        "std_error_percent": round(100 * score.std_error, 1),
+        "tasks": score.tasks,
+    }
 
 
 def _figures(metrics: Mapping[str, float]) -> dict[str, object]:
@@ -157,6 +168,9 @@ class LiveDisplay:
         self._stalled: Stalled | None = None
         self._events: list[tuple[float, str]] = []
         self._doing = ""
+        self._parts: Sequence[PartStatus] = ()
+        self._explained = False
+        self._keys = Keys(0, self._press)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
     @property
@@ -187,8 +201,15 @@ class LiveDisplay:
 
     def close(self) -> None:
         """Remove the screen."""
+        self._keys.close()
         self._screen.close()
         self._live.stop()
+
+    def _press(self, key: str) -> None:
+        """Explain the metrics, or show their values again."""
+        if key == EXPLAIN:
+            self._explained = not self._explained
+            self._draw(self._parts)
 
     def _note(self, event: str) -> None:
         self._events = [each for each in self._events if each[1] != event]
@@ -197,6 +218,7 @@ class LiveDisplay:
     def _draw(self, parts: Sequence[PartStatus]) -> None:
         """Draw the run; the first time, in the place of its start."""
         progress, now = self._progress, time.monotonic()
+        self._parts = parts
         if progress is None:
             return
         self._events = [each for each in self._events if now - each[0] < EVENT_S]
@@ -208,6 +230,8 @@ class LiveDisplay:
             parts=parts,
             stalled=self._stalled or progress.passing.stalled,
             events=[event for _, event in self._events],
+            keys=self._keys.listening,
+            explained=self._explained,
             doing=self._doing,
         )
         console = self._console
@@ -215,6 +239,8 @@ class LiveDisplay:
         self._screen.close()
         self._live.start()
         self._live.update(frame, refresh=True)
+        if self._console.file.isatty():
+            self._keys.listen()
 
 
 def _event(message: Message) -> str:
@@ -245,15 +271,21 @@ def open_display(config: RunConfig, screen: StartScreen, elapsed_s: float = 0.0)
 
 
 def score_tables(progress: Progress) -> Sequence[Table]:
-    """Return tables of `Progress.tables`, one row per label and one column per version."""
+    """Return tables of `Progress.tables`, one row per label and one column per version.
+
+    The last columns have the newest version's standard error, and the number of tasks.
+    """
     return [_score_table(f"{name}, %", scores) for name, scores in progress.tables.items()]
 
 
-def _score_table(title: str, scores: Mapping[int, Mapping[str, float]]) -> Table:
+def _score_table(title: str, scores: Mapping[int, Mapping[str, Score]]) -> Table:
+    versions = sorted(scores)
     table = Table(title=title, title_justify="left")
     table.add_column("tasks")
-    for version in sorted(scores):
+    for version in versions:
         table.add_column(f"step {version}", justify="right")
+    for heading in NEWEST:
+        table.add_column(heading, justify="right")
     for label, cells in score_cells(scores).items():
-        table.add_row(label, *cells)
+        table.add_row(label, *cells, *newest_cells(scores[versions[-1]].get(label)))
     return table

@@ -11,9 +11,6 @@ import msgspec
 from protocols.learning import Evaluation, TaskScore
 from protocols.tasks import instance_of
 
-NORMAL = 1.959964
-"""Half the width of a 95 % interval, in standard errors."""
-
 Side = Literal["held_out", "trained"]
 
 SIDES: tuple[Side, ...] = ("held_out", "trained")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coevolve.runs.instance_gap import Side, instance_gaps
 from coevolve.runs.progress import Progress
+from coevolve.runs.score import Score
 from protocols.errors import RunError
 from protocols.journal import Message
 from protocols.learning import CanaryScores, Evaluation, StepReport
@@ -72,14 +73,20 @@ def line_of(message: Message, progress: Progress) -> dict[str, float] | None:
             scored = {"success": progress.evaluations, **progress.measured}
             for measure, means in scored.items():
                 shares = means.get(version, {})
-                line |= {f"val/{measure}/{label}": share for label, share in shares.items()}
+                line |= {f"val/{measure}/{label}": x.mean for label, x in shares.items()}
+                errors = {label: x.std_error for label, x in shares.items()}
+                line |= {f"val/{measure}_std_error/{label}": x for label, x in errors.items()}
             for side, gap in instance_gaps(message).items():
                 line |= dict(zip(GAPS[side], (gap.mean, gap.std_error), strict=True))
             return line
         case CanaryScores(version=version):
-            return {"step": version, "guard/canaries": progress.canaries[version]}
+            return {"step": version, **_canaries(progress.canaries[version])}
         case _:
             return None
+
+
+def _canaries(score: Score) -> dict[str, float]:
+    return {"guard/canaries": score.mean, "guard/canaries_std_error": score.std_error}
 
 
 def kept_bytes(path: Path, lines: int) -> int | None:

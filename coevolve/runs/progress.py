@@ -1,8 +1,8 @@
 """The progress of a run, folded from its journal for the display, the metrics and attach."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 
 import msgspec
 
@@ -13,6 +13,7 @@ from coevolve.runs.degraded import TOPICS as DEGRADED_TOPICS
 from coevolve.runs.degraded import Degraded
 from coevolve.runs.passing import TOPICS as PASSING_TOPICS
 from coevolve.runs.passing import Passing
+from coevolve.runs.score import Choice, Half, Score, choice, half_of, score_of
 from coevolve.runs.teaching import REMEDIES, Teaching
 from coevolve.runs.weight_sync import TOPICS as DELIVERY_TOPICS
 from coevolve.runs.weight_sync import Deliveries
@@ -61,9 +62,10 @@ class ProgressState(msgspec.Struct):
     step: int
     metrics: Mapping[str, float]
     curves: dict[str, list[float]]
-    evaluations: dict[int, dict[str, float]]
-    measured: dict[str, dict[int, dict[str, float]]]
-    canaries: dict[int, float]
+    evaluations: dict[int, dict[str, Score]]
+    measured: dict[str, dict[int, dict[str, Score]]]
+    halves: dict[int, dict[Half, Score]]
+    canaries: dict[int, Score]
     teaching: Teaching
     errors: dict[int, int]
     discarded: dict[str, int]
@@ -96,16 +98,19 @@ class Progress:
     curves: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
     """Metric -> its newest values, for those of `coevolve.runs.curves`."""
 
-    evaluations: dict[int, dict[str, float]] = field(default_factory=dict[int, dict[str, float]])
-    """Policy version -> label -> share of successes; the label ``all`` covers every task."""
+    evaluations: dict[int, dict[str, Score]] = field(default_factory=dict[int, dict[str, Score]])
+    """Policy version -> label -> success; the label ``all`` covers every task."""
 
-    measured: dict[str, dict[int, dict[str, float]]] = field(
-        default_factory=dict[str, dict[int, dict[str, float]]]
+    measured: dict[str, dict[int, dict[str, Score]]] = field(
+        default_factory=dict[str, dict[int, dict[str, Score]]]
     )
-    """Measure of the environment -> policy version -> label -> mean, in [0, 1]."""
+    """Measure of the environment -> policy version -> label -> score."""
 
-    canaries: dict[int, float] = field(default_factory=dict[int, float])
-    """Policy version -> mean score on the guard's tasks, in [0, 1]."""
+    halves: dict[int, dict[Half, Score]] = field(default_factory=dict[int, dict[Half, Score]])
+    """Policy version -> half of the held-out tasks -> score by `measure`."""
+
+    canaries: dict[int, Score] = field(default_factory=dict[int, Score])
+    """Policy version -> score on the guard's tasks."""
 
     teaching: Teaching = field(default_factory=Teaching)
     errors: dict[int, int] = field(default_factory=dict[int, int])
@@ -167,9 +172,10 @@ class Progress:
             case Evaluation():
                 self.evaluations[message.version] = self._success(message)
                 self._measure(message)
+                self._halve(message)
                 self.errors[message.version] = message.errors
             case CanaryScores(scores=scores) if message.is_comparable:
-                self.canaries[message.version] = fmean(each.score for each in scores)
+                self.canaries[message.version] = score_of((x.task_id, x.score) for x in scores)
             case GroupDiscarded():
                 self.discarded[message.reason] = self.discarded.get(message.reason, 0) + 1
             case Signal() | SignalSettled() | CandidateVerdict():
@@ -202,18 +208,24 @@ class Progress:
         return next(iter(self.measured), "success")
 
     @property
-    def scores(self) -> Mapping[int, Mapping[str, float]]:
-        """Policy version -> label -> mean of `measure`."""
+    def scores(self) -> Mapping[int, Mapping[str, Score]]:
+        """Policy version -> label -> score by `measure`."""
         return self.measured.get(self.measure, self.evaluations)
 
     @property
-    def tables(self) -> Mapping[str, Mapping[int, Mapping[str, float]]]:
+    def tables(self) -> Mapping[str, Mapping[int, Mapping[str, Score]]]:
         """Return by name the scores by each measure of the environment, and then by success."""
         return {**self.measured, "success": self.evaluations}
 
-    def held_out(self) -> dict[int, float]:
+    def held_out(self) -> dict[int, Score]:
         """Return the held-out score of each scored version, by `measure`."""
         return {v: each.get(HELD_OUT, each["all"]) for v, each in self.scores.items() if each}
+
+    def choice(self, versions: Iterable[int] | None = None) -> Choice | None:
+        """Return the best of ``versions``, by default of all; None if none of them has a score."""
+        held_out = self.held_out()
+        among = {*self.canaries, *held_out} if versions is None else versions
+        return choice(self.canaries, self.halves, held_out, among)
 
     def lesson(self) -> str:
         """Return a sentence if the run learned nothing from rewards or solves no held-out task.
@@ -221,7 +233,8 @@ class Progress:
         It is empty if the run did both.
         """
         scores = self.held_out().values()
-        if (lesson := self.teaching.lesson()) or not self.step or not scores or any(scores):
+        solved = any(score.mean for score in scores)
+        if (lesson := self.teaching.lesson()) or not self.step or not scores or solved:
             return lesson
         return f"No scored version solved any held-out task: {REMEDIES}"
 
@@ -231,13 +244,13 @@ class Progress:
         else:
             self.copy_failed = result
 
-    def _success(self, evaluation: Evaluation) -> dict[str, float]:
+    def _success(self, evaluation: Evaluation) -> dict[str, Score]:
         return self._means(
             (score.task_id, score.turns_passed == score.turns_total) for score in evaluation.scores
         )
 
     def _measure(self, evaluation: Evaluation) -> None:
-        """Add the means of all measures."""
+        """Add the scores by all measures."""
         for name in dict.fromkeys(name for each in evaluation.scores for name in each.measures):
             self.measured.setdefault(name, {})[evaluation.version] = self._means(
                 (score.task_id, score.measures[name])
@@ -245,13 +258,20 @@ class Progress:
                 if name in score.measures
             )
 
-    def _means(self, scores: Iterable[tuple[str, float]]) -> dict[str, float]:
-        """Return the mean of the tasks' numbers by label."""
-        found: dict[str, list[float]] = {"all": []}
+    def _halve(self, evaluation: Evaluation) -> None:
+        held = [each for each in evaluation.scores if HELD_OUT in self.labels.get(each.task_id, ())]
+        found: defaultdict[Half, list[tuple[str, float]]] = defaultdict(list)
+        for each in held or evaluation.scores:
+            found[half_of(each.task_id)].append((each.task_id, each.score))
+        self.halves[evaluation.version] = {half: score_of(x) for half, x in found.items()}
+
+    def _means(self, scores: Iterable[tuple[str, float]]) -> dict[str, Score]:
+        """Return the score of the tasks' numbers by label."""
+        found: dict[str, list[tuple[str, float]]] = {"all": []}
         for task_id, number in scores:
             for label in ("all", *self.labels.get(task_id, ())):
-                found.setdefault(label, []).append(number)
-        return {label: sum(x) / len(x) for label, x in found.items() if x}
+                found.setdefault(label, []).append((task_id, number))
+        return {label: score_of(x) for label, x in found.items() if x}
 
 
 def _evolved(message: Signal | SignalSettled | CandidateVerdict) -> str:

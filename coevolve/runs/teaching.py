@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, PolicyRegressed, StepReport
 
+SOURCES = {"objective": "policy gradient", "imitation": "imitation", "replay": "replay"}
+"""Source of a gradient, as in the names of metrics -> its name in words."""
+
 NOISE = "gradient_noise/scale_groups"
 DIVERGENCE = "actor/kl_from_start"
 
@@ -43,6 +46,15 @@ class Teaching:
     movement: float = 0.0
     """Sum over the steps of the objective's share of the movement."""
 
+    tokens: dict[str, float] = field(default_factory=dict[str, float])
+    """Source -> tokens that the steps trained on for it."""
+
+    norms: dict[str, float] = field(default_factory=dict[str, float])
+    """Source -> sum over the steps of its gradient norm, before clipping."""
+
+    replayed: float = 0.0
+    """References that were imitated again."""
+
     noise_scale: float | None = None
     """Groups at which noise and signal of the gradient are equally large; the newest value."""
 
@@ -70,8 +82,7 @@ class Teaching:
         if not self.steps:
             return ()
         lines = [
-            ("groups with a policy gradient, per step", f"{self.policy_gradient / self.steps:.1f}"),
-            ("groups with an imitated reference, per step", f"{self.imitated / self.steps:.1f}"),
+            *((f"{name}, per step", words) for name, words in self.sources()),
             ("groups without a gradient, per step", f"{self.nothing / self.steps:.1f}"),
             ("steps without a policy gradient", str(self.uninformed)),
             (
@@ -85,6 +96,28 @@ class Teaching:
             lines.append(("divergence from the start, nats per token", f"{self.divergence:.3f}"))
         lines += [("regression", sentence(each)) for each in self.returns]
         return lines
+
+    def sources(self) -> Sequence[tuple[str, str]]:
+        """Return (source, its groups, share of the tokens and gradient norm in a mean step).
+
+        A source that never taught is left out, and so are tokens if the steps counted none.
+        """
+        groups = self.policy_gradient + self.imitated + self.nothing
+        amounts: dict[str, str] = {}
+        if self.policy_gradient:
+            amounts["objective"] = _groups(self.policy_gradient, groups, self.steps)
+        if self.imitated:
+            amounts["imitation"] = _groups(self.imitated, groups, self.steps)
+        if self.replayed:
+            amounts["replay"] = f"{self.replayed / self.steps:.1f} references"
+        tokens = sum(self.tokens.values())
+        found: list[tuple[str, str]] = []
+        for source, amount in amounts.items():
+            norm = f"gradient norm {self.norms.get(source, 0.0) / self.steps:.2g}"
+            share = 100 * self.tokens.get(source, 0.0) / tokens if tokens else None
+            words = () if share is None else (f"{share:.0f} % of tokens",)
+            found.append((SOURCES[source], ", ".join((amount, *words, norm))))
+        return found
 
     def lesson(self) -> str:
         """Return why no step learned from rewards, and the remedy; empty if one did."""
@@ -111,8 +144,17 @@ class Teaching:
         self.uninformed += "policy_gradient" not in uses
         metrics = report.metrics
         self.movement += metrics.get("source/objective/movement_share", 0.0)
+        for source in SOURCES:
+            tokens, norm = f"source/{source}/tokens", f"source/{source}/grad_norm"
+            self.tokens[source] = self.tokens.get(source, 0.0) + metrics.get(tokens, 0.0)
+            self.norms[source] = self.norms.get(source, 0.0) + metrics.get(norm, 0.0)
+        self.replayed += metrics.get("source/replay/rows", 0.0)
         self.noise_scale = metrics.get(NOISE, self.noise_scale)
         self.divergence = metrics.get(DIVERGENCE, self.divergence)
+
+
+def _groups(of_source: int, groups: int, steps: int) -> str:
+    return f"{of_source / steps:.1f} groups ({100 * of_source / groups:.0f} %)"
 
 
 def lost_at_the_end(loss: PolicyRegressed) -> str:

@@ -5,6 +5,8 @@ The studies use equal numbers of groups and rollouts per step, with the seeds pa
 - *quickstart*: the quickstart as it is.
 - *gradient*: the policy gradient only, without imitation and replay, on the arms ``uniform`` and,
   for more steps, ``full``. `tests.bench gradient` ablates its choices.
+- *parts*: the quickstart as it is (``full``), and without one of its parts: imitation (and
+  replay, which it needs), replay, the policy gradient, or the tasks that the loop makes.
 - *sources*: the quickstart unchanged (``both``); only ``imitation`` and replay, where groups with
   different rewards fill the batch and give no gradient; only the policy ``gradient``.
 - *arms*: the quickstart with each of its arms.
@@ -63,6 +65,16 @@ STUDIES: Mapping[str, Study] = {
             "full": ("arm=full", "learner.steps=200"),
         },
         common=(*WITHOUT["imitation"], "evaluator.every=20"),
+    ),
+    "parts": Study(
+        reference="full",
+        arms={
+            "full": (),
+            "no imitation": WITHOUT["imitation"],
+            "no replay": WITHOUT["replay"],
+            "no policy gradient": WITHOUT["objective"],
+            "no made tasks": ("arm=static",),
+        },
     ),
     "sources": Study(reference="imitation", arms=SOURCES),
     "engine": Study(reference="imitation", arms=SOURCES, run_file=QUICKSTART_VLLM),

@@ -111,8 +111,8 @@ def _table(rows: Sequence[Row]) -> Table:
         figures = [str(row.steps), f"{row.loss:.3f}"]
         for each in row.comparisons:
             figures += [
-                f"{100 * each.given.success:.1f}",
-                f"{100 * each.fresh.success:.1f}",
+                f"{100 * each.given.mean:.1f}",
+                f"{100 * each.fresh.mean:.1f}",
                 f"{100 * each.gap:+.1f} [{100 * each.low:+.1f}, {100 * each.high:+.1f}]",
             ]
         cells.append(figures)

@@ -7,6 +7,7 @@ torn end costs nothing. Artifacts have no place in TensorBoard.
 # tensorboard is untyped.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownParameterType=false
 
 import json
 from collections.abc import Iterator, Sequence
@@ -14,11 +15,12 @@ from pathlib import Path
 
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
 from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from coevolve.followers.interface import FollowedRun, Point, Table, Tracker
+from coevolve.runs.meanings import meaning_of
 
 NUMBER = "coevolve/point"
 """Tag under which a point's event holds its number."""
@@ -31,6 +33,7 @@ class TensorBoardTracker(Tracker):
         """Read what earlier processes wrote, and open a new file."""
         self._reached = max(point_numbers(run.folder), default=0)
         self._writer = EventFileWriter(str(run.folder))
+        self._explained = set[str]()
         if not self._reached:
             text = f"```json\n{json.dumps(run.config, indent=2)}\n```"
             self._writer.add_event(Event(step=0, summary=text_pb("config", text)))
@@ -42,10 +45,18 @@ class TensorBoardTracker(Tracker):
     def write(self, point: Point) -> None:
         """Add the event."""
         values = {**point.metrics, NUMBER: float(point.number)}
-        summary = Summary(
-            value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
-        )
+        summary = Summary(value=[self._value(tag, value) for tag, value in values.items()])
         self._writer.add_event(Event(wall_time=point.time_s, step=point.step, summary=summary))
+
+    def _value(self, tag: str, value: float) -> Summary.Value:
+        """Return a value; the first of a tag that this process writes says what it means."""
+        found = meaning_of(tag) if tag not in self._explained else None
+        self._explained.add(tag)
+        if found is None:
+            return Summary.Value(tag=tag, simple_value=value)
+        about = f"{found.meaning} ({found.unit})" if found.unit else found.meaning
+        metadata = SummaryMetadata(summary_description=about)
+        return Summary.Value(tag=tag, simple_value=value, metadata=metadata)
 
     def write_table(self, table: Table, number: int) -> None:
         """Add the rollouts as text."""

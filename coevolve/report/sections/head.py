@@ -100,9 +100,12 @@ def _tiles(data: ReportData) -> list[tuple[str, str, str]]:
     share = costs.synthesized_share
     return [
         (
-            percent(scored[-1]) if scored else "\N{EN DASH}",
+            percent(scored[-1].mean) if scored else "\N{EN DASH}",
             f"held-out {data.progress.measure}",
-            f"{percent(scored[0])} at the start" if scored else "not scored yet",
+            f"± {100 * scored[-1].std_error:.1f} of {scored[-1].tasks} tasks; "
+            f"{percent(scored[0].mean)} at the start"
+            if scored
+            else "not scored yet",
         ),
         (
             percent(share) if share is not None else "\N{EN DASH}",

@@ -8,9 +8,8 @@ from coevolve.report.heat_map import Cell, heat_map
 from coevolve.report.line_chart import Line, line_chart
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import NO_TOOL, ReportData, judged, listed_note, skills_of
-from coevolve.report.scales import bin_name, bins, evenly, percent, wilson
+from coevolve.report.scales import bin_name, bins, evenly
 from coevolve.runs.instance_gap import SIDES, InstanceGap, Side, instance_gaps
-from protocols.learning import Evaluation
 
 Key = TypeVar("Key")
 
@@ -22,6 +21,12 @@ GAP_NOTES: Mapping[Side, tuple[str, str]] = {
     ),
 }
 """Side -> the beginning of its chart's title, and the meaning of the gap."""
+
+BARS = (
+    "The bars of “all” are 95 % Wilson intervals over the choice of tasks; the table has standard "
+    "errors. The highest point of a curve is partly luck, and too high as a result."
+)
+"""Caption on the uncertainty of scores."""
 
 VERSIONS = 12
 """Maximum number of versions in a heat map: evenly spaced, the first and last included."""
@@ -118,27 +123,27 @@ def _over_steps(data: ReportData) -> Markup:
     lines = [
         Line(
             name=name,
-            points=tuple((v, scores[v][name]) for v in versions if name in scores[v]),
-            bounds=tuple(_bounds(data.timeline.evaluations[v]) for v in versions)
-            if name == "all" and measure == "success"
+            points=tuple((v, scores[v][name].mean) for v in versions if name in scores[v]),
+            bounds=tuple((scores[v][name].low, scores[v][name].high) for v in versions)
+            if name == "all"
             else (),
             strong=name == "all",
         )
         for name in names
     ]
     rows = [
-        [name, *(percent(scores[v][name]) if name in scores[v] else "" for v in versions)]
+        [name, *(scores[v][name].percent if name in scores[v] else "" for v in versions)]
         for name in names
     ]
     tasks = len(data.timeline.evaluations[versions[-1]].scores)
     if measure != "success":
         title, up = f"{measure.capitalize()} by policy version", "mean"
-        caption = f"Values that the environment measured on {tasks} tasks."
+        caption = f"Values that the environment measured on {tasks} tasks. {BARS}"
     else:
         title, up = "Held-out success by policy version", "success"
         caption = (
             f"Greedy decoding on {tasks} tasks that are never trained on. A task counts if every "
-            "turn passed. The bars of “all” are 95 % Wilson intervals over the choice of tasks."
+            f"turn passed. {BARS}"
         )
     return figure(
         title,
@@ -252,11 +257,6 @@ def _cell_table(
 def percent_short(share: float) -> str:
     """Return a share in [0, 1] as ``66 %``."""
     return f"{100 * share:.0f} %"
-
-
-def _bounds(evaluation: Evaluation) -> tuple[float, float]:
-    passed = sum(score.turns_passed == score.turns_total for score in evaluation.scores)
-    return wilson(passed, len(evaluation.scores))
 
 
 def _last(

@@ -27,7 +27,9 @@ def teaching_section(data: ReportData) -> Markup:
         return section("teaching", title, missing("No step has been taken yet."))
     progress = data.progress
     shares = attribution.summary(data.config, progress, data.attribution)
-    rows = [[what, value] for what, value in (*shares, *progress.teaching.lines())]
+    best = progress.choice()
+    chosen = [("best version", best.sentence(progress.measure))] if best else []
+    rows = [[what, value] for what, value in (*shares, *chosen, *progress.teaching.lines())]
     return section(
         "teaching",
         title,
@@ -76,6 +78,6 @@ def _canaries(data: ReportData) -> Markup:
     title = "The guard's canary tasks"
     if not scores:
         return missing(f"{title}: no version has been scored on them.")
-    rows = [[str(version), f"{100 * scores[version]:.1f} %"] for version in sorted(scores)]
+    rows = [[str(version), scores[version].percent] for version in sorted(scores)]
     note = "Tasks that are neither trained on nor held out. The best version has the highest score."
     return listed(title, note, Table(title, ["version", "score"], rows))

@@ -13,6 +13,7 @@ from rich.text import Text
 from coevolve.delivery.alarms import sentence as alarm_sentence
 from coevolve.runs.curves import REWARD, Trend, seconds_left, trend
 from coevolve.runs.degraded import copy_failure
+from coevolve.runs.meanings import meaning_of
 from coevolve.runs.passing import PAUSED
 from coevolve.runs.progress import Progress
 from coevolve.runs.screen.facts import NAME, Fact, fact_line, made, score_lines, summed
@@ -23,8 +24,10 @@ from coevolve.runs.screen.view import View
 GOOD, BAD, FAINT = "green", "red", "dim"
 ARROWS: Mapping[Trend, str] = {"up": "\u2191", "down": "\u2193", "level": "\u2192"}
 
-VALUE, CURVE, TREND = 11, 30, 34
+VALUE, CURVE, TREND = 14, 30, 31
 """Columns of a metric's value, at most of its curve, and of its trend."""
+
+EXPLAINED = "What the metrics mean; ? goes back. More: coevolve explain METRIC"
 
 NOTICE_LINES = 3
 """Maximum lines of one notice."""
@@ -48,6 +51,9 @@ def draw(view: View, width: int, height: int, *, ascii_only: bool = False) -> Gr
     lines = [_head(view, width), _bar(view, width)]
     alarms = _notices(view, width)
     lines += alarms[: max(room - len(lines) - 1, 0)]
+    if view.explained:
+        lines += _explanations(view, width)
+        return fitted(lines[:room], width, ascii_only=ascii_only)
     progress = view.progress
     labels = score_lines(f"held-out {progress.measure}, %", progress.scores, width)
     sections = (_metrics(view, width), _loop(progress), labels, part_lines(view.parts))
@@ -57,6 +63,21 @@ def draw(view: View, width: int, height: int, *, ascii_only: bool = False) -> Gr
         sections = (sections[0], sections[1], sections[3])
     lines += _stacked(sections, room - len(lines))
     return fitted(lines[:room], width, ascii_only=ascii_only)
+
+
+def _explanations(view: View, width: int) -> list[Text]:
+    """Return what each metric on the screen means, and its name elsewhere."""
+    measure = view.progress.measure
+    shown = [name for name, *_ in METRICS if any(view.progress.curves.get(name, ()))]
+    lines = [line((EXPLAINED, "bold"))]
+    held_out = "val/success/all" if measure == "success" else f"val/{measure}/all"
+    labels = {held_out: f"held-out {measure}"} | {name: label for name, label, *_ in METRICS}
+    for name in (held_out, *shown):
+        if (found := meaning_of(name)) is not None:
+            mark = f"{labels[name]:<{NAME}} "
+            unit = f" ({found.unit})" if found.unit else ""
+            lines += wrapped(mark, f"{name}: {found.meaning}{unit}", "", width, NOTICE_LINES)
+    return lines
 
 
 def _stacked(sections: Sequence[Sequence[Text]], room: int) -> list[Text]:
@@ -69,6 +90,8 @@ def _stacked(sections: Sequence[Sequence[Text]], room: int) -> list[Text]:
 def _head(view: View, width: int) -> Text:
     config = view.config
     left = line((config.name, "bold"), (f" \u00b7 arm {config.arm} \u00b7 seed {config.seed}", ""))
+    if view.keys and not view.explained:
+        left.append(" \u00b7 ? explains", FAINT)
     return spread(left, line((_doing(view), "bold"), (f" {duration(view.elapsed_s)}", "")), width)
 
 
@@ -160,12 +183,12 @@ def _held_out(view: View, width: int) -> Text:
     progress = view.progress
     scores = progress.held_out()
     versions = sorted(scores)
-    values = [100 * scores[version] for version in versions]
+    values = [100 * scores[version].mean for version in versions]
     columns = _curve_columns(width)
     name = f"held-out {progress.measure}"
     if not values:
         return _row(name, "not scored", "", width)
-    found = _row(name, f"{values[-1]:.1f} %", curve(values, columns), width)
+    found = _row(name, scores[versions[-1]].percent, curve(values, columns), width)
     if len(values) > 1:
         gain = values[-1] - values[0]
         found.append(f"{gain:+.1f} points ", GOOD if gain > 0 else BAD if gain < 0 else "")

@@ -75,6 +75,8 @@ def _times(ending: Ending) -> Text:
 def _facts(ending: Ending, measured: Sequence[Fact]) -> Iterator[Fact]:
     progress, costs = ending.progress, ending.costs
     yield from map(_short, measured)
+    if (best := progress.choice()) and best.among > 1:
+        yield "best version", best.brief
     yield from _learned(progress)
     for each in progress.teaching.returns[-REGRESSIONS:]:
         yield "regression", regression(each)
@@ -108,14 +110,10 @@ def _learned(progress: Progress) -> Iterator[Fact]:
     teaching = progress.teaching
     if not teaching.steps:
         return
-    kinds = (
-        (teaching.policy_gradient, "by policy gradient"),
-        (teaching.imitated, "by imitation"),
-        (teaching.nothing, "nothing"),
-    )
-    words = ", ".join(f"{n / teaching.steps:.1f} {what}" for n, what in kinds)
-    movement = f"{100 * teaching.movement / teaching.steps:.0f} %"
-    yield "a step's groups", f"taught {words}; the objective made {movement} of the movement"
+    yield from teaching.sources()
+    movement = f"{100 * teaching.movement / teaching.steps:.0f} % by policy gradient"
+    nothing = f"; {teaching.nothing / teaching.steps:.1f} groups a step taught nothing"
+    yield "weights moved", movement + (nothing if teaching.nothing else "")
 
 
 def _rollouts(costs: Costs) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from rich.text import Text
 
 from coevolve.runs.progress import Progress
+from coevolve.runs.score import Score
 from coevolve.runs.screen.lines import line, wrapped
 
 NAME = 17
@@ -15,6 +16,9 @@ Fact = tuple[str, str]
 
 GAP = 2
 """Columns between those of scores."""
+
+NEWEST = ("std error", "tasks")
+"""Headings of what a table says of the newest version's scores."""
 
 
 def fact_line(fact: Fact) -> Text:
@@ -51,10 +55,11 @@ def made(progress: Progress) -> list[Fact]:
     ]
 
 
-def score_lines(title: str, scores: Mapping[int, Mapping[str, float]], width: int) -> list[Text]:
+def score_lines(title: str, scores: Mapping[int, Mapping[str, Score]], width: int) -> list[Text]:
     """Return scores in percent, a line for each label and a column for each version that fits.
 
-    If not all versions fit, these are the first one and the newest ones. [] without scores.
+    If not all versions fit, these are the first one and the newest ones. The last columns are
+    `NEWEST`. [] without scores.
     """
     versions = sorted(scores)
     if not versions:
@@ -62,26 +67,37 @@ def score_lines(title: str, scores: Mapping[int, Mapping[str, float]], width: in
     labels = score_cells(scores)
     first = min(max(len(title), *map(len, labels)), width // 2)
     column = len(f"step {versions[-1]}") + GAP
-    fitting = max((width - first) // column, 2)
+    ends = [len(name) + GAP for name in NEWEST]
+    if width - first - sum(ends) < 2 * column:
+        ends = []
+    fitting = max((width - first - sum(ends)) // column, 2)
     left_out = max(len(versions) - fitting, 0)
     shown = [0, *range(1 + left_out, len(versions))]
     head = "".join(f"{f'step {versions[each]}':>{column}}" for each in shown)
+    head += "".join(f"{name:>{room}}" for name, room in zip(NEWEST, ends, strict=False))
     lines = [line((f"{title:<{first}.{first}}{head}", "bold"))]
     for label, cells in labels.items():
-        percent = "".join(f"{cells[each]:>{column}}" for each in shown)
-        lines.append(line((f"{label:<{first}.{first}}{percent}", "")))
+        said = "".join(f"{cells[each]:>{column}}" for each in shown)
+        newest = zip(newest_cells(scores[versions[-1]].get(label)), ends, strict=False)
+        said += "".join(f"{cell:>{room}}" for cell, room in newest)
+        lines.append(line((f"{label:<{first}.{first}}{said}", "")))
     return lines
 
 
-def score_cells(scores: Mapping[int, Mapping[str, float]]) -> dict[str, list[str]]:
+def score_cells(scores: Mapping[int, Mapping[str, Score]]) -> dict[str, list[str]]:
     """Return for each label its score at each version, in percent; empty where it has none."""
     by_version = [scores[version] for version in sorted(scores)]
     labels = dict.fromkeys(label for each in by_version for label in each)
     return {label: [_percent(each.get(label)) for each in by_version] for label in labels}
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f}"
+def _percent(score: Score | None) -> str:
+    return "" if score is None else f"{100 * score.mean:.1f}"
+
+
+def newest_cells(score: Score | None) -> tuple[str, str]:
+    """Return the cells of `NEWEST`; empty without a score."""
+    return ("", "") if score is None else (f"{100 * score.std_error:.1f}", str(score.tasks))
 
 
 def _counts(progress: Progress, prefix: str) -> dict[str, int]:

@@ -115,8 +115,8 @@ def test_held_out_designs_are_scored_under_other_names(designs: Path, tmp_path: 
     assert {each["task_id"] for each in report["scores"]} == {*DESIGNS}
     (compared,) = report["fresh"]
     assert compared["tasks"] == "held out"
-    assert (compared["given"]["attempts"], compared["fresh"]["attempts"]) == (1, 2)
-    assert all(0 < compared[side]["success"] < 1 for side in ("given", "fresh"))
+    assert (compared["given"]["tasks"], compared["instances"]) == (1, 2)
+    assert all(0 < compared[side]["mean"] < 1 for side in ("given", "fresh"))
     refused = answered("evaluate", *map(str, asked), "--attempts", "2")
     assert refused.returncode == 2
     assert "--attempts does not go with --fresh" in refused.stderr

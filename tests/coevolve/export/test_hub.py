@@ -42,7 +42,7 @@ def test_weights_are_pushed_with_a_card_that_the_hub_reads(run: RunDirectory, tm
     with serving_hub() as hub:
         answer = pushed(hub, run.path, "merged", "--to", out, "--push", "alice/policy")
         url = f"{hub.url}/alice/policy"
-    assert answer.stdout == f"{out}: merged of version 0, 75.0 % held-out success\n{url}\n"
+    assert answer.stdout == f"{out}: merged of version 0, 75.0 ± 16.7 % held-out success\n{url}\n"
     assert [(each["name"], each["visibility"]) for each in hub.created] == [("policy", "private")]
     assert hub.files == {
         f"models/alice/policy/{path.name}": path.read_bytes() for path in out.iterdir()

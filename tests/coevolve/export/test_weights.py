@@ -81,7 +81,7 @@ def test_merged_full_weights_are_the_runs_own_and_load_in_plain_transformers(
 ):
     out = tmp_path / "new" / "policy"
     said = export(full.path, "merged", "--to", out)
-    assert said == f"{out}: merged of version 3, 100.0 % held-out success\n"
+    assert said == f"{out}: merged of version 3, 100.0 ± 12.5 % held-out success\n"
     own = full.path / "versions" / "v_3" / "model.safetensors"
     assert (out / "model.safetensors").read_bytes() == own.read_bytes()
     model = AutoModelForCausalLM.from_pretrained(out)
@@ -119,7 +119,8 @@ def test_the_best_version_is_found_even_in_a_checkpoint(
     full: RunDirectory, export: Export, tmp_path: Path
 ):
     said = export(full.path, "merged", "--version", "best", "--to", tmp_path / "best")
-    assert "version 2, 75.0 % held-out success" in said
+    assert "version 2, chosen from 3 by 4 canaries; held-out success 75.0 ± 16.7 % of 4" in said
+    assert "This is version 2, chosen from" in (tmp_path / "best" / "README.md").read_text()
     assert {path.name for path in (tmp_path / "best").iterdir()} == {
         *("README.md", "config.json", "generation_config.json", "model.safetensors"),
         *("tokenizer.json", "tokenizer_config.json"),
@@ -133,7 +134,8 @@ def test_the_card_describes_the_run_and_the_loading(
     card = (tmp_path / "policy" / "README.md").read_text()
     for told in (
         "# trial, version 2",
-        "| all | 75.0 % |",
+        "| all | 75.0 ± 16.7 % | 75.0 \\[30.1, 95.4\\] | 4 |",
+        "Somebody chose this version by its number.",
         "| arm | static |",
         "| seed tasks | 1 |",
         "| synthesized tasks | 1 |",
@@ -191,8 +193,8 @@ def test_a_run_without_versions_or_scores_is_refused_with_the_reason(
     shutil.move(tmp_path / "w" / "versions", unscored.path / "versions")
     said = refusal(unscored.path, "merged", "--version", "best", "--to", tmp_path / "x")
     assert (
-        "no version has a score on the guard's canaries (learner.guard), so there is no best one"
-        in said
+        "no version has a score, neither on the guard's canaries (learner.guard) nor on held-out "
+        "tasks (evaluator.every), so there is no best one" in said
     )
     assert "--version newest gives version 0" in said
 

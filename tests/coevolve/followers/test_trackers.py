@@ -44,6 +44,8 @@ def tensorboard(folder: Path) -> Held:
 
     events = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
     events.Reload()
+    about = events.SummaryMetadata(REWARD).summary_description
+    assert about.startswith("mean reward of the rollouts trained on")
     texts = {
         tag: events.Tensors(tag)[-1].tensor_proto.string_val[0].decode()
         for tag in ("config", "rollouts")

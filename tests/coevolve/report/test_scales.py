@@ -8,7 +8,6 @@ from coevolve.report.scales import (
     number,
     spread_out,
     ticks,
-    wilson,
 )
 
 
@@ -54,10 +53,3 @@ def test_labels_are_pushed_apart_in_order_and_stay_inside():
 )
 def test_numbers_have_three_significant_digits(value: float, text: str):
     assert number(value) == text
-
-
-def test_the_interval_of_a_share_is_wilsons():
-    # Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
-    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
-    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=5e-5)
-    assert wilson(0, 0) == (0, 1)

@@ -75,6 +75,8 @@ def test_elsewhere_a_step_is_one_short_line_with_its_score(
         "of": quickstart.learner.steps,
         "scored": "success",
         "held_out_percent": 75.0,
+        "std_error_percent": 16.7,
+        "tasks": 4,
         "groups_that_taught_percent": 62.5,
         "reward": 0.5,
     }

@@ -1,7 +1,8 @@
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from coevolve.runs.display import score_tables
 from coevolve.runs.metrics_file import MetricsFile, kept_bytes
 from coevolve.runs.progress import HELD_OUT, Progress
+from coevolve.runs.score import Score
 from protocols.control import RunFinished
 from protocols.journal import Message
 from protocols.learning import (
@@ -38,10 +40,14 @@ def evaluated(version: int, **passed: int) -> Evaluation:
     )
 
 
+def means(scores: Mapping[Any, Score]) -> dict[Any, float]:
+    return {key: score.mean for key, score in scores.items()}
+
+
 def test_a_task_counts_under_each_label_if_every_turn_passed():
     progress = Progress(LABELS)
     progress.fold(evaluated(40, a=2, b=1, c=2))
-    assert progress.evaluations[40] == {"all": 2 / 3, "one turn": 1.0, "several turns": 0.5}
+    assert means(progress.evaluations[40]) == {"all": 2 / 3, "one turn": 1.0, "several turns": 0.5}
 
 
 def covered(version: int, **shares: float) -> Evaluation:
@@ -61,9 +67,11 @@ def test_designs_are_reported_by_coverage_with_held_out_ones_separate():
     progress = Progress({"a": ("seen designs",), "b": (HELD_OUT,), "c": (HELD_OUT,)})
     progress.fold(covered(0, a=1.0, b=0.5, c=0.25))
     progress.fold(covered(9, a=0.25, b=0.75, c=0.5))
-    assert progress.measured["coverage"][9] == {"all": 0.5, "seen designs": 0.25, HELD_OUT: 0.625}
-    assert progress.evaluations[0] == {"all": 1 / 3, "seen designs": 1.0, HELD_OUT: 0.0}
-    assert progress.held_out() == {0: 0.375, 9: 0.625}
+    coverage = means(progress.measured["coverage"][9])
+    assert coverage == {"all": 0.5, "seen designs": 0.25, HELD_OUT: 0.625}
+    success = means(progress.evaluations[0])
+    assert success == {"all": 1 / 3, "seen designs": 1.0, HELD_OUT: 0.0}
+    assert means(progress.held_out()) == {0: 0.375, 9: 0.625}
     titles = [table.title for table in score_tables(progress)]
     assert titles == ["coverage, %", "success, %"]
 
@@ -71,7 +79,7 @@ def test_designs_are_reported_by_coverage_with_held_out_ones_separate():
 def test_without_coverage_versions_are_reported_by_success():
     progress = Progress(LABELS)
     progress.fold(evaluated(40, a=2, b=1, c=2))
-    assert progress.held_out() == {40: 2 / 3}
+    assert means(progress.held_out()) == {40: 2 / 3}
     assert not progress.measured
     assert [table.title for table in score_tables(progress)] == ["success, %"]
 
@@ -108,6 +116,29 @@ def stepped(step: int, *groups: tuple[int, Use]) -> StepReport:
     return StepReport(
         step=step, groups=tuple(trained), weights_digest="", groups_consumed=0, metrics={}
     )
+
+
+def test_each_source_says_its_groups_tokens_and_gradient_norm():
+    progress = Progress({})
+    uses: list[tuple[int, Use]] = [(1, "policy_gradient"), (0, "imitation"), (0, "imitation")]
+    metrics = {
+        "source/objective/tokens": 300.0,
+        "source/imitation/tokens": 60.0,
+        "source/replay/tokens": 40.0,
+        "source/replay/rows": 5.0,
+        "source/objective/grad_norm": 0.5,
+        "source/imitation/grad_norm": 2.0,
+        "source/replay/grad_norm": 1.0,
+    }
+    progress.fold(msgspec.structs.replace(stepped(1, *uses, (0, "nothing")), metrics=metrics))
+    assert dict(progress.teaching.sources()) == {
+        "policy gradient": "1.0 groups (25 %), 75 % of tokens, gradient norm 0.5",
+        "imitation": "2.0 groups (50 %), 15 % of tokens, gradient norm 2",
+        "replay": "5.0 references, 10 % of tokens, gradient norm 1",
+    }
+    alone = Progress({})
+    alone.fold(stepped(1, (1, "policy_gradient")))
+    assert [source for source, _ in alone.teaching.sources()] == ["policy gradient"]
 
 
 @pytest.mark.parametrize(
@@ -158,9 +189,17 @@ def test_the_metrics_file_has_one_line_per_step_and_per_score_and_no_other(tmp_p
         metrics.write(message, progress)
     metrics.close()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").open()]
+    std_error = progress.evaluations[1]["all"].std_error
     assert lines == [
         {"step": 1, "actor/lr": 0.1},
-        {"step": 1, "timing_s/testing": 1.5, "val/success/all": 1.0, "val/success/one turn": 1.0},
+        {
+            "step": 1,
+            "timing_s/testing": 1.5,
+            "val/success/all": 1.0,
+            "val/success/one turn": 1.0,
+            "val/success_std_error/all": std_error,
+            "val/success_std_error/one turn": std_error,
+        },
     ]
 
 

@@ -18,6 +18,7 @@ from coevolve.environments.hdl.evaluation.measures import (
 )
 from coevolve.environments.hdl.simulate.messages import SubmissionForm
 from coevolve.llm.usage import ModelUsage
+from coevolve.runs.score import score_of
 from protocols.tasks import Split
 
 SPLITS: tuple[tuple[Split, str], ...] = (
@@ -65,6 +66,9 @@ class SplitScores(msgspec.Struct, frozen=True, kw_only=True):
     split: Split
     designs: int
     scores: dict[str, Score]
+    std_errors: dict[str, dict[Measure, float]]
+    """Standard errors of the scores, over the choice of designs; without measures left out."""
+
     differences: tuple[Difference, ...]
     """Agentic minus each other kind with as many calls, and direct minus each baseline."""
 
@@ -99,11 +103,22 @@ def summed_up(designs: Sequence[DesignScores], seed: int) -> tuple[SplitScores, 
             scores={
                 way: mean_score([each.scores[way] for each in members]) for way in members[0].scores
             },
+            std_errors={way: _std_errors(members, way) for way in members[0].scores},
             differences=tuple(_differences(members, seed)),
         )
         for members in found
         if members
     )
+
+
+def _std_errors(members: Sequence[DesignScores], way: str) -> dict[Measure, float]:
+    """Return the standard errors of the mean scores of one kind of attempts."""
+    found: dict[Measure, float] = {}
+    for measure in MEASURES:
+        values = [(each.design, getattr(each.scores[way], measure)) for each in members]
+        if known := [(design, value) for design, value in values if value is not None]:
+            found[measure] = score_of(known).std_error
+    return found
 
 
 def _differences(members: Sequence[DesignScores], seed: int) -> Iterator[Difference]:
@@ -139,11 +154,12 @@ def tables(report: Report) -> Group:
 
 
 def _scores(split: SplitScores, name: str) -> Table:
-    table = Table("way", title=f"{name}, %", title_justify="left")
+    table = Table("way", title=f"{name}, % ± standard error", title_justify="left")
     for heading in ("calls", *HEADINGS.values()):
         table.add_column(heading, justify="right")
     for way, score in split.scores.items():
-        shares = (_share(getattr(score, measure)) for measure in HEADINGS)
+        errors = split.std_errors[way]
+        shares = (_with_error(getattr(score, x), errors.get(x)) for x in HEADINGS)
         table.add_row(way, f"{score.calls:.1f}", *shares)
     return table
 
@@ -178,6 +194,12 @@ def _by_design(members: Sequence[DesignScores]) -> Table:
         )
         table.add_row(each.design, _share(each.threshold, 0), *cells)
     return table
+
+
+def _with_error(value: float | None, std_error: float | None) -> str:
+    if std_error is None:
+        return _share(value)
+    return f"{_share(value)} \N{PLUS-MINUS SIGN} {_share(std_error)}"
 
 
 def _share(value: float | None, digits: int = 1) -> str:

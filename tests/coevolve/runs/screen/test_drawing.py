@@ -81,7 +81,7 @@ def test_a_glance_says_how_far_the_run_is_and_how_it_does(
     assert of("reward", lines).startswith("reward 0.650 ")
     assert of("reward", lines).endswith("\u2191 better")
     assert of("held-out success ", lines).endswith("\u2581\u2588 +50.0 points at step 40")
-    assert " 75.0 % " in of("held-out success ", lines)
+    assert " 75.0 ± 16.7 % " in of("held-out success ", lines)
     assert of("imitation loss", lines).endswith("\u2193 better")
     for name, value in (
         ("policy loss", "-0.125"),
@@ -104,11 +104,22 @@ def test_a_glance_says_how_far_the_run_is_and_how_it_does(
     assert of("8 x simulator", lines) == "8 x simulator 3 s waits for requests"
 
 
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_a_key_explains_what_the_screen_shows(quickstart: RunConfig, size: tuple[int, int]):
+    assert "? explains" in shown(quickstart, whole_story(), size, keys=True)[0]
+    lines = shown(quickstart, whole_story(), size, keys=True, explained=True)
+    assert lines[2].startswith("What the metrics mean; ? goes back")
+    said = " ".join(" ".join(lines).split())
+    assert "entropy actor/entropy: entropy of the policy on its own tokens (nats, 0 or" in said
+    assert "held-out success val/success/all: held-out tasks that the policy solved" in said
+    assert "preference loss" not in said
+
+
 def test_a_large_terminal_also_shows_the_groups_of_held_out_tasks(quickstart: RunConfig):
     assert not any(line.startswith("all ") for line in shown(quickstart, whole_story()))
     lines = shown(quickstart, whole_story(), LARGE)
-    assert of("held-out success, %", lines) == "held-out success, % step 0 step 40"
-    assert of("all ", lines) == "all 25.0 75.0"
+    assert of("held-out success, %", lines) == "held-out success, % step 0 step 40 std error tasks"
+    assert of("all ", lines) == "all 25.0 75.0 16.7 4"
 
 
 def test_before_the_first_step_the_parts_say_what_the_run_waits_for(quickstart: RunConfig):

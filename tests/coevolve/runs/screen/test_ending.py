@@ -74,12 +74,13 @@ def test_the_end_fits_one_screen_and_the_scores_come_last(quickstart: RunConfig)
     assert lines[0].endswith("40 of 40 steps in 1:12, after a start of 0:08")
     assert [" ".join(line.split()) for line in lines[-3:]] == [
         "",
-        "held-out success, % step 0 step 40",
-        "all 25.0 75.0",
+        "held-out success, % step 0 step 40 std error tasks",
+        "all 25.0 75.0 16.7 4",
     ]
     assert of("held-out success  ", lines) == (
-        "held-out success 25.0 -> 75.0 %, +50.0 points, version 0 to 40"
+        "held-out success 25.0 -> 75.0 ± 16.7 %, +50.0 points, version 0 to 40"
     )
+    assert of("best version", lines).startswith("best version version 40, best of 2 by the same 4")
     assert of("signals found", lines) == "signals found 2 (1 forgetting, 1 rare); 1 open"
     assert of("tasks made", lines) == "tasks made parked 2, admitted 1 learnable"
     assert of("tasks refused", lines) == "tasks refused 1 duplicate"
@@ -124,7 +125,7 @@ def test_what_was_lost_is_said_whole(quickstart: RunConfig):
     assert "evaluate use version 30 for `--version best`" in said
 
 
-@pytest.mark.parametrize(("width", "columns"), [(80, 6), (120, 10), (40, 2)])
+@pytest.mark.parametrize(("width", "columns"), [(80, 4), (120, 8), (40, 2)])
 def test_of_many_versions_the_first_and_the_newest_that_fit_are_shown(
     quickstart: RunConfig, width: int, columns: int
 ):

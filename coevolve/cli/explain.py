@@ -1,0 +1,51 @@
+"""`coevolve explain`."""
+
+import difflib
+import sys
+import textwrap
+
+import click
+
+WIDTH = 88
+INDENT = "    "
+
+
+@click.command(name="explain")
+@click.argument("metric", default="")
+def command(metric: str) -> None:
+    """Say what a metric means, its unit, and what to do if it moves; without METRIC, list all.
+
+    METRIC is a name of metrics.jsonl, such as actor/entropy, which trackers show as well. On the
+    live screen of a run, the key ? explains what it shows.
+    """
+    from coevolve.runs.meanings import meaning_of, meanings
+
+    if not metric:
+        sys.stdout.write(_overview())
+        return
+    found = meaning_of(metric)
+    if found is None:
+        known = [name for each in meanings() for name in each.names]
+        near = difflib.get_close_matches(metric, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else "`coevolve explain` lists all"
+        raise click.UsageError(f"there is no metric {metric!r}; {hint}")
+    lines = [", ".join(found.names), *_wrapped(found.meaning), *_wrapped(f"unit: {found.unit}")]
+    lines += _wrapped(f"if it moves: {found.moves}") if found.moves else []
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _overview() -> str:
+    from coevolve.runs.meanings import meanings
+
+    lines: list[str] = []
+    section = ""
+    for each in meanings():
+        if each.section != section:
+            section = each.section
+            lines += ["", section]
+        lines += [f"  {', '.join(each.names)}", *_wrapped(each.meaning, "      ")]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _wrapped(text: str, indent: str = INDENT) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
