@@ -1,7 +1,8 @@
-"""The whole report as one file: it needs no network, no script and no fonts.
+"""The whole report as one file: it needs no network and no fonts.
 
 The page escapes every text that a task or a model wrote. As a second defence, its content
-security policy forbids a browser to run scripts or to fetch anything.
+security policy forbids a browser to run other scripts than the page's own, and to fetch anything.
+Without scripts, all is shown but the curves of the metrics.
 """
 
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.report_data import ReportData
+from coevolve.report.scripts import data_block, library, own, policy, script
 from coevolve.report.sections.head import costs_section, head, run_section
 from coevolve.report.sections.lineage import lineage_section
 from coevolve.report.sections.machine import (
@@ -19,6 +21,7 @@ from coevolve.report.sections.machine import (
     staleness_section,
     throughput_section,
 )
+from coevolve.report.sections.metrics import metrics_data, metrics_section
 from coevolve.report.sections.pool import pool_section
 from coevolve.report.sections.signals import candidates_section, signals_section
 from coevolve.report.sections.success import held_out_section, training_section
@@ -39,6 +42,7 @@ SECTIONS = {
     "throughput": throughput_section,
     "cpu": processors_section,
     "costs": costs_section,
+    "metrics": metrics_section,
     "events": events_section,
     "run": run_section,
 }
@@ -49,7 +53,6 @@ _BEFORE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 """
 
 
@@ -77,10 +80,14 @@ def page(data: ReportData) -> str:
     links = [tag("a", name.replace("-", " "), href=f"#{name}") for name in SECTIONS]
     title = tag("title", f"{data.config.name}: report of a run")
     style = tag("style", Markup(style_sheet()))
+    scripts = [library(), own("curves")] if data.series else []
+    allowed = tag("meta", http_equiv="Content-Security-Policy", content=policy(scripts))
     body = tag(
         "body",
         head(data),
         tag("nav", *links, aria_label="sections"),
         tag("main", *(section(data) for section in SECTIONS.values())),
+        *([data_block("curves", metrics_data(data.series))] if data.series else []),
+        *map(script, scripts),
     )
-    return f"{_BEFORE}{joined([title, style])}\n</head>\n{body}\n</html>\n"
+    return f"{_BEFORE}{joined([allowed, title, style])}\n</head>\n{body}\n</html>\n"

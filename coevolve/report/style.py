@@ -36,8 +36,9 @@ DARK = {
 }
 
 _RULES = """
-body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper);
+body { margin: 0 auto; max-width: 112rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper);
   color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+header, nav, section > :not(.group, .controls) { max-width: 60rem; }
 h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; }
 h2 { margin: 3rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line);
   font-size: 1.4rem; }
@@ -73,6 +74,28 @@ article { margin: 1rem 0; padding: .75rem 1rem; background: var(--soft); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .75rem; }
 dt { color: var(--faint); }
 dd { margin: 0; }
+.controls { display: flex; flex-wrap: wrap; gap: .5rem 1.25rem; align-items: center;
+  position: sticky; top: 0; z-index: 1; padding: .6rem 0; background: var(--paper);
+  border-bottom: 1px solid var(--line); font-size: .9rem; }
+.controls fieldset { display: flex; flex-wrap: wrap; gap: .25rem 1rem; border: 0; padding: 0; }
+.controls legend { float: left; margin-right: .75rem; padding: 0; }
+.controls label { display: inline-flex; gap: .4rem; align-items: center; }
+.controls input[type=number] { width: 6rem; }
+.controls output { min-width: 2.5rem; }
+.swatch { width: 1.2rem; height: .25rem; display: inline-block; }
+.group > summary { margin-top: 1.5rem; font-size: 1.05rem; font-weight: 600; color: var(--ink); }
+.curves { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(22rem, 100%), 1fr));
+  gap: 1.25rem 2rem; }
+.curve { margin: .5rem 0; display: flex; flex-direction: column; min-width: 0;
+  content-visibility: auto; contain-intrinsic-size: auto 16rem; }
+.curve[hidden] { display: none; }
+.curve figcaption { flex: 1; font-size: .85rem; }
+.curve h3 { margin: 0; font-size: .95rem; }
+.curve h3 small { font-weight: normal; color: var(--faint); }
+.curve p { margin: 0 0 .25rem; }
+.plot { min-height: 9.5rem; overflow: hidden; touch-action: pan-y; }
+.plot:focus-visible, summary:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
+.values { font-size: .85rem; color: var(--faint); font-variant-numeric: tabular-nums; }
 svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; }
 svg.small { display: inline-block; width: auto; margin-right: .5rem; vertical-align: middle; }
 text { fill: var(--ink); }
@@ -102,6 +125,7 @@ def style_sheet() -> str:
     """Return the whole style sheet; it refers to nothing outside the page."""
     series = "".join(
         f".fill.c{n}, .dot.c{n} {{ fill: var(--c{n}); }}\n"
+        f".swatch.s{n} {{ background: var(--c{n}); }}\n"
         f".line.c{n}, .bound.c{n}, .leader.c{n} {{ stroke: var(--c{n}); }}\n"
         for n in range(sum(name[0] == "c" for name in LIGHT))
     )

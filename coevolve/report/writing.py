@@ -1,18 +1,27 @@
 """Writes the report of a run from its folder, while the run goes on or afterwards."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from coevolve.journal.reader import run_reader
 from coevolve.report.page import write_report
 from coevolve.report.report_data import Described, gather
+from coevolve.report.series import read_series
 from coevolve.runs import attribution
 from coevolve.runs.directory import RunDirectory
 
 
-async def report(directory: RunDirectory, path: Path, environment: Described) -> None:
+async def report(
+    directory: RunDirectory,
+    path: Path,
+    environment: Described,
+    others: Sequence[RunDirectory] = (),
+) -> None:
     """Write the report of the run in ``directory``, up to its newest record, to ``path``.
 
-    ``environment`` is the environment of the run.
+    ``environment`` is the environment of the run. The metrics of ``others`` are drawn beside its
+    own.
     """
     data = await gather(
         run_reader(directory.path),
@@ -20,4 +29,5 @@ async def report(directory: RunDirectory, path: Path, environment: Described) ->
         environment,
         attribution=attribution.known(directory.path),
     )
-    write_report(path, data)
+    series = [read_series(each.metrics, each.path.name) for each in (directory, *others)]
+    write_report(path, replace(data, series=series))
