@@ -2,18 +2,22 @@
 
 import contextlib
 import shutil
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
-needs_browser = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: `apt-get install chromium`"),
-]
+_Test = TypeVar("_Test", bound=Callable[..., object])
+
+
+def needs_browser(test: _Test) -> _Test:
+    """Mark a test that opens pages; it is skipped where there is no browser."""
+    reason = "needs Chromium: `apt-get install chromium`"
+    return pytest.mark.browser(pytest.mark.skipif(CHROMIUM is None, reason=reason)(test))
 
 
 @dataclass

@@ -23,6 +23,7 @@ from coevolve.report.sections.machine import (
 )
 from coevolve.report.sections.metrics import metrics_data, metrics_section
 from coevolve.report.sections.pool import pool_section
+from coevolve.report.sections.rollouts import rollouts_data, rollouts_section
 from coevolve.report.sections.signals import candidates_section, signals_section
 from coevolve.report.sections.success import held_out_section, training_section
 from coevolve.report.sections.teaching import teaching_section
@@ -43,6 +44,7 @@ SECTIONS = {
     "cpu": processors_section,
     "costs": costs_section,
     "metrics": metrics_section,
+    "rollouts": rollouts_section,
     "events": events_section,
     "run": run_section,
 }
@@ -81,6 +83,7 @@ def page(data: ReportData) -> str:
     title = tag("title", f"{data.config.name}: report of a run")
     style = tag("style", Markup(style_sheet()))
     scripts = [library(), own("curves")] if data.series else []
+    scripts += [own("rollouts")] if data.sample.groups else []
     allowed = tag("meta", http_equiv="Content-Security-Policy", content=policy(scripts))
     body = tag(
         "body",
@@ -88,6 +91,7 @@ def page(data: ReportData) -> str:
         tag("nav", *links, aria_label="sections"),
         tag("main", *(section(data) for section in SECTIONS.values())),
         *([data_block("curves", metrics_data(data.series))] if data.series else []),
+        *([data_block("rollout-data", rollouts_data(data))] if data.sample.groups else []),
         *map(script, scripts),
     )
     return f"{_BEFORE}{joined([allowed, title, style])}\n</head>\n{body}\n</html>\n"

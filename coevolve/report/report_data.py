@@ -6,6 +6,7 @@ from typing import ClassVar, Protocol
 
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
+from coevolve.report.rollouts import NO_SAMPLE, Sample
 from coevolve.report.series import RunSeries
 from coevolve.report.timeline import TOPICS as TIMELINE_TOPICS
 from coevolve.report.timeline import Timeline
@@ -70,6 +71,9 @@ class ReportData:
     timeline: Timeline
     series: Sequence[RunSeries] = ()
     """Metrics of this run, and then of those to compare it with."""
+
+    sample: Sample = NO_SAMPLE
+    """Rollouts of some groups."""
 
     attribution: Attribution | RunError | None = None
     """The measured effect of each source of gradient; None if nobody measured it."""

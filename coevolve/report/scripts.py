@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 from coevolve.report.markup import Markup, tag
 from coevolve.visible import visible
@@ -53,6 +54,20 @@ def script(text: str) -> Markup:
 
 def data_block(name: str, value: object) -> Markup:
     """Return ``value`` as JSON in an element that no browser executes, with ``name`` as its id."""
-    text = visible(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+    text = json.dumps(_seen(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     text = text.replace("<", "\\u003c").replace("&", "\\u0026")
-    return Markup(str(tag("script", Markup(text), type="application/json", id=name)))
+    return tag("script", Markup(text), type="application/json", id=name)
+
+
+def _seen(value: object) -> object:
+    """Return ``value`` with `visible` strings."""
+    match value:
+        case str():
+            return visible(value)
+        case list():
+            return list(map(_seen, cast("list[object]", value)))
+        case dict():
+            items = cast("dict[str, object]", value).items()
+            return {visible(key): _seen(each) for key, each in items}
+        case _:
+            return value

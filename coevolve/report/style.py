@@ -38,7 +38,7 @@ DARK = {
 _RULES = """
 body { margin: 0 auto; max-width: 112rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper);
   color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-header, nav, section > :not(.group, .controls) { max-width: 60rem; }
+header, nav, section > :not(.group, .controls, #side-by-side) { max-width: 60rem; }
 h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; }
 h2 { margin: 3rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line);
   font-size: 1.4rem; }
@@ -95,6 +95,19 @@ dd { margin: 0; }
 .curve p { margin: 0 0 .25rem; }
 .plot { min-height: 9.5rem; overflow: hidden; touch-action: pan-y; }
 .plot:focus-visible, summary:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
+.filters { display: flex; flex-wrap: wrap; gap: .5rem 1.25rem; margin: .75rem 0; }
+.filters .wide { flex-basis: 100%; }
+.filters select { max-width: 14rem; }
+.filters .wide select { display: block; width: 100%; max-width: none; }
+.side { display: flex; gap: 1rem; overflow-x: auto; }
+.side article { flex: 1 0 min(22rem, 88vw); max-width: 40rem; }
+.tokens { max-height: 24rem; white-space: pre-wrap; overflow-wrap: anywhere;
+  background: var(--paper); }
+.given { color: var(--faint); }
+.token { background: color-mix(in srgb, var(--c1) var(--doubt), transparent);
+  box-shadow: inset 0 -1px var(--line); }
+mark { margin-right: .35rem; padding: 0 .3rem; background: var(--ink); color: var(--paper);
+  font-size: .75rem; white-space: nowrap; }
 .values { font-size: .85rem; color: var(--faint); font-variant-numeric: tabular-nums; }
 svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; }
 svg.small { display: inline-block; width: auto; margin-right: .5rem; vertical-align: middle; }

@@ -7,6 +7,7 @@ from pathlib import Path
 from coevolve.journal.reader import run_reader
 from coevolve.report.page import write_report
 from coevolve.report.report_data import Described, gather
+from coevolve.report.rollouts import sample_of
 from coevolve.report.series import read_series
 from coevolve.runs import attribution
 from coevolve.runs.directory import RunDirectory
@@ -23,11 +24,13 @@ async def report(
     ``environment`` is the environment of the run. The metrics of ``others`` are drawn beside its
     own.
     """
+    reader = run_reader(directory.path)
     data = await gather(
-        run_reader(directory.path),
+        reader,
         directory.written_config(),
         environment,
         attribution=attribution.known(directory.path),
     )
     series = [read_series(each.metrics, each.path.name) for each in (directory, *others)]
-    write_report(path, replace(data, series=series))
+    sample = await sample_of(reader, data.evolution, directory.config())
+    write_report(path, replace(data, series=series, sample=sample))

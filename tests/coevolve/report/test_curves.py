@@ -16,8 +16,6 @@ from coevolve.report.series import read_series
 from tests.browser import needs_browser, opened
 from tests.coevolve.report.pages import HOSTILE, data, parsed, whole_story
 
-pytestmark = needs_browser
-
 STEPS = 60
 
 
@@ -54,6 +52,7 @@ def curve(browser: Page, metric: str) -> str:
     return figure.inner_html()
 
 
+@needs_browser
 def test_every_metric_is_drawn_with_its_meaning_under_the_heading_of_the_page(report: Path):
     with opened(report.as_uri()) as browser:
         curve(browser.page, "actor/entropy")
@@ -69,6 +68,7 @@ def test_every_metric_is_drawn_with_its_meaning_under_the_heading_of_the_page(re
         assert entropy.locator("svg .mark-line path").count() == 4  # drawn and smoothed, two runs
 
 
+@needs_browser
 def test_smoothing_takes_the_noise_away(report: Path):
     with opened(report.as_uri()) as browser:
         curve(browser.page, "actor/entropy")
@@ -81,6 +81,7 @@ def test_smoothing_takes_the_noise_away(report: Path):
         assert swing(after) < 0.3 * swing(before)
 
 
+@needs_browser
 def test_dragging_across_one_curve_zooms_all_and_a_button_shows_the_whole_again(report: Path):
     with opened(report.as_uri()) as browser:
         curve(browser.page, "critic/rewards/mean")
@@ -99,6 +100,7 @@ def test_dragging_across_one_curve_zooms_all_and_a_button_shows_the_whole_again(
         assert browser.page.locator("[name=from]").input_value() == ""
 
 
+@needs_browser
 def test_the_pointer_and_the_arrow_keys_show_the_values_of_a_step(report: Path):
     with opened(report.as_uri()) as browser:
         curve(browser.page, "critic/rewards/mean")
@@ -113,6 +115,7 @@ def test_the_pointer_and_the_arrow_keys_show_the_values_of_a_step(report: Path):
         assert re.match(r"step (29|30|31|32): ", figure.locator("output").inner_text())
 
 
+@needs_browser
 def test_a_run_can_be_hidden_and_a_metric_found(report: Path):
     with opened(report.as_uri()) as browser:
         curve(browser.page, "own/number")
@@ -127,6 +130,7 @@ def test_a_run_can_be_hidden_and_a_metric_found(report: Path):
 
 @pytest.mark.parametrize("width", [400, 1400, 2000])
 @pytest.mark.parametrize("dark", [False, True])
+@needs_browser
 def test_the_page_fits_its_window_and_passes_the_check_of_accessibility(
     report: Path, width: int, dark: bool
 ):
@@ -138,6 +142,7 @@ def test_the_page_fits_its_window_and_passes_the_check_of_accessibility(
         assert found.violations_count == 0, found.generate_report()
 
 
+@needs_browser
 def test_text_of_a_run_is_no_markup_and_no_script_but_our_own_may_run(report: Path):
     elements = parsed(report.read_text())
     assert not {"img"} & elements.names
