@@ -7,6 +7,7 @@ Without scripts, all is shown but the curves of the metrics.
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from coevolve.report.markup import Markup, joined, tag
@@ -77,21 +78,38 @@ def write_report(path: Path, data: ReportData) -> None:
         raise RunError(f"{path}: cannot be written: {error}; give another --out FILE") from error
 
 
-def page(data: ReportData) -> str:
-    """Return the report as an HTML document."""
+def page(data: ReportData, *, served: bool = False) -> str:
+    """Return the report as an HTML document; ``served`` if it comes from a board."""
     links = [tag("a", name.replace("-", " "), href=f"#{name}") for name in SECTIONS]
-    title = tag("title", f"{data.config.name}: report of a run")
-    style = tag("style", Markup(style_sheet()))
-    scripts = [library(), own("curves")] if data.series else []
-    scripts += [own("rollouts")] if data.sample.groups else []
-    allowed = tag("meta", http_equiv="Content-Security-Policy", content=policy(scripts))
-    body = tag(
-        "body",
+    board = [tag("a", "all runs", href="/")] if served else []
+    blocks: list[Markup] = []
+    scripts: list[str] = []
+    if data.series:
+        blocks.append(data_block("curves", metrics_data(data.series)))
+        scripts += [library(), own("curves")]
+    if data.sample.groups:
+        blocks.append(data_block("rollout-data", rollouts_data(data)))
+        scripts.append(own("rollouts"))
+    if served:
+        scripts.append(own("live"))
+    return document(
+        f"{data.config.name}: report of a run",
         head(data),
-        tag("nav", *links, aria_label="sections"),
+        *([tag("p", "", id="live", role="status")] if served else []),
+        tag("nav", *board, *links, aria_label="sections"),
         tag("main", *(section(data) for section in SECTIONS.values())),
-        *([data_block("curves", metrics_data(data.series))] if data.series else []),
-        *([data_block("rollout-data", rollouts_data(data))] if data.sample.groups else []),
-        *map(script, scripts),
+        *blocks,
+        scripts=scripts,
+        board="'self'" if served else "'none'",
     )
-    return f"{_BEFORE}{joined([allowed, title, style])}\n</head>\n{body}\n</html>\n"
+
+
+def document(title: str, *body: str, scripts: Sequence[str] = (), board: str = "'none'") -> str:
+    """Return an HTML document that runs ``scripts`` and no others.
+
+    ``board`` is whom they may ask, as in a content security policy.
+    """
+    allowed = tag("meta", http_equiv="Content-Security-Policy", content=policy(scripts, board))
+    style = tag("style", Markup(style_sheet()))
+    whole = tag("body", *body, *map(script, scripts))
+    return f"{_BEFORE}{joined([allowed, tag('title', title), style])}\n</head>\n{whole}\n</html>\n"

@@ -27,6 +27,9 @@ NEWEST = 12
 MOST_TOKENS = 120_000
 """Maximum number of tokens of all groups together. Groups that would exceed it are left out."""
 
+LISTED = 2000
+"""Maximum number of groups of which a board offers the rollouts; the newest ones."""
+
 SEARCHED = 6
 """Maximum number of older or newer groups that stand in for one whose rollouts were dropped."""
 
@@ -51,6 +54,8 @@ class Sample:
     """All finished groups whose summaries the journal still has."""
 
     pieces: "Pieces"
+    on_demand: bool = False
+    """Whether a board reads the rollouts of a group when it is chosen; ``groups`` then has none."""
 
 
 async def sample_of(reader: Reader, evolution: LineageIndex, config: RunConfig) -> Sample:
@@ -72,6 +77,15 @@ async def sample_of(reader: Reader, evolution: LineageIndex, config: RunConfig) 
     groups = sorted(found.values(), key=lambda group: group.summary.group)
     finished = sum(map(len, visits.values()))
     return Sample(groups=groups, finished=finished, pieces=Pieces(_tokenizer(config)))
+
+
+def every_group(evolution: LineageIndex, config: RunConfig) -> Sample:
+    """Return the newest `LISTED` groups, whose rollouts are read on demand."""
+    every = [v for each in evolution.visits.values() for v in each if v.rollouts]
+    every.sort(key=lambda summary: summary.group)
+    groups = [Group(summary, ()) for summary in every[-LISTED:]]
+    pieces = Pieces(_tokenizer(config))
+    return Sample(groups=groups, finished=len(every), pieces=pieces, on_demand=True)
 
 
 async def _first_kept(reader: Reader, summaries: Sequence[GroupSummary]) -> Group | None:

@@ -33,16 +33,16 @@ def own(name: str) -> str:
     return (FOLDER / f"{name}.js").read_text("utf-8")
 
 
-def policy(scripts: Sequence[str], connect: str = "'none'") -> str:
+def policy(scripts: Sequence[str], board: str = "'none'") -> str:
     """Return the content security policy of a page that has exactly these scripts inline.
 
-    ``connect`` names what they may ask for data.
+    ``board`` is whom they may ask for data, and where its forms lead.
     """
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in digests)
     return (
-        f"default-src 'none'; style-src 'unsafe-inline'; connect-src {connect}; "
-        f"script-src {allowed}; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src 'unsafe-inline'; connect-src {board}; "
+        f"script-src {allowed}; base-uri 'none'; form-action {board}"
     )
 
 
@@ -54,20 +54,22 @@ def script(text: str) -> Markup:
 
 def data_block(name: str, value: object) -> Markup:
     """Return ``value`` as JSON in an element that no browser executes, with ``name`` as its id."""
-    text = json.dumps(_seen(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(
+        visible_tree(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
     text = text.replace("<", "\\u003c").replace("&", "\\u0026")
     return tag("script", Markup(text), type="application/json", id=name)
 
 
-def _seen(value: object) -> object:
+def visible_tree(value: object) -> object:
     """Return ``value`` with `visible` strings."""
     match value:
         case str():
             return visible(value)
         case list():
-            return list(map(_seen, cast("list[object]", value)))
+            return list(map(visible_tree, cast("list[object]", value)))
         case dict():
             items = cast("dict[str, object]", value).items()
-            return {visible(key): _seen(each) for key, each in items}
+            return {visible(key): visible_tree(each) for key, each in items}
         case _:
             return value

@@ -2,8 +2,9 @@
 
 import json
 import math
+import os
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,37 +41,70 @@ class RunSeries:
     metrics: Mapping[str, Series]
 
 
-def read_series(path: Path, name: str, points: int = POINTS) -> RunSeries:
-    """Return the metrics in the file ``path`` of the run ``name``, at most ``points`` of each.
+class SeriesFile:
+    """A file `metrics.jsonl`, of which each line is read once."""
 
-    Numbers that are not finite are left out, and so is a last line that is still being written.
-    Raises RunError if the file cannot be read; a missing file has no metrics.
-    """
-    columns: dict[str, tuple[array[int], array[float]]] = {}
-    for line in _lines(path):
+    def __init__(self, path: Path, name: str, points: int = POINTS) -> None:
+        """Take the file of the run ``name``, for at most ``points`` points of each metric."""
+        self._path = path
+        self._name = name
+        self._points = points
+        self._forget()
+
+    def _forget(self) -> None:
+        self._read_bytes = 0
+        self._lines = 0
+        self._columns: dict[str, tuple[array[int], array[float]]] = {}
+
+    def tag(self) -> str:
+        """Return a text that changes when the file does."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return "none"
+        return f"{status.st_size}.{status.st_mtime_ns}"
+
+    def read(self) -> RunSeries:
+        """Return the metrics that are in the file now.
+
+        Numbers that are not finite are left out, and so is a last line that is still being written.
+        Raises RunError if the file cannot be read; a missing file has no metrics.
+        """
+        self._read_new()
+        last = max((max(steps) for steps, _ in self._columns.values()), default=0)
+        width = _width(last, self._points)
+        found = {metric: _binned(*column, width) for metric, column in self._columns.items()}
+        return RunSeries(name=self._name, width=width, metrics=found)
+
+    def _read_new(self) -> None:
+        try:
+            with self._path.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self._read_bytes:  # a resumed run cut it
+                    self._forget()
+                file.seek(self._read_bytes)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        return
+                    self._add(_parsed(line, self._path, self._lines + 1))
+                    self._lines += 1
+                    self._read_bytes += len(line)
+        except FileNotFoundError:
+            self._forget()
+        except OSError as error:
+            raise RunError(f"{self._path}: cannot be read: {error}") from error
+
+    def _add(self, line: dict[str, float]) -> None:
         step = int(line[STEP])
         for metric, value in line.items():
             if metric != STEP and math.isfinite(value):
-                steps, values = columns.setdefault(metric, (array("q"), array("d")))
+                steps, values = self._columns.setdefault(metric, (array("q"), array("d")))
                 steps.append(step)
                 values.append(value)
-    last = max((max(steps) for steps, _ in columns.values()), default=0)
-    width = _width(last, points)
-    found = {metric: _binned(*column, width) for metric, column in columns.items()}
-    return RunSeries(name=name, width=width, metrics=found)
 
 
-def _lines(path: Path) -> Iterator[dict[str, float]]:
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    return
-                yield _parsed(line, path, number)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read: {error}") from error
+def read_series(path: Path, name: str, points: int = POINTS) -> RunSeries:
+    """Return the metrics in a file once; see `SeriesFile`."""
+    return SeriesFile(path, name, points).read()
 
 
 def _parsed(line: bytes, path: Path, number: int) -> dict[str, float]:

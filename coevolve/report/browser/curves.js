@@ -221,4 +221,8 @@
     soon();
   });
   addEventListener("resize", soon);
+  document.addEventListener("curves", ({ detail }) => {
+    for (const name of Object.keys(metrics)) metrics[name] = detail.metrics[name] ?? metrics[name];
+    soon();
+  });
 })();

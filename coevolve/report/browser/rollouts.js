@@ -8,7 +8,10 @@
   if (!source || !form) return;
 
   const { groups, pieces } = JSON.parse(source.textContent);
+  const numbers = new Map(pieces.map((piece, number) => [piece, number]));
+  let shows = 0;
   const ANY = "any";
+  const MOST_GROUPS = 8; // groups that are shown at once
   const fields = form.elements;
   const outcome = ({ passed, of }) =>
     (passed === of ? "all passed" : passed ? "mixed" : "all failed");
@@ -124,15 +127,42 @@
         make("summary", { text: "what it asks, and its reference" }), make("ol", {}, ...asked)));
   }
 
-  function show() {
-    const chosen = [...fields.groups.selectedOptions].map((option) => groups[option.value]);
+  // Asks the board for the rollouts of a group that the page does not hold.
+  async function fetched(group) {
+    if (group.rollouts) return;
+    const address = `${location.pathname}/rollouts.json?group=${encodeURIComponent(group.id)}`;
+    const answer = await fetch(address, { cache: "no-store" });
+    if (!answer.ok) throw new Error(answer.statusText);
+    const found = await answer.json();
+    for (const rollout of found.rollouts) {
+      rollout.tokens = rollout.tokens?.map((number) => {
+        if (!numbers.has(found.pieces[number])) {
+          numbers.set(found.pieces[number], pieces.push(found.pieces[number]) - 1);
+        }
+        return numbers.get(found.pieces[number]);
+      });
+    }
+    group.rollouts = found.rollouts;
+  }
+
+  async function show() {
+    const turn = ++shows;
+    const chosen = [...fields.groups.selectedOptions].slice(0, MOST_GROUPS)
+      .map((option) => groups[option.value]);
+    try {
+      await Promise.all(chosen.map(fetched));
+    } catch {
+      place.replaceChildren(make("p", { text: "The board does not answer." }));
+      return;
+    }
+    if (turn !== shows) return; // another choice was made meanwhile
     const first = chosen.flatMap((group) => group.rollouts).find((each) => each.tokens);
     const tasks = new Map(chosen.map((group) => [group.task, group]));
     const cards = chosen.flatMap((group) =>
       group.rollouts.map((rollout) => card(group, rollout, first ?? rollout)));
     place.replaceChildren(...[...tasks.values()].map(heading),
       make("div", { className: "side", tabindex: 0, role: "group", "aria-label": "Rollouts" },
-        ...cards));
+        ...(cards.length ? cards : [make("p", { text: "The journal has dropped them." })])));
   }
 
   fill();

@@ -19,13 +19,15 @@ TITLE = "Every metric"
 
 def metrics_section(data: ReportData) -> Markup:
     """Return a curve for each metric, grouped as in the page about metrics."""
-    runs = data.series
+    return section("metrics", TITLE, *curves_of(data.series))
+
+
+def curves_of(runs: Sequence[RunSeries]) -> list[Markup]:
+    """Return a curve for each metric of the runs, with the settings of all curves."""
     grouped = by_group(runs)
     if not grouped:
-        return section("metrics", TITLE, missing("The run has recorded no metric yet."))
-    return section(
-        "metrics",
-        TITLE,
+        return [missing("The run has recorded no metric yet.")]
+    return [
         tag(
             "p",
             "Each number of metrics.jsonl over steps, or over policy versions for scores. "
@@ -35,7 +37,7 @@ def metrics_section(data: ReportData) -> Markup:
         ),
         _controls(runs),
         *(_group(group, names, runs) for group, names in grouped.items()),
-    )
+    ]
 
 
 def metrics_data(runs: Sequence[RunSeries]) -> dict[str, Any]:

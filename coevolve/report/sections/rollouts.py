@@ -7,7 +7,7 @@ import msgspec
 from coevolve.report.figure import missing, section
 from coevolve.report.markup import Markup, tag
 from coevolve.report.report_data import ReportData
-from coevolve.report.rollouts import Group, Pieces, shares
+from coevolve.report.rollouts import Group, Pieces, Sample, shares
 from coevolve.report.sections.lineage import verdict_told
 from protocols.rollouts import Ending, FailedRollout, Rollout
 from protocols.tasks import Task
@@ -33,12 +33,7 @@ def rollouts_section(data: ReportData) -> Markup:
     sample = data.sample
     if not sample.groups:
         return section("rollouts", TITLE, missing("The journal holds no rollout of a group."))
-    left = sample.finished - len(sample.groups)
-    note = (
-        f"{len(sample.groups)} of {sample.finished} finished groups are in this page: of the tasks "
-        "with most groups the first, a middle and the newest one, and the newest of all."
-        + (f" {left} are left out; `coevolve board` shows each." if left else "")
-    )
+    note = _note(sample)
     choices = [tag("label", f"{name.capitalize()} ", tag("select", name=name)) for name in FILTERS]
     groups = tag("select", name="groups", multiple="", size=8)
     return section(
@@ -66,17 +61,38 @@ def rollouts_section(data: ReportData) -> Markup:
     )
 
 
+def _note(sample: Sample) -> str:
+    """Return what of the run is shown, and what is left out."""
+    shown, finished = len(sample.groups), sample.finished
+    if sample.on_demand:
+        return (
+            f"The newest {shown} of {finished} finished groups. Each is read from the journal when "
+            "it is chosen; of older ones the journal may have dropped the rollouts."
+        )
+    left = f" {finished - shown} are left out; `coevolve board` shows each."
+    return (
+        f"{shown} of {finished} finished groups are in this page: of the tasks with most groups "
+        "the first, a middle and the newest one, and the newest of all."
+        + (left if shown < finished else "")
+    )
+
+
 def rollouts_data(data: ReportData) -> dict[str, Any]:
     """Return the groups for the page's script; a token is the number of its text in ``pieces``."""
-    pieces = data.sample.pieces
     numbers: dict[str, int] = {}
-    groups = [_group(data, group, pieces, numbers) for group in data.sample.groups]
+    groups = [_group(data, group, numbers) for group in data.sample.groups]
     return {"groups": groups, "pieces": list(numbers)}
 
 
-def _group(
-    data: ReportData, group: Group, pieces: Pieces, numbers: dict[str, int]
-) -> dict[str, Any]:
+def group_data(data: ReportData, group: Group) -> dict[str, Any]:
+    """Return the rollouts of one group, likewise."""
+    numbers: dict[str, int] = {}
+    pieces = data.sample.pieces
+    rollouts = [_rollout(each, pieces, numbers) for each in group.rollouts]
+    return {"rollouts": rollouts, "pieces": list(numbers)}
+
+
+def _group(data: ReportData, group: Group, numbers: dict[str, int]) -> dict[str, Any]:
     summary = group.summary
     task = data.evolution.tasks.get(summary.task_id) or data.evolution.tasks.get(summary.root)
     return {
@@ -86,7 +102,9 @@ def _group(
         "passed": summary.successes,
         "of": summary.rollouts,
         **_task(data, task),
-        "rollouts": [_rollout(each, pieces, numbers) for each in group.rollouts],
+        "rollouts": None
+        if data.sample.on_demand
+        else [_rollout(each, data.sample.pieces, numbers) for each in group.rollouts],
     }
 
 
