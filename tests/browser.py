@@ -44,5 +44,5 @@ def opened(
         page.on("pageerror", lambda error: browser.faults.append(str(error)))
         page.goto(address)
         yield browser
-        assert browser.faults == []
+        assert not browser.faults, browser.faults
         chromium.close()

@@ -77,7 +77,7 @@ def compare_page(runs: Sequence[Overview], series: Sequence[RunSeries]) -> str:
             tag("p", "", id="live", role="status"),
         ),
         data_block("curves", metrics_data(series)),
-        scripts=[library(), own("curves"), own("live")],
+        scripts=[library(), own("charts"), own("curves"), own("live")],
         board="'self'",
     )
 

@@ -2,7 +2,7 @@
 
 The page escapes every text that a task or a model wrote. As a second defence, its content
 security policy forbids a browser to run other scripts than the page's own, and to fetch anything.
-Without scripts, all is shown but the curves of the metrics.
+Without scripts, all is shown but charts, whose numbers are in tables, and rollouts.
 """
 
 import os
@@ -83,10 +83,10 @@ def page(data: ReportData, *, served: bool = False) -> str:
     links = [tag("a", name.replace("-", " "), href=f"#{name}") for name in SECTIONS]
     board = [tag("a", "all runs", href="/")] if served else []
     blocks: list[Markup] = []
-    scripts: list[str] = []
+    scripts = [library(), own("charts")]
     if data.series:
         blocks.append(data_block("curves", metrics_data(data.series)))
-        scripts += [library(), own("curves")]
+        scripts.append(own("curves"))
     if data.sample.groups:
         blocks.append(data_block("rollout-data", rollouts_data(data)))
         scripts.append(own("rollouts"))

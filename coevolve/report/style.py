@@ -109,20 +109,11 @@ dd { margin: 0; }
 mark { margin-right: .35rem; padding: 0 .3rem; background: var(--ink); color: var(--paper);
   font-size: .75rem; white-space: nowrap; }
 .values { font-size: .85rem; color: var(--faint); font-variant-numeric: tabular-nums; }
-svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; }
-svg.small { display: inline-block; width: auto; margin-right: .5rem; vertical-align: middle; }
-text { fill: var(--ink); }
-.tick, .axis { fill: var(--faint); }
-.grid, .base { stroke: var(--line); stroke-width: 1; }
-.base { stroke: var(--faint); }
-.line { fill: none; stroke-width: 2; stroke-linejoin: round; }
-.strong { stroke-width: 3.5; }
-.bound { stroke-width: 5; stroke-opacity: .25; }
-.leader { stroke-width: 1; stroke-opacity: .7; }
-.dot { stroke: var(--paper); stroke-width: 1; }
-.heat { fill: var(--heat); stroke: var(--line); }
+.chart { width: 100%; min-height: 4rem; }
+.chart svg, .plot svg { display: block; max-width: 100%; }
+svg.small { display: inline-block; margin-right: .5rem; vertical-align: middle; }
+.fill { fill: var(--c0); }
 .none { fill: none; stroke: var(--line); }
-.cell { font-size: 11px; }
 @media print {
   body { max-width: none; padding: 0; font-size: 11pt; }
   nav { display: none; }
@@ -136,16 +127,14 @@ text { fill: var(--ink); }
 
 def style_sheet() -> str:
     """Return the whole style sheet; it refers to nothing outside the page."""
-    series = "".join(
-        f".fill.c{n}, .dot.c{n} {{ fill: var(--c{n}); }}\n"
+    swatches = "".join(
         f".swatch.s{n} {{ background: var(--c{n}); }}\n"
-        f".line.c{n}, .bound.c{n}, .leader.c{n} {{ stroke: var(--c{n}); }}\n"
         for n in range(sum(name[0] == "c" for name in LIGHT))
     )
     return (
         f":root {{ color-scheme: light dark; {_variables(LIGHT)} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n"
-        f"{_RULES}{series}"
+        f"{_RULES}{swatches}"
     )
 
 

@@ -88,11 +88,7 @@
       { data: { name: "cursor" }, mark: { type: "point", filled: true, size: 45, opacity: 1 },
         encoding: { y: number("y"), color: byRun } },
     ],
-    config: {
-      view: { stroke: null }, font: "system-ui, sans-serif",
-      axis: { labelColor: "var(--faint)", domainColor: "var(--line)", tickColor: "var(--line)",
-        gridColor: "var(--line)", labelFontSize: 11 },
-    },
+    config: chartConfig,
   };
   let compiled; // SPEC in Vega's own terms, which are quicker to draw from
 
@@ -108,8 +104,7 @@
 
     async draw() {
       const { view, vgSpec, finalize } = await vegaEmbed(this.plot, compiled ?? SPEC, {
-        mode: compiled ? "vega" : "vega-lite", ast: true, renderer: "svg", actions: false, defaultStyle: false,
-        tooltip: false, logLevel: 1,
+        mode: compiled ? "vega" : "vega-lite", ...chartOptions, tooltip: false,
       });
       compiled ??= vgSpec;
       this.view = view;
