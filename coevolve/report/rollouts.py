@@ -76,7 +76,7 @@ async def sample_of(reader: Reader, evolution: LineageIndex, config: RunConfig) 
         found[group.summary.group_id] = group
     groups = sorted(found.values(), key=lambda group: group.summary.group)
     finished = sum(map(len, visits.values()))
-    return Sample(groups=groups, finished=finished, pieces=Pieces(_tokenizer(config)))
+    return Sample(groups=groups, finished=finished, pieces=pieces_of(config))
 
 
 def every_group(evolution: LineageIndex, config: RunConfig) -> Sample:
@@ -84,8 +84,7 @@ def every_group(evolution: LineageIndex, config: RunConfig) -> Sample:
     every = [v for each in evolution.visits.values() for v in each if v.rollouts]
     every.sort(key=lambda summary: summary.group)
     groups = [Group(summary, ()) for summary in every[-LISTED:]]
-    pieces = Pieces(_tokenizer(config))
-    return Sample(groups=groups, finished=len(every), pieces=pieces, on_demand=True)
+    return Sample(groups, len(every), pieces_of(config), on_demand=True)
 
 
 async def _first_kept(reader: Reader, summaries: Sequence[GroupSummary]) -> Group | None:
@@ -146,11 +145,11 @@ def shares(tokens: Tokens) -> list[int]:
 NO_SAMPLE = Sample(groups=(), finished=0, pieces=Pieces(None))
 
 
-def _tokenizer(config: RunConfig) -> Tokenizer | None:
-    """Return the policy's tokenizer, if this machine has it."""
+def pieces_of(config: RunConfig) -> Pieces:
+    """Return a decoder with the policy's tokenizer, if this machine has it."""
     try:
         path = model_folder(config.policy.model) / "tokenizer.json"
         with boundary(RunError, f"{path}: needs to be a tokenizer", ""):
-            return Tokenizer.from_file(str(path)) if path.is_file() else None
+            return Pieces(Tokenizer.from_file(str(path)) if path.is_file() else None)
     except CoevolveError:
-        return None
+        return Pieces(None)
