@@ -136,12 +136,14 @@ class RunsFolder:
 
     async def overviews(self) -> list[Overview]:
         """Return the numbers of every run, the newest start first."""
-        return [await self.overview(name) for name in self.names()]
+        return [await self._watch(RunDirectory(self.root / name)) for name in self.names()]
 
     async def overview(self, name: str) -> Overview:
         """Return the numbers of one run. Raises RunError."""
-        directory = self.directory(name)
-        watched = self._watched.setdefault(name, WatchedRun(directory))
+        return await self._watch(self.directory(name))
+
+    async def _watch(self, directory: RunDirectory) -> Overview:
+        watched = self._watched.setdefault(directory.path.name, WatchedRun(directory))
         return await watched.overview()
 
 
