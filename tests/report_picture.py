@@ -25,7 +25,7 @@ from coevolve.report.report_data import ReportData, nothing_yet
 from coevolve.report.rollouts import Group, Sample, group_of, pieces_of
 from coevolve.report.series import read_series
 from protocols.evolution import GroupSummary
-from protocols.journal import Record
+from protocols.journal import StoredRecord
 from protocols.rollouts import Rollout
 from tests.browser import opened
 from tests.commands import ROOT
@@ -85,7 +85,8 @@ def recorded_data(folder: Path) -> ReportData:
     """Return the recorded data; ``folder`` is for files."""
     recorded = msgspec.json.decode(RECORDED.read_bytes(), type=Recorded)
     messages = [
-        decode(Record(topic=topic, body=base64.b64decode(body))) for topic, body in recorded.records
+        decode(StoredRecord(sequence=1, topic=topic, time_ns=1, body=base64.b64decode(body)))
+        for topic, body in recorded.records
     ]
     config = msgspec.structs.replace(load_config("quickstart"), name=next(iter(recorded.runs)))
     data = nothing_yet(config, environment_of(config))
