@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from coevolve.report.page import page, write_report
+from coevolve.report.page import write_report
 from coevolve.report.series import read_series
 from tests.browser import needs_browser, opened
 from tests.coevolve.report.pages import HOSTILE, data, parsed, whole_story
@@ -152,10 +152,6 @@ def test_text_of_a_run_is_no_markup_and_no_script_but_our_own_may_run(report: Pa
         assert browser.page.evaluate("window.bad") is None
         assert any("Content Security Policy" in fault for fault in browser.faults)
         browser.faults.clear()
-
-
-def test_without_metrics_the_page_has_no_script():
-    assert "<script>" not in page(data(whole_story()))
 
 
 def heights(path: str) -> list[float]:
