@@ -11,6 +11,7 @@ shows.
 
 import hmac
 import secrets
+import sys
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -60,6 +61,11 @@ class Server(ThreadingHTTPServer):
     def address(self) -> str:
         """The address to open, with the key."""
         return f"http://{HOST}:{self.port}/?key={self.key}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a browser that went away before it had its answer."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)  # pyright: ignore[reportArgumentType]
 
 
 class _Handler(BaseHTTPRequestHandler):

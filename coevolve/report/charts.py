@@ -168,7 +168,7 @@ def row_chart(title: str, rows: Sequence[tuple[str, float]], *, form: str = NUMB
         title,
         values,
         {
-            "height": ROW * len(rows),
+            "height": ROW * max(1, len(rows)),
             "encoding": {
                 "y": {**name, "axis": axis, "type": "nominal"},
                 "x": {**amount, "axis": None, "scale": {"domainMin": 0, "nice": True}},
@@ -212,7 +212,7 @@ def heat_map(
         title,
         values,
         {
-            "height": ROW * len(rows),
+            "height": ROW * max(1, len(rows)),
             "transform": text,
             "encoding": {"y": {**row, **down}, "x": {**column, **along}},
             "layer": [

@@ -208,7 +208,8 @@ def test_what_is_no_folder_and_a_port_in_use_are_refused(board: Board, tmp_path:
 def test_in_a_browser_curves_stay_live_and_groups_come_on_demand(board: Board):
     with opened(board.server.address) as browser:
         page = browser.page
-        page.get_by_role("link", name="one", exact=True).click()
+        with page.expect_response("**/curves.json"):  # what was there when the page was made
+            page.get_by_role("link", name="one", exact=True).click()
         page.locator(".side article").first.wait_for()
         assert page.locator(".side article").count() == 3
         page.locator("[name=groups]").select_option("0")
