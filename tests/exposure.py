@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from coevolve.report.scripts import FOLDER, library
 from coevolve.visible import UNSAFE
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -31,6 +32,10 @@ ACTIVE = frozenset(
     )
 )
 """Elements of HTML and SVG that run something, fetch something or send something."""
+
+OWN_FORMS = ("controls", "filters")
+FIELDS = ("form", "input", "button")
+"""Forms of the report, by id, which send nothing; and what they consist of."""
 
 AROUND = 40
 
@@ -150,15 +155,31 @@ def unsafe(what: str, text: str, *, drawn: bool = False) -> list[str]:
 
 
 class _Active(HTMLParser):
-    """Collects what could act in a browser."""
+    """Collects what could act in a browser, but the report's own scripts and forms."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self._scripts = {library(), *(path.read_text() for path in FOLDER.glob("*.js"))}
+        self._is_script = False
+        self._is_own_form = False
+
+    def handle_data(self, data: str) -> None:
+        """Look at a script."""
+        if self._is_script and data not in self._scripts:
+            self.found.append("element <script>")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Leave a script or a form."""
+        self._is_script = self._is_script and tag != "script"
+        self._is_own_form = self._is_own_form and tag != "form"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Look at an element."""
-        if tag in ACTIVE:
+        self._is_own_form |= tag == "form" and dict(attrs).get("id") in OWN_FORMS
+        if tag == "script":
+            self._is_script = ("type", "application/json") not in attrs  # no browser runs those
+        elif tag in ACTIVE and not (self._is_own_form and tag in FIELDS):
             self.found.append(f"element <{tag}>")
         self.found += [f"attribute {name}" for name, _ in attrs if name.startswith("on")]
         self.found += [

@@ -17,6 +17,7 @@ COMMANDS = {
     "resume": "Continue a run that was stopped or killed.",
     "attach": "Look into a run from another terminal, and steer it.",
     "report": "Write a run's report, one self-contained HTML page.",
+    "board": "Show the runs in a folder in a web browser, live.",
     "export": "Write a run's weights or tables into a new folder.",
     "evaluate": "Score a policy on held-out tasks.",
     "audit": "Check that a run lost nothing and did nothing twice.",

@@ -52,6 +52,11 @@ def run_argument(*, required: bool = False) -> Callable[[Any], Any]:
     )
 
 
+def run_arguments() -> Callable[[Any], Any]:
+    """Return the argument RUN, any number of times."""
+    return click.argument("run", nargs=-1, metavar="[RUN]...", shell_complete=_runs)
+
+
 def run_file_argument(*, required: bool = True) -> Callable[[Any], Any]:
     """Return the argument FILE: a run file, or the name of one that coevolve carries."""
     return click.argument(

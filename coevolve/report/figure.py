@@ -30,6 +30,9 @@ class Table:
                 tag("tbody", *map(self._row, self.rows)),
             ),
             class_="scroll",
+            tabindex="0",
+            role="group",
+            aria_label=self.caption,
         )
 
     def _row(self, row: Row) -> Markup:

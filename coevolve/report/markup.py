@@ -5,6 +5,9 @@ from collections.abc import Sequence
 
 from coevolve.visible import visible
 
+_EMPTY = ("input", "meta")
+"""Elements without an end."""
+
 
 class Markup(str):
     """Text that is markup already. Only the functions of this module make it."""
@@ -19,7 +22,7 @@ def escaped(text: str) -> Markup:
     return Markup(html.escape(visible(text), quote=True))
 
 
-def tag(name: str, *children: str, **attributes: str | float) -> Markup:
+def tag(name: str, /, *children: str, **attributes: str | float) -> Markup:
     """Return the element ``name`` with its children in order.
 
     Attribute names follow Python: ``class_`` becomes ``class``, ``stroke_width`` ``stroke-width``.
@@ -28,6 +31,8 @@ def tag(name: str, *children: str, **attributes: str | float) -> Markup:
         f' {key.rstrip("_").replace("_", "-")}="{escaped(_text(value))}"'
         for key, value in attributes.items()
     )
+    if name in _EMPTY:
+        return Markup(f"<{name}{written}>")
     return Markup(f"<{name}{written}>{joined(children)}</{name}>")
 
 

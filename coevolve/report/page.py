@@ -1,15 +1,18 @@
-"""The whole report as one file: it needs no network, no script and no fonts.
+"""The whole report as one file: it needs no network and no fonts.
 
 The page escapes every text that a task or a model wrote. As a second defence, its content
-security policy forbids a browser to run scripts or to fetch anything.
+security policy forbids a browser to run other scripts than the page's own, and to fetch anything.
+Without scripts, all is shown but charts, whose numbers are in tables, and rollouts.
 """
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.report_data import ReportData
+from coevolve.report.scripts import data_block, library, own, policy, script
 from coevolve.report.sections.head import costs_section, head, run_section
 from coevolve.report.sections.lineage import lineage_section
 from coevolve.report.sections.machine import (
@@ -19,7 +22,9 @@ from coevolve.report.sections.machine import (
     staleness_section,
     throughput_section,
 )
+from coevolve.report.sections.metrics import metrics_data, metrics_section
 from coevolve.report.sections.pool import pool_section
+from coevolve.report.sections.rollouts import rollouts_data, rollouts_section
 from coevolve.report.sections.signals import candidates_section, signals_section
 from coevolve.report.sections.success import held_out_section, training_section
 from coevolve.report.sections.teaching import teaching_section
@@ -39,6 +44,8 @@ SECTIONS = {
     "throughput": throughput_section,
     "cpu": processors_section,
     "costs": costs_section,
+    "metrics": metrics_section,
+    "rollouts": rollouts_section,
     "events": events_section,
     "run": run_section,
 }
@@ -49,7 +56,6 @@ _BEFORE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 """
 
 
@@ -72,15 +78,38 @@ def write_report(path: Path, data: ReportData) -> None:
         raise RunError(f"{path}: cannot be written: {error}; give another --out FILE") from error
 
 
-def page(data: ReportData) -> str:
-    """Return the report as an HTML document."""
+def page(data: ReportData, *, served: bool = False) -> str:
+    """Return the report as an HTML document; ``served`` if it comes from a board."""
     links = [tag("a", name.replace("-", " "), href=f"#{name}") for name in SECTIONS]
-    title = tag("title", f"{data.config.name}: report of a run")
-    style = tag("style", Markup(style_sheet()))
-    body = tag(
-        "body",
+    board = [tag("a", "all runs", href="/")] if served else []
+    blocks: list[Markup] = []
+    scripts = [library(), own("charts")]
+    if data.series:
+        blocks.append(data_block("curves", metrics_data(data.series)))
+        scripts.append(own("curves"))
+    if data.sample.groups:
+        blocks.append(data_block("rollout-data", rollouts_data(data)))
+        scripts.append(own("rollouts"))
+    if served:
+        scripts.append(own("live"))
+    return document(
+        f"{data.config.name}: report of a run",
         head(data),
-        tag("nav", *links, aria_label="sections"),
+        *([tag("p", "", id="live", role="status")] if served else []),
+        tag("nav", *board, *links, aria_label="sections"),
         tag("main", *(section(data) for section in SECTIONS.values())),
+        *blocks,
+        scripts=scripts,
+        board="'self'" if served else "'none'",
     )
-    return f"{_BEFORE}{joined([title, style])}\n</head>\n{body}\n</html>\n"
+
+
+def document(title: str, *body: str, scripts: Sequence[str] = (), board: str = "'none'") -> str:
+    """Return an HTML document that runs ``scripts`` and no others.
+
+    ``board`` is whom they may ask, as in a content security policy.
+    """
+    allowed = tag("meta", http_equiv="Content-Security-Policy", content=policy(scripts, board))
+    style = tag("style", Markup(style_sheet()))
+    whole = tag("body", *body, *map(script, scripts))
+    return f"{_BEFORE}{joined([allowed, tag('title', title), style])}\n</head>\n{whole}\n</html>\n"

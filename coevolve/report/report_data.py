@@ -6,6 +6,8 @@ from typing import ClassVar, Protocol
 
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import in_order
+from coevolve.report.rollouts import NO_SAMPLE, Sample
+from coevolve.report.series import RunSeries
 from coevolve.report.timeline import TOPICS as TIMELINE_TOPICS
 from coevolve.report.timeline import Timeline
 from coevolve.runs.attribution import Attribution
@@ -67,6 +69,12 @@ class ReportData:
     totals: EvolutionTotals
     costs: Costs
     timeline: Timeline
+    series: Sequence[RunSeries] = ()
+    """Metrics of this run, and then of those to compare it with."""
+
+    sample: Sample = NO_SAMPLE
+    """Rollouts of some groups."""
+
     attribution: Attribution | RunError | None = None
     """The measured effect of each source of gradient; None if nobody measured it."""
 

@@ -1,44 +1,6 @@
-"""Positions of marks in a chart, and the text of numbers."""
+"""Ranges of steps, the text of numbers, and intervals of shares."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Maps values between ``low`` and ``high`` to positions between ``start`` and ``end``."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        """Return the position of ``value``."""
-        span = self.high - self.low
-        return self.start + (self.end - self.start) * ((value - self.low) / span if span else 0.5)
-
-
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Return at most ``most`` round values from ``low`` to ``high``, a 1-2-5 step apart."""
-    if high <= low:
-        return [low]
-    rough = (high - low) / (most - 1)
-    magnitude = 10 ** math.floor(math.log10(rough))
-    step = next(m * magnitude for m in (1, 2, 5, 10) if m * magnitude >= rough * (1 - 1e-9))
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [number * step for number in range(first, last + 1)]
-
-
-def ceiling(value: float, most: int = 6) -> float:
-    """Return the first tick at or above ``value`` of an axis from 0; 1 if ``value`` is <= 0."""
-    if value <= 0:
-        return 1.0
-    marks = ticks(0, value, most)
-    step = marks[1] if len(marks) > 1 else value
-    return step * math.ceil(value / step - 1e-9)
 
 
 def bins(first: int, last: int, most: int) -> list[range]:
@@ -62,24 +24,6 @@ def evenly(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return sorted({round(number * (count - 1) / (most - 1)) for number in range(most)})
-
-
-def spread_out(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Return positions near ``wanted``, in the same order, at least ``gap`` apart.
-
-    All stay between ``low`` and ``high`` if there is enough room.
-    """
-    order = sorted(range(len(wanted)), key=lambda number: wanted[number])
-    placed = [0.0] * len(wanted)
-    floor = low
-    for number in order:
-        placed[number] = max(wanted[number], floor)
-        floor = placed[number] + gap
-    roof = high
-    for number in reversed(order):
-        placed[number] = min(placed[number], roof)
-        roof = placed[number] - gap
-    return placed
 
 
 def number(value: float) -> str:

@@ -36,8 +36,9 @@ DARK = {
 }
 
 _RULES = """
-body { margin: 0 auto; max-width: 60rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper);
+body { margin: 0 auto; max-width: 112rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper);
   color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+header, nav, section > :not(.group, .controls, #side-by-side) { max-width: 60rem; }
 h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; }
 h2 { margin: 3rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line);
   font-size: 1.4rem; }
@@ -73,20 +74,46 @@ article { margin: 1rem 0; padding: .75rem 1rem; background: var(--soft); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .75rem; }
 dt { color: var(--faint); }
 dd { margin: 0; }
-svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; }
-svg.small { display: inline-block; width: auto; margin-right: .5rem; vertical-align: middle; }
-text { fill: var(--ink); }
-.tick, .axis { fill: var(--faint); }
-.grid, .base { stroke: var(--line); stroke-width: 1; }
-.base { stroke: var(--faint); }
-.line { fill: none; stroke-width: 2; stroke-linejoin: round; }
-.strong { stroke-width: 3.5; }
-.bound { stroke-width: 5; stroke-opacity: .25; }
-.leader { stroke-width: 1; stroke-opacity: .7; }
-.dot { stroke: var(--paper); stroke-width: 1; }
-.heat { fill: var(--heat); stroke: var(--line); }
+.controls { display: flex; flex-wrap: wrap; gap: .5rem 1.25rem; align-items: center;
+  position: sticky; top: 0; z-index: 1; padding: .6rem 0; background: var(--paper);
+  border-bottom: 1px solid var(--line); font-size: .9rem; }
+.controls fieldset { display: flex; flex-wrap: wrap; gap: .25rem 1rem; border: 0; padding: 0; }
+.controls legend { float: left; margin-right: .75rem; padding: 0; }
+.controls label { display: inline-flex; gap: .4rem; align-items: center; }
+.controls input[type=number] { width: 6rem; }
+.controls output { min-width: 2.5rem; }
+.swatch { width: 1.2rem; height: .25rem; display: inline-block; }
+.group > summary { margin-top: 1.5rem; font-size: 1.05rem; font-weight: 600; color: var(--ink); }
+.curves { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(22rem, 100%), 1fr));
+  gap: 1.25rem 2rem; }
+.curve { margin: .5rem 0; display: flex; flex-direction: column; min-width: 0;
+  content-visibility: auto; contain-intrinsic-size: auto 16rem; }
+.curve[hidden] { display: none; }
+.curve figcaption { flex: 1; font-size: .85rem; }
+.curve h3 { margin: 0; font-size: .95rem; }
+.curve h3 small { font-weight: normal; color: var(--faint); }
+.curve p { margin: 0 0 .25rem; }
+.plot { min-height: 9.5rem; overflow: hidden; touch-action: pan-y; }
+.plot:focus-visible, summary:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
+.filters { display: flex; flex-wrap: wrap; gap: .5rem 1.25rem; margin: .75rem 0; }
+.filters .wide { flex-basis: 100%; }
+.filters select { max-width: 14rem; }
+.filters .wide select { display: block; width: 100%; max-width: none; }
+.side { display: flex; gap: 1rem; overflow-x: auto; }
+.side article { flex: 1 0 min(22rem, 88vw); max-width: 40rem; }
+.tokens { max-height: 24rem; white-space: pre-wrap; overflow-wrap: anywhere;
+  background: var(--paper); }
+.given { color: var(--faint); }
+.token { background: color-mix(in srgb, var(--c1) var(--doubt), transparent);
+  box-shadow: inset 0 -1px var(--line); }
+mark { margin-right: .35rem; padding: 0 .3rem; background: var(--ink); color: var(--paper);
+  font-size: .75rem; white-space: nowrap; }
+.values { font-size: .85rem; color: var(--faint); font-variant-numeric: tabular-nums; }
+.chart { width: 100%; min-height: 4rem; }
+.chart svg, .plot svg { display: block; max-width: 100%; }
+svg.small { display: inline-block; margin-right: .5rem; vertical-align: middle; }
+.fill { fill: var(--c0); }
 .none { fill: none; stroke: var(--line); }
-.cell { font-size: 11px; }
 @media print {
   body { max-width: none; padding: 0; font-size: 11pt; }
   nav { display: none; }
@@ -100,15 +127,14 @@ text { fill: var(--ink); }
 
 def style_sheet() -> str:
     """Return the whole style sheet; it refers to nothing outside the page."""
-    series = "".join(
-        f".fill.c{n}, .dot.c{n} {{ fill: var(--c{n}); }}\n"
-        f".line.c{n}, .bound.c{n}, .leader.c{n} {{ stroke: var(--c{n}); }}\n"
+    swatches = "".join(
+        f".swatch.s{n} {{ background: var(--c{n}); }}\n"
         for n in range(sum(name[0] == "c" for name in LIGHT))
     )
     return (
         f":root {{ color-scheme: light dark; {_variables(LIGHT)} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n"
-        f"{_RULES}{series}"
+        f"{_RULES}{swatches}"
     )
 
 

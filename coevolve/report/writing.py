@@ -1,23 +1,36 @@
 """Writes the report of a run from its folder, while the run goes on or afterwards."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from coevolve.journal.reader import run_reader
 from coevolve.report.page import write_report
 from coevolve.report.report_data import Described, gather
+from coevolve.report.rollouts import sample_of
+from coevolve.report.series import read_series
 from coevolve.runs import attribution
 from coevolve.runs.directory import RunDirectory
 
 
-async def report(directory: RunDirectory, path: Path, environment: Described) -> None:
+async def report(
+    directory: RunDirectory,
+    path: Path,
+    environment: Described,
+    others: Sequence[RunDirectory] = (),
+) -> None:
     """Write the report of the run in ``directory``, up to its newest record, to ``path``.
 
-    ``environment`` is the environment of the run.
+    ``environment`` is the environment of the run. The metrics of ``others`` are drawn beside its
+    own.
     """
+    reader = run_reader(directory.path)
     data = await gather(
-        run_reader(directory.path),
+        reader,
         directory.written_config(),
         environment,
         attribution=attribution.known(directory.path),
     )
-    write_report(path, data)
+    series = [read_series(each.metrics, each.path.name) for each in (directory, *others)]
+    sample = await sample_of(reader, data.evolution, directory.config())
+    write_report(path, replace(data, series=series, sample=sample))

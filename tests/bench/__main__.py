@@ -22,6 +22,7 @@ BENCHES = {
     "lexical": "tests.bench.lexical",
     "memorization": "tests.bench.memorization",
     "mutations": "tests.bench.mutations",
+    "page": "tests.bench.page",
     "planted": "tests.bench.planted",
     "powercuts": "tests.bench.powercuts",
     "recovery": "tests.bench.recovery",

@@ -2,7 +2,7 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from coevolve.report.bar_chart import row_chart
+from coevolve.report.charts import row_chart
 from coevolve.report.figure import Table, figure, listed, missing, paragraphs, section
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.report_data import ReportData

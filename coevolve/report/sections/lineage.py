@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from coevolve.report.bar_chart import small_columns
+from coevolve.report.charts import small_columns
 from coevolve.report.figure import Table, code, listed, missing, section, several
 from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.report_data import NO_TOOL, ReportData, judged, listed_note

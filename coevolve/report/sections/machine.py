@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from coevolve.report.bar_chart import Layer, row_chart, stacked_chart
+from coevolve.report.charts import PERCENT, Layer, Line, line_chart, row_chart, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
-from coevolve.report.line_chart import Line, line_chart
 from coevolve.report.markup import Markup, clipped
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, number, percent
@@ -104,7 +103,7 @@ def processors_section(data: ReportData) -> Markup:
             row_chart(
                 "Share of all CPU time, by part",
                 [(name, seconds / total) for name, seconds in rows],
-                written=percent,
+                form=PERCENT,
             ),
             Table(
                 "CPU seconds by part",

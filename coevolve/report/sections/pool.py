@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from coevolve.report.bar_chart import Layer, stacked_chart
+from coevolve.report.charts import Layer, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import ReportData

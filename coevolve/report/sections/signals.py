@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import get_args
 
-from coevolve.report.bar_chart import Layer, row_chart, stacked_chart
+from coevolve.report.charts import Layer, row_chart, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import ReportData

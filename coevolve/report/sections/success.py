@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from coevolve.report.charts import WHOLE_PERCENT, Cell, Line, heat_map, line_chart
 from coevolve.report.figure import Table, figure, missing, section
-from coevolve.report.heat_map import Cell, heat_map
-from coevolve.report.line_chart import Line, line_chart
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import NO_TOOL, ReportData, judged, listed_note, skills_of
 from coevolve.report.scales import bin_name, bins, evenly
@@ -148,7 +147,7 @@ def _over_steps(data: ReportData) -> Markup:
     return figure(
         title,
         caption,
-        line_chart(title, lines, across="policy version", up=up, high=1.0, written=percent_short),
+        line_chart(title, lines, across="policy version", up=up, high=1.0, form=WHOLE_PERCENT),
         Table(title, ["tasks", *(f"version {v}" for v in versions)], rows),
     )
 
@@ -165,9 +164,7 @@ def _gap_over_steps(side: Side, gaps: Mapping[int, InstanceGap]) -> Markup:
         title,
         f"The distance between the lines is the instance gap{meaning} The table has the gap's "
         "standard error over the choice of tasks.",
-        line_chart(
-            title, lines, across="policy version", up="mean", high=1.0, written=percent_short
-        ),
+        line_chart(title, lines, across="policy version", up="mean", high=1.0, form=WHOLE_PERCENT),
         Table(title, ["version", "gap, points", "standard error"], rows),
     )
 
@@ -252,11 +249,6 @@ def _cell_table(
 
     rows = [[name, *(written(cells.get((name, c), (0, 0))) for c in columns)] for name in names]
     return Table(title, [what, *columns], rows)
-
-
-def percent_short(share: float) -> str:
-    """Return a share in [0, 1] as ``66 %``."""
-    return f"{100 * share:.0f} %"
 
 
 def _last(

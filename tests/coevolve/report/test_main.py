@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,17 @@ def test_the_default_is_the_newest_run_and_out_names_another_file(
     assert answered("report", "--runs", str(run.path.parent), "--out", str(out)).returncode == 0
     assert out.is_file()
     assert not (run.path / "report.html").exists()
+
+
+def test_the_metrics_of_other_runs_are_drawn_beside_those_of_the_first(run: RunDirectory):
+    other = run.path.with_name("other")
+    shutil.copytree(run.path, other)
+    for path, value in ((run.path, 1), (other, 2)):
+        (path / "metrics.jsonl").write_text(f'{{"step": 1, "actor/entropy": {value}}}\n')
+    answer = answered("report", "trial", "other", "--runs", str(run.path.parent))
+    assert Path(answer.stdout.strip()) == run.report
+    assert '"runs":["trial","other"]' in run.report.read_text()
+    assert not (other / "report.html").exists()
 
 
 def test_a_run_is_reported_while_its_journal_is_being_written(run: RunDirectory):

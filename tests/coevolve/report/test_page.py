@@ -1,17 +1,13 @@
 import re
-from collections.abc import Sequence
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import ClassVar
 
 import msgspec
 import pytest
 
-from coevolve.environments.tools.task import tool_task
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.report.page import SECTIONS, page, write_report
-from coevolve.report.report_data import ReportData, gather, nothing_yet
+from coevolve.report.report_data import gather
 from coevolve.report.sections.pool import composition
 from coevolve.report.sections.signals import funnel
 from coevolve.report.sections.success import (
@@ -21,174 +17,28 @@ from coevolve.report.sections.success import (
     visited_by_tool,
 )
 from coevolve.visible import UNSAFE
-from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.control import (
-    PartFailed,
-    RunContinued,
-    RunFinished,
-    RunPaused,
-    RunResumed,
     RunStarted,
-    Stalled,
-    StopRequested,
 )
 from protocols.errors import RunError
-from protocols.evolution import SwapRefused
 from protocols.journal import Message
-from protocols.learning import Evaluation, GroupDiscarded, StepReport, TaskScore, TrainedGroup
-from protocols.tasks import NOTHING, Seeded, Task, TaskText, TurnText
+from protocols.learning import Evaluation, GroupDiscarded, TaskScore
+from protocols.tasks import TaskText
 from tests import evolving
+from tests.coevolve.report.pages import (
+    CONFIG,
+    HOSTILE,
+    Reported,
+    data,
+    parsed,
+    scored,
+    stepped,
+    whole_story,
+)
 
-CONFIG = RunConfig(name="trial", arm="full", seed=7)
-LABELS = {"h1": ("one turn",), "h2": ("several turns",)}
-SKILLS = {"h1": ("ls",), "h2": ("ls", "cd", "rm")}
-HOSTILE = "</code></style><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\x00\u202e"
 NO_CONVERSATION = TaskText(headline="cover 3 points of fifo, from 61.2 %")
-SECOND_NS = 1_000_000_000
 EN_DASH = "\N{EN DASH}"
-EMPTY = {"meta", "!doctype"}
-
-
-class Reported:
-    """An environment with two held-out tasks that describes the tasks of `evolving`."""
-
-    capabilities: ClassVar[Capabilities] = Capabilities()
-
-    def __init__(self, text: TaskText | None = None) -> None:
-        self._text = text
-
-    def scored_tasks(self) -> list[Task]:
-        origin = Seeded(source="held out")
-        return [
-            Task(task_id=task_id, split="held_out", origin=origin, skills=skills, body=NOTHING)
-            for task_id, skills in SKILLS.items()
-        ]
-
-    def labels(self) -> dict[str, tuple[str, ...]]:
-        return LABELS
-
-    def describe(self, task: Task) -> TaskText:
-        turns = tool_task(task).turns
-        return self._text or TaskText(
-            headline=turns[0].instruction,
-            turns=tuple(
-                TurnText(instruction=turn.instruction, calls=turn.reference) for turn in turns
-            ),
-            tools=tuple(call.partition("(")[0] for turn in turns for call in turn.reference),
-        )
-
-
-class Elements(HTMLParser):
-    """Checks that every element is closed in order, and records names, attributes and text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.names: set[str] = set()
-        self.attributes: list[tuple[str, str, str]] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.add(tag)
-        self.attributes.extend((tag, name, value or "") for name, value in attrs)
-        if tag not in EMPTY:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.text += data
-
-
-def parsed(html: str) -> Elements:
-    elements = Elements()
-    elements.feed(html)
-    elements.close()
-    assert not elements.open
-    return elements
-
-
-def scored(version: int, first: int, second: int) -> Evaluation:
-    return Evaluation(
-        version=version,
-        scores=(
-            TaskScore(task_id="h1", turns_passed=first, turns_total=1),
-            TaskScore(task_id="h2", turns_passed=second, turns_total=3),
-        ),
-        errors=0,
-        wall_s=1.0,
-    )
-
-
-def stepped(step: int, *tasks: tuple[str, int]) -> StepReport:
-    return StepReport(
-        step=step,
-        groups=tuple(
-            TrainedGroup(
-                group_id=f"{step}-{task}",
-                group=step,
-                task_id=task,
-                sequences=tuple(range(8)),
-                successes=successes,
-                use="policy_gradient",
-            )
-            for task, successes in tasks
-        ),
-        weights_digest="",
-        groups_consumed=0,
-        metrics={
-            "training/off_policy/version_lag_mean": 0.5 * step,
-            "training/off_policy/version_lag_max": 2.0,
-            "perf/throughput": 9000.0 + step,
-            "timing_s/wait": 0.1,
-            "timing_s/update_actor": 0.2,
-        },
-    )
-
-
-def whole_story() -> list[Message]:
-    return [
-        RunStarted(run_id="r", config="{}"),
-        scored(0, 0, 1),
-        *evolving.story(),
-        stepped(9, ("seed-1", 4), ("made-1", 6), ("made-1", 2)),
-        evolving.swapped(),
-        SwapRefused(request_id="r2", reason="it does not answer"),
-        GroupDiscarded(
-            group_id="g",
-            group=0,
-            task_id="seed-1",
-            reason="stale",
-            successes=0,
-            rollouts=8,
-            groups_consumed=3,
-        ),
-        PartFailed(part="rollout-0", reason="its process ended"),
-        Stalled(quiet_s=60.0, waiting=("learner waits for complete groups (5 of 8)",)),
-        RunPaused(run_id="r"),
-        RunContinued(run_id="r"),
-        StopRequested(run_id="r"),
-        RunResumed(run_id="r", config="{}"),
-        scored(9, 1, 2),
-        RunFinished(
-            steps=9, training_s=10.0, model_cpu_s=6.0, simulator_cpu_s=3.0, rest_cpu_s={"ray": 1.0}
-        ),
-    ]
-
-
-def data(
-    messages: Sequence[Message], config: RunConfig = CONFIG, text: TaskText | None = None
-) -> ReportData:
-    found = nothing_yet(config, Reported(text))
-    for number, message in enumerate(messages):
-        found.fold(message, 1_790_000_000 * SECOND_NS + number * SECOND_NS)
-        found.totals.fold(message)
-        found.costs.fold(message)
-    return found
 
 
 def test_the_page_is_complete_and_refers_to_nothing_outside():
@@ -196,11 +46,12 @@ def test_the_page_is_complete_and_refers_to_nothing_outside():
     elements = parsed(html)
     references = [value for _, name, value in elements.attributes if name in ("src", "href")]
     assert all(value == "config.yaml" or value[0] == "#" for value in references)
-    assert not {"script", "link", "img", "iframe", "object"} & elements.names
+    assert not {"link", "img", "iframe", "object"} & elements.names
     assert not [name for _, name, _ in elements.attributes if name.startswith("on")]
-    assert "@import" not in html
-    assert "url(" not in html
-    assert len(html) < 1_000_000
+    ours = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
+    assert "@import" not in ours
+    assert "url(" not in ours
+    assert len(html) < 2_000_000
 
 
 def test_every_link_of_the_page_has_a_target():
@@ -215,7 +66,7 @@ def test_every_chart_has_a_label_and_a_table_of_its_numbers():
     figures = re.findall(r"<figure>.*?</figure>", html, re.DOTALL)
     assert len(figures) > 10
     for each in figures:
-        assert re.search(r'<svg [^>]*role="img"[^>]*aria-label="[^"]+"', each)
+        assert re.search(r'<div class="chart" role="img" aria-label="[^"]+"', each)
         assert "<details>" in each
         assert "<caption>" in each
 
@@ -252,7 +103,7 @@ def test_every_arm_can_be_reported(arm: str):
 def test_texts_of_tasks_and_models_are_escaped():
     story = [_spoilt(message) for message in whole_story()]
     elements = parsed(page(data(story)))
-    assert not {"script", "img"} & elements.names
+    assert "img" not in elements.names
     assert "</code></style><script>alert(1)</script>" in elements.text
     assert not UNSAFE.search(elements.text)
 
@@ -313,7 +164,7 @@ def test_success_under_other_names_is_drawn_where_it_was_measured():
     drawn = page(data(versions))
     assert f'aria-label="{title}' in drawn
     text = parsed(drawn).text
-    assert "as given" in text
+    assert "as given" in drawn
     assert "8+50.050.0" in text  # gap and standard error of version 8
     assert "9+0.0100.0" in text
     assert title not in page(data(versions[:2]))

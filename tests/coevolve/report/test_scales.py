@@ -3,24 +3,9 @@ import pytest
 from coevolve.report.scales import (
     bin_name,
     bins,
-    ceiling,
     evenly,
     number,
-    spread_out,
-    ticks,
 )
-
-
-def test_ticks_are_round_and_within_the_axis():
-    assert ticks(0, 80, 6) == [0, 20, 40, 60, 80]
-    assert ticks(3, 17, 6) == [5, 10, 15]
-    assert ticks(0.0, 1.0, 6) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    assert ticks(4, 4) == [4]
-
-
-@pytest.mark.parametrize(("value", "top"), [(0, 1), (7, 8), (8, 8), (0.37, 0.4), (16, 20)])
-def test_an_axis_ends_at_a_tick_above_all_values(value: float, top: float):
-    assert ceiling(value) == pytest.approx(top)
 
 
 @pytest.mark.parametrize("last", [1, 9, 10, 11, 80, 81, 640, 99_999])
@@ -40,11 +25,6 @@ def test_bins_are_named_by_both_ends():
 def test_thinned_positions_keep_the_first_and_the_last():
     assert evenly(3, 5) == [0, 1, 2]
     assert evenly(101, 5) == [0, 25, 50, 75, 100]
-
-
-def test_labels_are_pushed_apart_in_order_and_stay_inside():
-    placed = spread_out([100, 98, 20, 99], gap=10, low=0, high=100)
-    assert placed == [100, 80, 20, 90]
 
 
 @pytest.mark.parametrize(

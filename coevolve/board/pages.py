@@ -1,0 +1,159 @@
+"""The board's own pages: the list of runs, and a comparison of some of them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
+from urllib.parse import quote
+
+from coevolve.board.overview import Overview, Score
+from coevolve.report.figure import Table, listed, section
+from coevolve.report.markup import Markup, joined, tag
+from coevolve.report.page import document
+from coevolve.report.scales import percent
+from coevolve.report.scripts import data_block, library, own
+from coevolve.report.sections.metrics import curves_of, metrics_data
+from coevolve.report.series import RunSeries
+from coevolve.report.times import moment
+
+COLUMNS = (
+    "run",
+    "state",
+    "step",
+    "held-out score",
+    "at the start",
+    "arm",
+    "seed",
+    "newest",
+    "note",
+)
+
+T_QUANTILES = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16)
+"""97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom."""
+
+
+def list_page(root: str, runs: Sequence[Overview]) -> str:
+    """Return the page with all runs."""
+    rows = tag("tbody", *map(_row, runs), id="runs")
+    head = tag("tr", *(tag("th", name, scope="col") for name in ("compare", *COLUMNS)))
+    caption = tag("caption", f"Runs in {root}, the newest start first")
+    table = tag("table", caption, tag("thead", head), rows)
+    scroll = tag("div", table, class_="scroll", tabindex="0", role="group", aria_label="Runs")
+    compare = tag("button", "Compare the chosen runs", type="submit")
+    empty = "" if runs else tag("p", "There is no run here yet.", class_="missing")
+    return document(
+        "Runs",
+        tag("header", tag("h1", "Runs"), tag("p", "", id="live", role="status")),
+        tag("main", tag("form", scroll, empty, tag("p", compare), action="/compare")),
+        scripts=[own("board")],
+        board="'self'",
+    )
+
+
+def cells(run: Overview) -> list[str]:
+    """Return the text of a run's row, by `COLUMNS`."""
+    return [
+        run.name,
+        run.state,
+        f"{run.step} of {run.steps}" if run.steps else "",
+        _scored(run.newest),
+        _scored(run.first),
+        run.arm,
+        str(run.seed) if run.arm else "",
+        moment(run.newest_ns),
+        run.note,
+    ]
+
+
+def compare_page(runs: Sequence[Overview], series: Sequence[RunSeries]) -> str:
+    """Return the page that compares runs: their scores, arms with intervals, and all metrics."""
+    names = ", ".join(run.name for run in runs)
+    return document(
+        f"Comparison of {names}",
+        tag("header", tag("p", tag("a", "All runs", href="/")), tag("h1", "Comparison of runs")),
+        tag(
+            "main",
+            section("scores", "Held-out scores", _scores(runs), _arms(runs)),
+            section("metrics", "Every metric", *curves_of(series)),
+            tag("p", "", id="live", role="status"),
+        ),
+        data_block("curves", metrics_data(series)),
+        scripts=[library(), own("charts"), own("curves"), own("live")],
+        board="'self'",
+    )
+
+
+def failure_page(sentence: str) -> str:
+    """Return a page that says what is wrong."""
+    back = tag("p", tag("a", "All runs", href="/"))
+    return document(
+        "Error", tag("main", tag("h1", "This cannot be shown"), tag("p", sentence), back)
+    )
+
+
+def arms(runs: Sequence[Overview]) -> Mapping[str, tuple[int, float, float | None]]:
+    """Return, by arm, its number of scored runs, their mean score and the half-width.
+
+    The half-width is that of the 95 % interval of the mean over runs (Student's t); None for one
+    run.
+    """
+    scores: dict[str, list[float]] = {}
+    for run in runs:
+        if run.newest is not None:
+            scores.setdefault(run.arm, []).append(run.newest.share)
+    return {arm: (len(found), fmean(found), _half_width(found)) for arm, found in scores.items()}
+
+
+def _half_width(found: Sequence[float]) -> float | None:
+    freedom = len(found) - 1
+    if freedom < 1:
+        return None
+    quantile = T_QUANTILES[min(freedom, len(T_QUANTILES)) - 1]
+    return quantile * stdev(found) / math.sqrt(len(found))
+
+
+def _scores(runs: Sequence[Overview]) -> Markup:
+    rows = [
+        [
+            tag("a", run.name, href=f"/runs/{quote(run.name)}"),
+            run.arm,
+            str(run.seed),
+            str(run.newest.version) if run.newest else "",
+            _scored(run.newest),
+        ]
+        for run in runs
+    ]
+    note = "Of the newest scored version, with the 95 % Wilson interval over the choice of tasks."
+    columns = ["run", "arm", "seed", "version", "score"]
+    return listed("By run", note, Table("Scores by run", columns, rows, words=2))
+
+
+def _arms(runs: Sequence[Overview]) -> Markup:
+    rows = [
+        [arm, str(count), percent(mean), f"± {100 * half:.1f}" if half is not None else "one run"]
+        for arm, (count, mean, half) in arms(runs).items()
+    ]
+    note = (
+        "The mean over the runs of an arm, with the half-width of its 95 % interval (Student's t). "
+        "Two arms whose intervals overlap may still differ: compare more seeds."
+    )
+    columns = ["arm", "runs", "mean score", "points"]
+    return listed("By arm", note, Table("Scores by arm", columns, rows))
+
+
+def _scored(score: Score | None) -> str:
+    if score is None:
+        return ""
+    if score.interval is None:
+        return percent(score.share)
+    low, high = score.interval
+    return f"{percent(score.share)} ({100 * low:.0f} to {100 * high:.0f})"
+
+
+def _row(run: Overview) -> Markup:
+    name, *others = cells(run)
+    box = tag(
+        "input", type="checkbox", name="run", value=name, aria_label=f"Compare the run {name}"
+    )
+    link = tag("th", tag("a", name, href=f"/runs/{quote(name)}"), scope="row")
+    told = [tag("td", text) for text in others]
+    return tag("tr", tag("td", box), link, joined(told), data_run=name)

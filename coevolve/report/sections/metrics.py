@@ -1,0 +1,160 @@
+"""The section on metrics: each of `metrics.jsonl` as a curve, with its meaning."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coevolve.report.figure import code, missing, section
+from coevolve.report.markup import Markup, tag
+from coevolve.report.meanings import OTHER, Meaning, meaning_of, meanings, told_as
+from coevolve.report.report_data import ReportData
+from coevolve.report.scales import number
+from coevolve.report.series import RunSeries
+
+DIGITS = 5
+"""Significant digits of a number in the page's data."""
+
+TITLE = "Every metric"
+
+
+def metrics_section(data: ReportData) -> Markup:
+    """Return a curve for each metric, grouped as in the page about metrics."""
+    return section("metrics", TITLE, *curves_of(data.series))
+
+
+def curves_of(runs: Sequence[RunSeries]) -> list[Markup]:
+    """Return a curve for each metric of the runs, with the settings of all curves."""
+    grouped = by_group(runs)
+    if not grouped:
+        return [missing("The run has recorded no metric yet.")]
+    return [
+        tag(
+            "p",
+            "Each number of metrics.jsonl over steps, or over policy versions for scores. "
+            "Drag across a chart to zoom all of them; with the keyboard, set the steps here, and "
+            "move along a chart by the left and right arrow keys.",
+            *(_width_note(run) for run in runs),
+        ),
+        _controls(runs),
+        *(_group(group, names, runs) for group, names in grouped.items()),
+    ]
+
+
+def metrics_data(runs: Sequence[RunSeries]) -> dict[str, Any]:
+    """Return the curves for the page's script."""
+    return {
+        "runs": [run.name for run in runs],
+        "metrics": {
+            name: [_columns(run, name) for run in runs]
+            for names in by_group(runs).values()
+            for name in names
+        },
+    }
+
+
+def by_group(runs: Sequence[RunSeries]) -> dict[str, list[str]]:
+    """Return the names of the runs' metrics by group, groups and names in the page's order."""
+    order = {name: place for place, name in enumerate(meanings())}
+    groups = list(dict.fromkeys(each.group for each in meanings().values()))
+    names = sorted(
+        {name for run in runs for name in run.metrics},
+        key=lambda name: (order.get(told_as(name), len(order)), name),
+    )
+    found: dict[str, list[str]] = {group: [] for group in [*groups, OTHER]}
+    for name in names:
+        found[meaning_of(name).group].append(name)
+    return {group: names for group, names in found.items() if names}
+
+
+def _columns(run: RunSeries, name: str) -> list[list[float]] | None:
+    """Return steps, means and, if a point has several values, their least and largest."""
+    series = run.metrics.get(name)
+    if series is None:
+        return None
+    columns = [series.means] if run.width == 1 else [series.means, series.lows, series.highs]
+    rounded = [[float(f"{value:.{DIGITS}g}") for value in column] for column in columns]
+    return [list(series.steps), *rounded]
+
+
+def _width_note(run: RunSeries) -> str:
+    if run.width == 1:
+        return ""
+    return f" Each point of {run.name} is the mean of {run.width} steps, in a band of their range."
+
+
+def _controls(runs: Sequence[RunSeries]) -> Markup:
+    shown = [
+        tag(
+            "label",
+            tag("input", type="checkbox", value=str(place), checked="", name="run"),
+            tag("span", class_=f"swatch s{place % 7}"),
+            run.name,
+        )
+        for place, run in enumerate(runs)
+    ]
+    return tag(
+        "form",
+        tag("fieldset", tag("legend", "Runs"), *shown),
+        tag(
+            "label",
+            "Smoothing ",
+            tag("input", type="range", name="smoothing", min="0", max="0.98", step="0.02", value=0),
+            tag("output", "0", name="smoothed"),
+        ),
+        tag("label", "Steps from ", tag("input", type="number", name="from", step="1")),
+        tag("label", "to ", tag("input", type="number", name="to", step="1")),
+        tag("button", "All steps", type="button", name="whole"),
+        tag("label", "Find ", tag("input", type="search", name="find", placeholder="entropy")),
+        class_="controls",
+        id="controls",
+        aria_label="Settings of all curves",
+    )
+
+
+def _group(group: str, names: Sequence[str], runs: Sequence[RunSeries]) -> Markup:
+    return tag(
+        "details",
+        tag("summary", f"{group} ({len(names)})"),
+        tag("div", *(_curve(name, runs) for name in names), class_="curves"),
+        class_="group",
+        open="",
+    )
+
+
+def _curve(name: str, runs: Sequence[RunSeries]) -> Markup:
+    told = meaning_of(name)
+    newest = {run.name: run.metrics[name].newest for run in runs if name in run.metrics}
+    unit = tag("small", inline(told.unit)) if told.unit else ""
+    return tag(
+        "figure",
+        tag("figcaption", tag("h3", code(name), " ", unit), *_meaning(told)),
+        tag(
+            "div",
+            class_="plot",
+            tabindex="0",
+            role="img",
+            aria_label=f"Curve of {name}; {_told(newest)}",
+        ),
+        tag("output", _told(newest), class_="values"),
+        class_="curve",
+        data_metric=name,
+    )
+
+
+def _told(newest: Mapping[str, float]) -> str:
+    if len(newest) == 1:
+        return f"newest {number(*newest.values())}"
+    return "newest " + ", ".join(f"{run} {number(value)}" for run, value in newest.items())
+
+
+def _meaning(told: Meaning) -> list[Markup]:
+    moves = [tag("p", tag("b", "If it moves: "), inline(told.moves))] if told.moves else []
+    return [tag("p", inline(told.meaning)), *moves] if told.meaning else []
+
+
+def inline(text: str) -> Markup:
+    """Return a line of Markdown: code in code elements, links as their text."""
+    plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)
+    pieces = re.split(r"`([^`]+)`", plain)
+    marked = [code(piece) if place % 2 else piece for place, piece in enumerate(pieces)]
+    return tag("span", *marked)

@@ -1,0 +1,150 @@
+"""The section on rollouts: those of some groups, side by side."""
+
+from typing import Any
+
+import msgspec
+
+from coevolve.report.figure import missing, section
+from coevolve.report.markup import Markup, tag
+from coevolve.report.report_data import ReportData
+from coevolve.report.rollouts import Group, Pieces, Sample, shares
+from coevolve.report.sections.lineage import verdict_told
+from protocols.rollouts import Ending, FailedRollout, Rollout
+from protocols.tasks import Task
+
+TITLE = "Rollouts side by side"
+ENDINGS: dict[Ending, str] = {
+    "finished": "the conversation finished",
+    "wrong": "a turn ended in a wrong state or with a wrong answer",
+    "malformed": "a message was neither a call nor the end of a turn",
+    "too_long": "the conversation reached its maximum of tokens",
+    "too_many_calls": "a turn reached its maximum of calls",
+}
+"""How a rollout ended -> the reason in words."""
+
+OUTCOME = 2000
+"""Maximum characters of an outcome."""
+
+FILTERS = ("task", "skill", "version", "outcome")
+
+
+def rollouts_section(data: ReportData) -> Markup:
+    """Return the choice of groups; the page's script shows the rollouts of those chosen."""
+    sample = data.sample
+    if not sample.groups:
+        return section("rollouts", TITLE, missing("The journal holds no rollout of a group."))
+    note = _note(sample)
+    choices = [tag("label", f"{name.capitalize()} ", tag("select", name=name)) for name in FILTERS]
+    groups = tag("select", name="groups", multiple="", size=8)
+    return section(
+        "rollouts",
+        TITLE,
+        tag("p", note),
+        tag(
+            "p",
+            "Choose several groups, for example of one task and two versions, to compare them. A "
+            "sampled token has the more colour the less probable it was. “Differs” marks the first "
+            "call and the first token that are not those of the first rollout shown.",
+        ),
+        tag(
+            "form",
+            *choices,
+            tag("label", "Groups ", groups, class_="wide"),
+            class_="filters",
+            id="filters",
+            aria_label="Choice of rollouts",
+        ),
+        tag("div", id="side-by-side", aria_live="polite"),
+        tag(
+            "noscript", tag("p", "Rollouts are shown by a script, which this browser does not run.")
+        ),
+    )
+
+
+def _note(sample: Sample) -> str:
+    """Return what of the run is shown, and what is left out."""
+    shown, finished = len(sample.groups), sample.finished
+    if sample.on_demand:
+        return (
+            f"The newest {shown} of {finished} finished groups. Each is read from the journal when "
+            "it is chosen; of older ones the journal may have dropped the rollouts."
+        )
+    left = f" {finished - shown} are left out; `coevolve board` shows each."
+    return (
+        f"{shown} of {finished} finished groups are in this page: of the tasks with most groups "
+        "the first, a middle and the newest one, and the newest of all."
+        + (left if shown < finished else "")
+    )
+
+
+def rollouts_data(data: ReportData) -> dict[str, Any]:
+    """Return the groups for the page's script; a token is the number of its text in ``pieces``."""
+    numbers: dict[str, int] = {}
+    groups = [_group(data, group, numbers) for group in data.sample.groups]
+    return {"groups": groups, "pieces": list(numbers)}
+
+
+def group_data(data: ReportData, group: Group) -> dict[str, Any]:
+    """Return the rollouts of one group, likewise."""
+    numbers: dict[str, int] = {}
+    pieces = data.sample.pieces
+    rollouts = [_rollout(each, pieces, numbers) for each in group.rollouts]
+    return {"rollouts": rollouts, "pieces": list(numbers)}
+
+
+def _group(data: ReportData, group: Group, numbers: dict[str, int]) -> dict[str, Any]:
+    summary = group.summary
+    task = data.evolution.tasks.get(summary.task_id) or data.evolution.tasks.get(summary.root)
+    return {
+        "id": summary.group_id,
+        "task": summary.root,
+        "version": summary.version_max,
+        "passed": summary.successes,
+        "of": summary.rollouts,
+        **_task(data, task),
+        "rollouts": None
+        if data.sample.on_demand
+        else [_rollout(each, data.sample.pieces, numbers) for each in group.rollouts],
+    }
+
+
+def _task(data: ReportData, task: Task | None) -> dict[str, Any]:
+    if task is None:
+        return {"headline": "", "skills": [], "turns": [], "verdict": ""}
+    text = data.describe(task)
+    verdict = data.evolution.history(task.root).verdict
+    return {
+        "headline": text.headline,
+        "skills": list(dict.fromkeys(task.skills or text.tools)),
+        "turns": [[turn.instruction, list(turn.calls)] for turn in text.turns],
+        "verdict": verdict_told(verdict) if verdict else "",
+    }
+
+
+def _rollout(
+    rollout: Rollout | FailedRollout, pieces: Pieces, numbers: dict[str, int]
+) -> dict[str, Any]:
+    if isinstance(rollout, FailedRollout):
+        return {"index": rollout.index, "failed": rollout.reason}
+    tokens = rollout.tokens
+    return {
+        "index": rollout.index,
+        "reward": rollout.reward,
+        "passed": rollout.turns_passed,
+        "of": rollout.turns_total,
+        "ended": ENDINGS[rollout.ended],
+        "author": rollout.author,
+        "versions": [rollout.version_min, rollout.version_max],
+        "outcome": _outcome(rollout.outcome),
+        "actions": [[each.text, each.result, each.failed] for each in rollout.actions],
+        "tokens": [numbers.setdefault(piece, len(numbers)) for piece in pieces.of(tokens)],
+        "shares": shares(tokens),
+    }
+
+
+def _outcome(outcome: msgspec.Raw) -> str:
+    """Return the environment's result as JSON; empty without one."""
+    value = msgspec.msgpack.decode(outcome)
+    if value is None:
+        return ""
+    return msgspec.json.encode(value).decode()[:OUTCOME]
