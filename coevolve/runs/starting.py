@@ -13,6 +13,7 @@ from typing import cast
 import msgspec
 
 from coevolve.durable_files import make_folder
+from coevolve.foreign import opened
 from coevolve.journal.codec import decode_as
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
@@ -95,7 +96,7 @@ def launch_lock(directory: RunDirectory) -> Generator[None]:
 def is_launched(directory: RunDirectory) -> bool:
     """Return whether a launcher holds the run's lock now. Writes nothing."""
     try:
-        with (directory.path / LOCK_FILE).open() as file:
+        with open(directory.path / LOCK_FILE, opener=opened) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

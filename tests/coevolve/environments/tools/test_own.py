@@ -16,7 +16,7 @@ from coevolve.environments.tools.own import OwnTools
 from coevolve.environments.tools.references import played_apart
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
-from coevolve.environments.tools.task_files import read_tasks
+from coevolve.environments.tools.task_files import MOST_BYTES, read_tasks
 from coevolve.environments.tools.wire import ToolClient
 from coevolve.environments.tools.worker import ToolWorker
 from protocols.config import SimulatorConfig
@@ -402,6 +402,26 @@ def test_invalid_folders_and_tables_are_refused(folder: Path) -> None:
     for name in ("t.parquet", "empty"):
         with pytest.raises(ConfigError, match=f"{name} has to be a file of JSON lines, a parq"):
             environment_named(use, tasks=str(folder / name)).scored_tasks()
+
+
+def test_a_table_that_unfolds_to_much_is_refused_before_it_does(folder: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = pyarrow.array(["x" * (1 << 20)] * 600)
+    for name, column in (("plain", texts), ("dictionary", texts.dictionary_encode())):
+        path = folder / f"{name}.parquet"
+        parquet.write_table(
+            pyarrow.table({"id": column}), path, compression="zstd", use_dictionary=name != "plain"
+        )
+        assert path.stat().st_size < 1 << 18
+        with pytest.raises(ConfigError, match=rf"it needs at most {MOST_BYTES} bytes"):
+            read_tasks(path, "m:KeyValue", split_seed=0, held_out_share=0.3)
+
+
+def test_a_path_that_no_folder_can_have_is_refused(folder: Path) -> None:
+    use = made(folder, STORE).name
+    with pytest.raises(ConfigError, match=r"environment.tasks: 'aaa.* cannot be looked up"):
+        environment_named(use, tasks="a" * 5000).scored_tasks()
 
 
 def test_several_datasets_say_the_split_by_their_names(folder: Path) -> None:
