@@ -20,6 +20,7 @@ from coevolve.journal.opening import lock_folder
 from coevolve.journal.reader import JournalReader
 from coevolve.parts.privacy import FOLDER_MODE
 from coevolve.runs.directory import LAUNCH_LOG, RunDirectory, RunIdentity, has_journal
+from coevolve.runs.sessions import last_launcher
 from protocols.config import RunConfig
 from protocols.control import RunFinished, RunStarted
 from protocols.errors import JournalError, RunError
@@ -112,7 +113,7 @@ def _check_not_running(directory: RunDirectory) -> None:
 
 
 def _running(directory: RunDirectory) -> str:
-    process = (directory.path / LOCK_FILE).read_text() or directory.identity().pid
+    process = last_launcher(directory.path / LOCK_FILE) or directory.identity().pid
     attach = f"coevolve attach {directory.called}"
     return (
         f"{directory.path}: process {process} is running this run; `{attach} status` looks into "
