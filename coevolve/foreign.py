@@ -70,7 +70,11 @@ def boundary(
 
 def described(error: BaseException) -> str:
     """Return the type of an error and its message in one line."""
-    return f"{type(error).__name__}: {plain(str(error), DESCRIBED_CHARS)}"
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 -- a stranger's class of errors may raise any
+        said = "its message cannot be read"
+    return f"{type(error).__name__}: {plain(said, DESCRIBED_CHARS)}"
 
 
 def shown(value: object, most: int = SHOWN_CHARS) -> str:

@@ -87,6 +87,18 @@ def test_any_exception_becomes_the_readers_own(error: Exception) -> None:
         raise error
 
 
+def test_an_error_that_has_no_message_is_described_by_its_type() -> None:
+    class OddError(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    with (
+        pytest.raises(ConfigError, match=r"^a file: OddError: its message cannot be read$"),
+        boundary(ConfigError, "a file"),
+    ):
+        raise OddError
+
+
 @pytest.mark.parametrize("error", [ConfigError("x"), JournalError("y"), KeyError("z")])
 def test_errors_of_this_project_and_those_named_pass_unchanged(error: Exception) -> None:
     with pytest.raises(type(error)) as caught, boundary(ConfigError, "a", passes=(KeyError,)):

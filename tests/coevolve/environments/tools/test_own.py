@@ -256,6 +256,24 @@ def test_a_module_that_ends_the_process_at_its_import_is_refused_in_words(
     assert f"{code}" in answer.stderr.partition("SystemExit: ")[2]
 
 
+@pytest.mark.parametrize("base", ["BaseException", "asyncio.CancelledError", "BaseExceptionGroup"])
+def test_a_module_that_raises_what_nobody_catches_is_refused_in_words(
+    folder: Path, base: str
+) -> None:
+    given = "'x', [KeyboardInterrupt()]" if base == "BaseExceptionGroup" else ""
+    name = module(folder, f"import asyncio\nclass Odd({base}): pass\nraise Odd({given})\n")
+    with pytest.raises(ConfigError, match=f"'{name}:Store' cannot be imported: Odd: "):
+        environment_type(f"{name}:Store")
+
+
+def test_a_tool_that_raises_what_nobody_catches_ends_its_session_alone(folder: Path) -> None:
+    odd = "    def odd(self, a: str) -> str:\n        'Raise.'\n        raise GeneratorExit('x')\n"
+    tasks = lines("odd(a='{n}')")[:1] + lines()[1:]
+    left_out = made(folder, STORE + odd, tasks).source().left_out
+    assert len(left_out) == 1
+    assert "the simulator raised GeneratorExit: x" in next(iter(left_out.values()))
+
+
 def test_a_module_may_end_processes_that_it_forks_or_starts_later(folder: Path) -> None:
     source = "import os\nchild = os.fork()\nif not child:\n    os._exit(7)\n"
     name = module(folder, f"{source}ended = os.waitpid(child, 0)[1]\nend = os._exit\n{STORE}")
