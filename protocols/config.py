@@ -194,7 +194,7 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class SimulatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The simulator pool."""
 
-    workers: Count = 2
+    workers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 2
     """Processes that simulate."""
 
     timeout_s: Positive = 10.0
