@@ -35,8 +35,8 @@ from protocols.errors import ConfigError
 from protocols.tasks import Seeded, Split, Task, body_of
 
 MOST_BYTES = 1 << 28
-"""Maximum bytes of all tasks as JSON; compressed ones unfold to any size. In memory they take some
-ten times as much."""
+"""Maximum bytes of all tasks as JSON; compressed ones unfold to any size. In memory they take up
+to twenty times as much."""
 
 BATCH_ROWS = 64
 """Rows of a parquet file that are unfolded at a time."""
