@@ -6,10 +6,14 @@ What the sentence quotes of the input is escaped, short and without credentials 
 """
 
 import contextlib
+import os
 import re
 import reprlib
+import select
+import stat
 from collections.abc import Generator
 from pathlib import Path
+from typing import IO
 
 from protocols.errors import CoevolveError
 
@@ -24,6 +28,12 @@ SEARCHED_CHARS = 2_000
 
 MOST_BITS = 256
 """Numbers above 2 to this power are not written out; Python refuses those of 4,300 digits."""
+
+PIPE_BYTES = 1 << 16
+"""Bytes that are read from a pipe at a time."""
+
+PIPE_S = 30.0
+"""Seconds without a byte after which a pipe counts as one without a writer."""
 
 _USER = re.compile(r"(//|(?<=\w):(?!//))[^\s'\"@]+@")
 _WORD = re.compile(r"(?<![^\s'\"])[^\s'\"@*]+@(?=[\w\[])")
@@ -60,7 +70,11 @@ def boundary(
 
 def described(error: BaseException) -> str:
     """Return the type of an error and its message in one line."""
-    return f"{type(error).__name__}: {plain(str(error), DESCRIBED_CHARS)}"
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 -- a stranger's class of errors may raise any
+        said = "its message cannot be read"
+    return f"{type(error).__name__}: {plain(said, DESCRIBED_CHARS)}"
 
 
 def shown(value: object, most: int = SHOWN_CHARS) -> str:
@@ -86,18 +100,50 @@ def masked(text: str) -> str:
     return _CUT_USER.sub(r"\1***", whole) if len(text) >= SEARCHED_CHARS else whole
 
 
-def bytes_of(path: Path, most: int) -> bytes:
+def resolved(path: Path) -> Path:
+    """Return the absolute path behind symbolic links; of links that end nowhere, the last one.
+
+    `Path.resolve` raises RuntimeError if links lead in a circle.
+    """
+    return Path(os.path.realpath(path))
+
+
+def bytes_of(path: Path, most: int, *, pipe_s: float = PIPE_S) -> bytes:
     """Return the content of a file.
 
     Raises:
         OSError: It cannot be read.
-        ValueError: It has more than ``most`` bytes, or no end, as a device.
+        ValueError: It has more than ``most`` bytes, or no end, as a device, or is a pipe into which
+            nobody writes for ``pipe_s`` seconds.
     """
-    with path.open("rb") as file:
-        content = file.read(most + 1)
+    with open(path, "rb", opener=opened) as file:
+        is_pipe = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+        content = _piped(file, most + 1, pipe_s) if is_pipe else file.read(most + 1)
     if len(content) > most:
         raise ValueError(f"it needs at most {most} bytes, found more")
     return content
+
+
+def opened(path: str, flags: int) -> int:
+    """Open a file for reading. The usual way waits until a pipe has a writer, perhaps for ever."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _piped(pipe: IO[bytes], most: int, pipe_s: float) -> bytes:
+    """Return up to ``most`` bytes of a pipe. Raises ValueError after ``pipe_s`` without any."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    content = bytearray()
+    while len(content) < most:
+        if not poll.poll(1000 * pipe_s):
+            raise ValueError(f"it is a pipe, and nobody wrote into it for {pipe_s:g} s")
+        read = os.read(pipe.fileno(), min(most - len(content), PIPE_BYTES))
+        if not read:
+            break
+        content += read
+    return bytes(content)
 
 
 class _Short(reprlib.Repr):

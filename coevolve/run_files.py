@@ -40,6 +40,8 @@ def _run_file(path: Path, known: Mapping[str, Path]) -> Path:
         found = known.get(path.stem)
         if found:
             return found
+    if path.is_symlink() and not path.exists():
+        raise ConfigError(f"{path}: is a symbolic link that leads to no file; name a run file")
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder{_inside(path)}; name a run file")
     raise ConfigError(f"{path}: there is no such run file{_hint(path, known)}")

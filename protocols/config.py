@@ -194,7 +194,7 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class SimulatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The simulator pool."""
 
-    workers: Count = 2
+    workers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 2
     """Processes that simulate."""
 
     timeout_s: Positive = 10.0
@@ -296,7 +296,13 @@ class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The Ray cluster."""
 
-    address: str = ""
+    address: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=r"^(ray://)?[^\s/@]*\Z",
+            description="HOST:PORT of a cluster's head, without user and password",
+        ),
+    ] = ""
     """Address of a running cluster, as HOST:PORT of its head. Empty: the one that the variable
     ``RAY_ADDRESS`` names, as in a Ray job or on Kubernetes; without it a local one, which ends with
     the run. ``local`` always starts a local one."""

@@ -7,7 +7,7 @@ import msgspec
 Url = Annotated[
     str,
     msgspec.Meta(
-        pattern=r"^https?://[^\s/?#@]+(/[^\s?#@]*)?\Z",
+        pattern=r"^https?://(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]\\]+)(:[0-9]{1,5})?(/[^\s?#@]*)?\Z",
         description="a URL that begins with http:// or https://, without user, password and query",
     ),
 ]

@@ -1,6 +1,8 @@
 """The readers of foreign input, each with real inputs, its own errors, and bounds."""
 
+import asyncio
 import atexit
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -21,9 +23,11 @@ from coevolve.environments.tools.calls import NotACallError, RefusedCallError, p
 from coevolve.environments.tools.chat.calls import CallForm, MalformedCallsError, read_calls
 from coevolve.environments.tools.synthesis import answers
 from coevolve.environments.tools.task_files import read_tasks
+from coevolve.llm.client import Chat, Message, Said
 from coevolve.runs.directory import RunDirectory, RunIdentity, digest_line
 from coevolve.yaml_text import write_yaml
-from protocols.errors import ConfigError, RunError
+from protocols.errors import ConfigError, EndpointError, RunError
+from protocols.synthesizers import EndpointModel
 
 ROOT = Path(__file__).parents[1]
 
@@ -357,6 +361,76 @@ def synthesizer_answers() -> Reader:
     )
 
 
+def _http(body: bytes, status: str = "200 OK", *fields: str) -> bytes:
+    head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *fields]
+    return "\r\n".join([*head, "\r\n"]).encode() + body
+
+
+COMPLETION = (
+    b'{"choices": [{"message": {"role": "assistant", "content": "{\\"a\\": \\"\xc3\xa9\\"}"}}], '
+    b'"usage": {"prompt_tokens": 12, "completion_tokens": 7}}'
+)
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
+ENDLESS = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+class Endpoint:
+    """A server on loopback that sends its content to whoever asks, and hangs up."""
+
+    def __init__(self) -> None:
+        """Listen, in an event loop of its own."""
+        self.content = b""
+        self._loop = asyncio.new_event_loop()
+        server = self._loop.run_until_complete(asyncio.start_server(self._send, "127.0.0.1"))
+        port = server.sockets[0].getsockname()[1]
+        model = EndpointModel(base_url=f"http://127.0.0.1:{port}/v1", model="m", tries=1)
+        self._chat = Chat(model)
+
+    def answer(self, content: bytes) -> Said:
+        """Return what the client makes of bytes. Raises EndpointError."""
+        self.content = content
+        return self._loop.run_until_complete(self._chat.ask([Message(role="user", content="a")]))
+
+    async def _send(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(self.content)
+            await writer.drain()
+            writer.close()
+
+
+def endpoint_replies() -> Reader:
+    """Replies of a model's server, as it writes them into the connection."""
+    real = (
+        _http(COMPLETION, "200 OK", "Content-Type: application/json; charset=utf-8"),
+        CHUNKED % (len(COMPLETION), COMPLETION),
+        ENDLESS + COMPLETION,
+        _http(b'{"error": "slow down"}', "429 Too Many Requests", "Retry-After: 7"),
+        _http(b'{"error": "max_completion_tokens, temperature"}', "400 Bad Request"),
+    )
+    bad = (
+        _http(b"", "302 Found", "Location: http://u:pw@h/v1"),
+        _http(b"x", "200 OK", "Content-Encoding: gzip"),
+        _http(b'{"error": "see http://u:pw@h/v1"}', "500 No"),
+        _http(COMPLETION.replace(b"\xc3", b"\xff"), "200 OK", "Content-Type: text/html; charset=x"),
+        _http(b'{"choices": [{"message": {"content": "\\ud800"}}]}'),
+        _http(COMPLETION.replace(b"12", b"9" * 5000)),
+        _http(b'{"a":' * 100_000),
+        _http(b"[" * 1_000_000),
+        _http(b'{"choices": [' + b'{"message": {"content": ""}},' * 30_000),
+        _http(COMPLETION, "429 Wait", "Retry-After: " + "9" * 5000),
+        _http(COMPLETION, "200 OK", *("X-A: " + "a" * 1000 for _ in range(300))),
+        _http(COMPLETION, "99999 OK"),
+        ENDLESS + b"x" * (16 << 20),
+        CHUNKED % (1 << 60, b"x"),
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000,
+        b"SSH-2.0-x\r\n",
+        b"",
+    )
+    endpoint = Endpoint()
+    return Reader(real=real, bad=bad, read=endpoint.answer, refusals=(EndpointError,))
+
+
 def run_folders() -> Reader:
     """The settings or the identity in a run's folder."""
     folder = scratch()
@@ -423,4 +497,5 @@ READERS: dict[str, Callable[[], Reader]] = {
     "run folder": run_folders,
     "task file": task_files,
     "synthesizer's answer": synthesizer_answers,
+    "endpoint's reply": endpoint_replies,
 }

@@ -8,6 +8,7 @@ import psutil
 
 from coevolve.attach.output import print_json, say
 from coevolve.attach.subject import Subject
+from coevolve.foreign import resolved
 from coevolve.parts.pausing import is_paused
 from coevolve.runs.directory import RunDirectory
 from protocols.control import RunContinued, RunPaused, StopRequested
@@ -56,7 +57,7 @@ async def checkpoint(subject: Subject, to: Path | None, *, as_json: bool) -> Non
         )
     name = time.strftime("journal-%Y%m%dT%H%M%SZ", time.gmtime())
     if subject.folder is not None:
-        target = (to or subject.folder / "checkpoints" / name).resolve()
+        target = resolved(to or subject.folder / "checkpoints" / name)
     else:
         assert to is not None
         target = to

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from coevolve.environments.cache_folder import compiled_kernels
+from coevolve.foreign import DESCRIBED_CHARS, plain
 from coevolve.launcher.interrupts import INTERRUPTED, LOST, raise_when_interrupted
 from coevolve.visible import visible_output
 from protocols.errors import CoevolveError, LostError
@@ -49,7 +50,8 @@ def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int
         return INTERRUPTED
     except OSError as error:  # for example, standard output is on a full disk
         _close_output()
-        sys.stderr.write(f"coevolve: the machine refused: {error}; free space or grant access\n")
+        said = plain(str(error), DESCRIBED_CHARS)
+        sys.stderr.write(f"coevolve: the machine refused: {said}; free space or grant access\n")
         return 1
     except (KeyboardInterrupt, click.Abort):
         sys.stderr.write("coevolve: interrupted\n")

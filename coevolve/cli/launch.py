@@ -90,7 +90,8 @@ def kept(
     """Keep the run of a file going, by the command ``words``; return its exit code."""
     from coevolve.cli.keeping import keep
     from coevolve.config import load_config
+    from coevolve.foreign import resolved
 
     config = load_config(run_file, overrides)
-    path = (runs / config.name).resolve()
+    path = resolved(runs / config.name)
     return keep(config, path, lambda again: (*words, "--resume") if again else words, resume=resume)

@@ -81,6 +81,7 @@ def command(
 
 def _restore(copies: str, path: Path) -> None:
     """Make the run's folder ``path`` from its newest copy, and say what it holds."""
+    from coevolve.foreign import resolved
     from coevolve.runs.copies.restoring import restore
 
-    restore(copies, path.resolve(), lambda line: click.echo(f"coevolve: {line}", err=True))
+    restore(copies, resolved(path), lambda line: click.echo(f"coevolve: {line}", err=True))

@@ -1,5 +1,6 @@
 """Findings of the checks of an environment."""
 
+import asyncio
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from coevolve.foreign import described
 from protocols.capabilities import WITHOUT, Capabilities
 from protocols.errors import CoevolveError
 
@@ -76,8 +78,10 @@ async def _finding(
         return Finding(check=name, state="fails", found=str(error))
     except CoevolveError as error:
         holds, found = False, str(error)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 -- the environment's own code
-        holds, found = False, f"{type(error).__name__}: {error} ({_place(error)})"
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        raise
+    except BaseException as error:  # noqa: BLE001 -- the environment's own code
+        holds, found = False, f"{described(error)} ({_place(error)})"
     if name not in WITHOUT:
         return Finding(check=name, state="holds" if holds else "fails", found=found)
     if getattr(claimed, name):

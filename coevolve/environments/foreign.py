@@ -15,12 +15,14 @@ from protocols.errors import ConfigError
 def told(what: str, remedy: str = "") -> Generator[None]:
     """Raise ConfigError for any exception of the block, and send its prints to standard error.
 
-    ``what`` says what is required and where. A CoevolveError passes unchanged.
+    ``what`` says what is required and where. A CoevolveError and an interrupt pass unchanged.
     """
     with boundary(ConfigError, what, remedy), contextlib.redirect_stdout(sys.stderr):
         try:
             yield
-        except SystemExit as error:
+        except (Exception, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # SystemExit, or a class of one's own
             raise ConfigError(f"{what}: {described(error)}{remedy}") from error
 
 

@@ -31,9 +31,10 @@ from coevolve.journal.layout import (
     Tables,
     open_tables,
 )
-from coevolve.journal.mark import Mark, at_rest, check_mark, marked
+from coevolve.journal.mark import MARK_FILE, Mark, at_rest, check_mark, marked
 from coevolve.journal.pages import Pages
 from coevolve.journal.root import MAIN, Root
+from coevolve.journal.stale_readers import LOCK_TABLE
 from coevolve.journal.synced_file import SYNCED_FILE, go_back, this_boot, was_cut
 from protocols.errors import (
     JournalError,
@@ -74,6 +75,7 @@ def lock_folder(folder: Path, boot: str | None = None) -> IO[str]:
     that is whole. ``boot`` names the machine's start; None is the real one. Raises
     JournalLockedError if another process has the lock.
     """
+    check_plain(folder)
     file = _lock(folder)
     try:
         go_back(folder, this_boot() if boot is None else boot)
@@ -146,6 +148,7 @@ def open_for_reading(folder: Path) -> OpenedJournal:
 
     Raises JournalFormatError, JournalDamagedError or JournalError.
     """
+    check_plain(folder)
     file = folder / DATA_FILE
     if _is_fresh(file) and not marked(folder):
         raise JournalError(
@@ -186,6 +189,20 @@ def _mapped(folder: Path) -> lmdb.Environment:
         max_readers=MAX_READERS,
         max_spare_txns=1,
     )
+
+
+def check_plain(folder: Path) -> None:
+    """Refuse a folder, a pipe or a device in place of a file, which might never open.
+
+    Raises JournalError.
+    """
+    for name in (DATA_FILE, LOCK_TABLE, MARK_FILE, SYNCED_FILE, LOCK_FILE):
+        file = folder / name
+        if file.exists() and not file.is_file():
+            raise JournalError(
+                f"{file}: needs to be a plain file, found a folder, a pipe or a device; restore a "
+                "copy of the run, or choose another run directory"
+            )
 
 
 def check_pages(file: Path) -> None:

@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 
 import lmdb
 
+from coevolve.foreign import resolved
 from coevolve.journal.damage import naming_damage
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import open_for_reading
@@ -49,7 +50,7 @@ class _Map:
 
     @classmethod
     def of(cls, folder: Path) -> "_Map":
-        folder = folder.resolve()
+        folder = resolved(folder)
         shared = cls.opened.get(folder)
         if shared is None:
             shared = cls.opened[folder] = cls(folder)

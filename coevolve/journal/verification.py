@@ -10,7 +10,7 @@ from coevolve.journal.contents import contents_faults
 from coevolve.journal.damage import naming_damage
 from coevolve.journal.layout import DATA_FILE, Tables, sequence_of, unpack_entries
 from coevolve.journal.mark import at_rest, marked
-from coevolve.journal.opening import check_pages, map_for_reading
+from coevolve.journal.opening import check_pages, check_plain, map_for_reading
 from coevolve.journal.repair import losses
 from coevolve.journal.salvage import Salvage
 from protocols.errors import JournalError
@@ -22,6 +22,7 @@ def faults(folder: Path) -> list[str]:
     A journal that is being written is read at its newest transaction, and the way through its pages
     is not checked.
     """
+    check_plain(folder)
     file = folder / DATA_FILE
     if not file.exists() and not marked(folder):
         raise JournalError(f"there is no journal at {folder}; name a run that has begun")

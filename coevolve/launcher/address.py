@@ -4,6 +4,7 @@ import os
 
 from msgspec.structs import replace
 
+from coevolve.foreign import shown
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 
@@ -28,7 +29,7 @@ def _inherited() -> str:
     address = os.environ.get(VARIABLE, "")
     if "://" in address:
         raise ConfigError(
-            f"{VARIABLE}: needs HOST:PORT of the head of a Ray cluster, found {address!r}; unset "
-            f"it, or set cluster.address ({LOCAL!r} starts a cluster of the run's own)"
+            f"{VARIABLE}: needs HOST:PORT of the head of a Ray cluster, found {shown(address)}; "
+            f"unset it, or set cluster.address ({LOCAL!r} starts a cluster of the run's own)"
         )
     return address

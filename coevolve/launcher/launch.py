@@ -18,6 +18,7 @@ from coevolve.config import load_config
 from coevolve.dependencies import refuse
 from coevolve.environments.registry import environment_of
 from coevolve.followers.supervision import Followers, followers
+from coevolve.foreign import resolved
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight
 from coevolve.launcher.address import VARIABLE, with_address
@@ -151,7 +152,7 @@ def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirecto
 
     If the earlier run's launcher was killed, this ends what is left of its local Ray cluster.
     """
-    path = (runs / config.name).resolve()
+    path = resolved(runs / config.name)
     if resume and not config.cluster.address:
         sessions.end_last(path / starting.LOCK_FILE)
     with private_files():

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import httpx2
 
+from coevolve.foreign import plain
+
 CONNECTIONS = 1000
 """Connections at a time; callers bound their requests themselves."""
 
@@ -75,12 +77,11 @@ class HttpClient:
 
 
 def shown(body: bytes | str) -> str:
-    """Return the beginning of a server's text on one line, without control characters."""
+    """Return the beginning of a server's text on one line, escaped and without credentials."""
     text = body[: 4 * _SHOWN_CHARS]
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
-    text = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))
-    return f"{text[:_SHOWN_CHARS]}..." if len(text) > _SHOWN_CHARS else text
+    return plain(text, _SHOWN_CHARS)
 
 
 def _refuse_unreadable(response: httpx2.Response) -> None:

@@ -9,6 +9,7 @@ output, `launch.log`.
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -17,6 +18,7 @@ from coevolve.foreign import boundary, bytes_of
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.reader import STORE_FOLDER
 from coevolve.models.tiny_random.resolve import running
+from coevolve.runs.sessions import MOST_ID
 from coevolve.yaml_text import parse_yaml, write_yaml
 from protocols.config import RunConfig
 from protocols.errors import RunError
@@ -45,7 +47,7 @@ class RunIdentity(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     """Address of the Ray cluster; empty until the run has one."""
 
-    pid: int
+    pid: Annotated[int, msgspec.Meta(ge=1, le=MOST_ID)]
     """Id of the process that launched the run, on its own machine."""
 
 

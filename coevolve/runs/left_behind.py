@@ -19,13 +19,11 @@ def left_behind(directory: RunDirectory) -> list[str]:
 
 def _of_ray(directory: RunDirectory) -> list[str]:
     """Return what is left of the Ray session of the run's last launcher."""
-    lock = directory.path / LOCK_FILE
-    launcher = lock.read_text() if lock.is_file() else ""
-    if not launcher.isdecimal() or psutil.pid_exists(int(launcher)):
+    launcher = sessions.last_launcher(directory.path / LOCK_FILE)
+    if not launcher or psutil.pid_exists(launcher):
         return []
-    return [
-        f"process {each.pid} of Ray outlived its run" for each in sessions.holders(int(launcher))
-    ]
+    found = sessions.holders(launcher)
+    return [f"process {each.pid} of Ray outlived its run" for each in found]
 
 
 def _unfinished(run: Path) -> list[str]:

@@ -14,6 +14,12 @@ from pathlib import Path
 
 import psutil
 
+from coevolve.foreign import bytes_of, opened
+
+ID_DIGITS = 10
+MOST_ID = 2**31 - 1
+"""Largest id of a process."""
+
 LOOKS = 3
 BETWEEN_S = 0.5
 """Seconds between two looks. A later look finds processes that the killed ones had just started."""
@@ -48,13 +54,23 @@ def end_last(lock: Path) -> None:
     Does nothing while a process holds the lock.
     """
     try:
-        with lock.open() as file:
+        with open(lock, opener=opened) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            launcher = file.read()
+            launcher = last_launcher(lock)
     except OSError:  # it runs, or no process has ever launched the run
         return
-    if launcher.isdecimal() and not psutil.pid_exists(int(launcher)):
-        kill_holders(int(launcher))
+    if launcher and not psutil.pid_exists(launcher):
+        kill_holders(launcher)
+
+
+def last_launcher(lock: Path) -> int:
+    """Return the id of the process that last locked a run's file; 0 if it is not known."""
+    try:
+        content = bytes_of(lock, ID_DIGITS, pipe_s=0.0)
+    except (OSError, ValueError):
+        return 0
+    launcher = int(content) if content.isdigit() else 0
+    return launcher if launcher <= MOST_ID else 0
 
 
 def kill_holders(launcher: int) -> None:

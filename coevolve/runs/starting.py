@@ -13,12 +13,14 @@ from typing import cast
 import msgspec
 
 from coevolve.durable_files import make_folder
+from coevolve.foreign import opened
 from coevolve.journal.codec import decode_as
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
 from coevolve.journal.reader import JournalReader
 from coevolve.parts.privacy import FOLDER_MODE
 from coevolve.runs.directory import LAUNCH_LOG, RunDirectory, RunIdentity, has_journal
+from coevolve.runs.sessions import last_launcher
 from protocols.config import RunConfig
 from protocols.control import RunFinished, RunStarted
 from protocols.errors import JournalError, RunError
@@ -95,7 +97,7 @@ def launch_lock(directory: RunDirectory) -> Generator[None]:
 def is_launched(directory: RunDirectory) -> bool:
     """Return whether a launcher holds the run's lock now. Writes nothing."""
     try:
-        with (directory.path / LOCK_FILE).open() as file:
+        with open(directory.path / LOCK_FILE, opener=opened) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -111,7 +113,7 @@ def _check_not_running(directory: RunDirectory) -> None:
 
 
 def _running(directory: RunDirectory) -> str:
-    process = (directory.path / LOCK_FILE).read_text() or directory.identity().pid
+    process = last_launcher(directory.path / LOCK_FILE) or directory.identity().pid
     attach = f"coevolve attach {directory.called}"
     return (
         f"{directory.path}: process {process} is running this run; `{attach} status` looks into "

@@ -1,8 +1,22 @@
+import os
+from pathlib import Path
+from threading import Thread
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coevolve.foreign import DESCRIBED_CHARS, SHOWN_CHARS, boundary, described, masked, plain, shown
+from coevolve.foreign import (
+    DESCRIBED_CHARS,
+    SHOWN_CHARS,
+    boundary,
+    bytes_of,
+    described,
+    masked,
+    plain,
+    resolved,
+    shown,
+)
 from protocols.errors import ConfigError, JournalError
 
 ANYTHING = st.recursive(
@@ -73,8 +87,54 @@ def test_any_exception_becomes_the_readers_own(error: Exception) -> None:
         raise error
 
 
+def test_an_error_that_has_no_message_is_described_by_its_type() -> None:
+    class OddError(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    with (
+        pytest.raises(ConfigError, match=r"^a file: OddError: its message cannot be read$"),
+        boundary(ConfigError, "a file"),
+    ):
+        raise OddError
+
+
 @pytest.mark.parametrize("error", [ConfigError("x"), JournalError("y"), KeyError("z")])
 def test_errors_of_this_project_and_those_named_pass_unchanged(error: Exception) -> None:
     with pytest.raises(type(error)) as caught, boundary(ConfigError, "a", passes=(KeyError,)):
         raise error
     assert caught.value is error
+
+
+def test_a_file_and_a_pipe_are_read_up_to_their_bound(tmp_path: Path) -> None:
+    file, pipe = tmp_path / "file", tmp_path / "pipe"
+    file.write_bytes(b"12345")
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)
+    for path in (file, pipe):
+        os.write(writer, b"12345")
+        with pytest.raises(ValueError, match="it needs at most 4 bytes, found more"):
+            bytes_of(path, 4)
+    os.close(writer)
+    assert bytes_of(file, 5) == b"12345"
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    content = b"x" * 200_000
+    writer = Thread(target=(tmp_path / "pipe").write_bytes, args=(content,))
+    writer.start()
+    assert bytes_of(tmp_path / "pipe", 1 << 20) == content
+    writer.join()
+
+
+def test_a_pipe_without_a_writer_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=r"it is a pipe, and nobody wrote into it for 0\.01 s"):
+        bytes_of(tmp_path / "pipe", 10, pipe_s=0.01)
+
+
+def test_links_in_a_circle_are_resolved(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert not resolved(tmp_path / "a" / "c").exists()

@@ -53,7 +53,10 @@ IN_FILES = [
     ("synthesizer: {model: {kind: endpoint}}", "$.synthesizer.model.model: is required and"),
     ("synthesizer: {model: {kind: endpoint, base_url: 'http://me:hunter2@h/v1'}}", "found 'http://***@h/v1'"),
     ("synthesizer: {model: {kind: endpoint, base_url: 'http://h/v1?key=hunter2'}}", "found 'http://h/v1?key=***'"),
+    ("synthesizer: {model: {kind: endpoint, model: m, base_url: 'http://[::1/v1'}}", "http:// or https://"),
     ("synthesizer: {model: {kind: endpoint, key_variable: sk-hunter2hunter2}}", "found 'sk-***'"),
+    ("cluster: {address: 'ray://me:hunter2@h'}", "without user and password, found 'ray://***@h'"),
+    ("simulator: {workers: 100000000}", "needs a whole number, 1 to 1024, found 100000000"),
     ("store: {copies: 's3://AKIA1:hunter2/x@b/c'}", "without user, password and query, found 's3"),
     # Environments.
     ("environment: bfcl", "needs a section of settings, found 'bfcl'; write {use: bfcl}"),

@@ -56,6 +56,13 @@ def test_a_name_in_another_folder_is_no_carried_one():
     assert "there is no such run file" in refusal("runs/quickstart.yaml")
 
 
+def test_a_link_that_leads_nowhere_is_no_run_file():
+    Path("mine.yaml").symlink_to("mine.yaml")
+    assert refusal("mine.yaml") == (
+        "mine.yaml: is a symbolic link that leads to no file; name a run file"
+    )
+
+
 def test_a_folder_is_no_run_file():
     Path("mine").mkdir()
     Path("mine/run.yaml").write_text("name: mine\n")

@@ -135,7 +135,7 @@ class Sessions:
         except CoevolveError as error:
             reason = str(error)
         # The simulator is foreign code; its errors end one session, not all.
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: BLE001
             reason = f"the simulator raised {described(error)}"
         return self._give_up(command, reason.encode(errors="replace").decode())
 

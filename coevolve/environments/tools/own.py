@@ -24,6 +24,7 @@ from coevolve.environments.tools.task_files import FORMATS, read_tasks
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.wire import ToolService
 from coevolve.environments.tools.worker import ToolWorker
+from coevolve.foreign import shown
 from protocols.capabilities import NAMES, Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -122,9 +123,10 @@ class OwnTools(ToolEnvironment):
         """Return the path of the tasks. Raises ConfigError if there are none."""
         given = Path(self._settings.tasks)
         beside = folder_of(self._class) / given
-        for path in (given, beside):
-            if path.exists():
-                return path
+        with told(f"environment.tasks: {shown(str(given))} cannot be looked up"):
+            found = next((path for path in (given, beside) if path.exists()), None)
+        if found is not None:
+            return found
         folders = dict.fromkeys(f"{path.absolute().parent}" for path in (given, beside))
         raise ConfigError(
             f"environment.tasks: {given} has to be {FORMATS}, but is in none of "

@@ -30,12 +30,16 @@ import msgspec
 from coevolve.dependencies import require
 from coevolve.environments.foreign import told
 from coevolve.environments.tools.task import ToolTask, ToolTurn
-from coevolve.foreign import bytes_of
+from coevolve.foreign import bytes_of, opened
 from protocols.errors import ConfigError
 from protocols.tasks import Seeded, Split, Task, body_of
 
-MOST_BYTES = 1 << 30
-"""Maximum bytes of a file of JSON lines."""
+MOST_BYTES = 1 << 28
+"""Maximum bytes of all tasks as JSON; compressed ones unfold to any size. In memory they take up
+to twenty times as much."""
+
+BATCH_ROWS = 64
+"""Rows of a parquet file that are unfolded at a time."""
 
 FORMATS = "a file of JSON lines, a parquet file or a folder of datasets"
 
@@ -75,7 +79,7 @@ def read_tasks(
         DependencyError: The package that reads the format is not installed.
     """
     with told(f"environment.tasks: {path} has to be {FORMATS}, but cannot be read"):
-        rows = list(_rows(path))
+        rows = list(_bounded(_rows(path)))
     lines: dict[str, tuple[TaskLine, dict[str, Any]]] = {}
     for number, row in enumerate(rows, start=1):
         place = f"{path}, task {number}"
@@ -103,6 +107,16 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         yield from _json_lines(path)
 
 
+def _bounded(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows. Raises ValueError if they have more than `MOST_BYTES`."""
+    size = 0
+    for row in rows:
+        size += len(msgspec.json.encode(row))
+        if size > MOST_BYTES:
+            raise ValueError(f"it needs at most {MOST_BYTES} bytes of tasks as JSON, found more")
+        yield row
+
+
 def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of the lines. Raises ConfigError, which names the first bad lines."""
     lines = bytes_of(path, MOST_BYTES).removeprefix(codecs.BOM_UTF8).split(b"\n")
@@ -121,8 +135,14 @@ def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
-    table = _needed("pyarrow.parquet", "pyarrow")
-    yield from _with_worlds(table.read_table(path).to_pylist())
+    parquet = _needed("pyarrow.parquet", "pyarrow")
+    with open(path, "rb", opener=opened) as source, parquet.ParquetFile(source) as file:
+        groups = (file.metadata.row_group(number) for number in range(file.num_row_groups))
+        size = sum(group.total_byte_size for group in groups)
+        if size > MOST_BYTES:
+            raise ValueError(f"it needs at most {MOST_BYTES} bytes, found {size} unfolded")
+        batches = file.iter_batches(batch_size=BATCH_ROWS)
+        yield from _with_worlds(row for batch in batches for row in batch.to_pylist())
 
 
 def _dataset(path: Path) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,12 @@ import pytest
 
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
+from coevolve.journal.mark import MARK_FILE
+from coevolve.journal.opening import LOCK_FILE
 from coevolve.journal.reader import DOUBT_S, JournalReader
 from coevolve.journal.stale_readers import LOCK_TABLE
+from coevolve.journal.synced_file import SYNCED_FILE
+from coevolve.journal.verification import faults
 from protocols.errors import JournalError
 from tests.journals import append, appended, bodies, record
 
@@ -251,3 +255,18 @@ def test_a_truncated_file_is_refused_by_readers_too(tmp_path: Path) -> None:
     os.truncate(tmp_path / DATA_FILE, 200_000)
     with pytest.raises(JournalError, match="truncated"):
         JournalReader(tmp_path)
+
+
+@pytest.mark.parametrize("name", [DATA_FILE, LOCK_TABLE, MARK_FILE, SYNCED_FILE, LOCK_FILE])
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_opened(tmp_path: Path, name: str):
+    os.mkfifo(tmp_path / name)
+    for opened in (JournalReader, faults, Journal.open):
+        with pytest.raises(JournalError, match=rf"{name}: needs to be a plain file, found a"):
+            opened(tmp_path)
+
+
+def test_a_folder_that_is_a_link_to_itself_has_no_journal(tmp_path: Path):
+    (tmp_path / "store").symlink_to("store")
+    for opened in (JournalReader, faults):
+        with pytest.raises(JournalError, match="there is no journal at"):
+            opened(tmp_path / "store")

@@ -1,4 +1,6 @@
 import fcntl
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from coevolve.runs import sessions
 from coevolve.runs.left_behind import left_behind
 from coevolve.runs.starting import LOCK_FILE, create
 from protocols.config import RunConfig
+from protocols.errors import RunError
 
 HOLD = "import sys; file = open(sys.argv[2]); print(flush=True); sys.stdin.read()"
 
@@ -68,3 +71,27 @@ def test_nothing_is_ended_while_a_process_holds_the_run(
         fcntl.flock(held, fcntl.LOCK_EX)
         sessions.end_last(lock)
     assert agent.poll() is None
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xfe", "\u00b2".encode(), b"-1", b"9" * 10, b"9" * 20, b"9" * 5000, None]
+)
+def test_a_lock_that_names_no_process_leads_to_none(tmp_path: Path, content: bytes | None):
+    directory = create(tmp_path / "run", RunConfig(name="run"))
+    lock = directory.path / LOCK_FILE
+    if content is None:
+        os.mkfifo(lock)
+    else:
+        lock.write_bytes(content)
+    assert not sessions.last_launcher(lock)
+    assert not left_behind(directory)
+    sessions.end_last(lock)
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 2**31, 10**30])
+def test_an_identity_needs_the_id_of_a_process(tmp_path: Path, pid: int):
+    directory = create(tmp_path / "run", RunConfig(name="run"))
+    file = directory.path / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"pid": pid}))
+    with pytest.raises(RunError, match=r"run.json: cannot be read"):
+        directory.identity()

@@ -16,7 +16,7 @@ from coevolve.environments.tools.own import OwnTools
 from coevolve.environments.tools.references import played_apart
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
-from coevolve.environments.tools.task_files import read_tasks
+from coevolve.environments.tools.task_files import MOST_BYTES, read_tasks
 from coevolve.environments.tools.wire import ToolClient
 from coevolve.environments.tools.worker import ToolWorker
 from protocols.config import SimulatorConfig
@@ -256,6 +256,24 @@ def test_a_module_that_ends_the_process_at_its_import_is_refused_in_words(
     assert f"{code}" in answer.stderr.partition("SystemExit: ")[2]
 
 
+@pytest.mark.parametrize("base", ["BaseException", "asyncio.CancelledError", "BaseExceptionGroup"])
+def test_a_module_that_raises_what_nobody_catches_is_refused_in_words(
+    folder: Path, base: str
+) -> None:
+    given = "'x', [KeyboardInterrupt()]" if base == "BaseExceptionGroup" else ""
+    name = module(folder, f"import asyncio\nclass Odd({base}): pass\nraise Odd({given})\n")
+    with pytest.raises(ConfigError, match=f"'{name}:Store' cannot be imported: Odd: "):
+        environment_type(f"{name}:Store")
+
+
+def test_a_tool_that_raises_what_nobody_catches_ends_its_session_alone(folder: Path) -> None:
+    odd = "    def odd(self, a: str) -> str:\n        'Raise.'\n        raise GeneratorExit('x')\n"
+    tasks = lines("odd(a='{n}')")[:1] + lines()[1:]
+    left_out = made(folder, STORE + odd, tasks).source().left_out
+    assert len(left_out) == 1
+    assert "the simulator raised GeneratorExit: x" in next(iter(left_out.values()))
+
+
 def test_a_module_may_end_processes_that_it_forks_or_starts_later(folder: Path) -> None:
     source = "import os\nchild = os.fork()\nif not child:\n    os._exit(7)\n"
     name = module(folder, f"{source}ended = os.waitpid(child, 0)[1]\nend = os._exit\n{STORE}")
@@ -402,6 +420,26 @@ def test_invalid_folders_and_tables_are_refused(folder: Path) -> None:
     for name in ("t.parquet", "empty"):
         with pytest.raises(ConfigError, match=f"{name} has to be a file of JSON lines, a parq"):
             environment_named(use, tasks=str(folder / name)).scored_tasks()
+
+
+def test_a_table_that_unfolds_to_much_is_refused_before_it_does(folder: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = pyarrow.array(["x" * (1 << 20)] * 600)
+    for name, column in (("plain", texts), ("dictionary", texts.dictionary_encode())):
+        path = folder / f"{name}.parquet"
+        parquet.write_table(
+            pyarrow.table({"id": column}), path, compression="zstd", use_dictionary=name != "plain"
+        )
+        assert path.stat().st_size < 1 << 18
+        with pytest.raises(ConfigError, match=rf"it needs at most {MOST_BYTES} bytes"):
+            read_tasks(path, "m:KeyValue", split_seed=0, held_out_share=0.3)
+
+
+def test_a_path_that_no_folder_can_have_is_refused(folder: Path) -> None:
+    use = made(folder, STORE).name
+    with pytest.raises(ConfigError, match=r"environment.tasks: 'aaa.* cannot be looked up"):
+        environment_named(use, tasks="a" * 5000).scored_tasks()
 
 
 def test_several_datasets_say_the_split_by_their_names(folder: Path) -> None:
