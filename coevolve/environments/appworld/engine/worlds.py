@@ -7,8 +7,11 @@ This module runs in the engine's process, with AppWorld on the import path and n
 """
 # pyright: basic, reportMissingImports=false
 
+import contextlib
 import json
 import random
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +121,10 @@ def evaluate(test, public_data, private_data, main_user, models, ground_truth_an
 """
 
 
-def make_root(root: Path, instances: int, seed: int) -> list[str]:
-    """Write a base world, the documents of all APIs, and tasks; return the tasks' ids.
+def make_root(root: Path, seed: int) -> None:
+    """Write a base world, the documents of all APIs, and the names of the templates.
 
-    Each template has ``instances`` scenarios of three variants. The environment variable
-    ``APPWORLD_ROOT`` must be ``root``.
+    The environment variable ``APPWORLD_ROOT`` must be ``root``.
     """
     data, now = root / "data", DateTime(*NOW)
     documents = ApiDocCollection.build()
@@ -143,22 +145,22 @@ def make_root(root: Path, instances: int, seed: int) -> list[str]:
             fill(m, rng, now)
         m.save(db_home_path=str(data / "base_dbs"), format="full", delete_if_exists=True)
         m.close()
-    ids = [
-        make_task(data, template, scenario, variant, seed)
-        for template in TEMPLATES
-        for scenario in range(instances)
-        for variant in range(1, 4)
-    ]
-    (data / "datasets").mkdir()
-    (data / "datasets" / "own.txt").write_text("\n".join(ids))
-    return ids
+    (data / "tasks").mkdir()
+    (data / "templates.json").write_text(json.dumps([name.replace("_", "-") for name in TEMPLATES]))
 
 
-def make_task(data: Path, template: str, scenario: int, variant: int, seed: int) -> str:
-    """Write one task over the base world, and return its id."""
+def make_task(data: Path, task_id: str) -> None:
+    """Write one task over the base world, ``TEMPLATE-SCENARIO_VARIANT``, if it is not there.
+
+    The id determines the task. Several processes may write the same one.
+    """
+    folder = data / "tasks" / task_id
+    if folder.exists():
+        return
     # The engine takes what precedes the one underscore for the scenario.
-    task_id = f"{template.replace('_', '-')}-{scenario}_{variant}"
-    rng = random.Random(f"{task_id} {seed}")  # noqa: S311, no secret
+    template = task_id.rpartition("_")[0].rpartition("-")[0].replace("-", "_")
+    rng = random.Random(task_id)  # noqa: S311, no secret
+    partial = Path(tempfile.mkdtemp(prefix=f".{task_id}-", dir=folder.parent))
     with freeze_time(DateTime(*NOW)):
         m = ModelCollection.load(
             to_db_home_path=f":memory:task_input-{task_id}",
@@ -167,21 +169,9 @@ def make_task(data: Path, template: str, scenario: int, variant: int, seed: int)
         )
         user = rng.choice(m.admin.MainUser.all())
         drawn = TEMPLATES[template](m, rng, user)
-        person = {
-            name: getattr(user, name)
-            for name in ("first_name", "last_name", "email", "phone_number")
-        }
-        boss = m.supervisor.Supervisor.create_save(**person, birthday=user.birthday, sex=user.sex)
-        for app in ACCOUNTS:
-            by = "phone_number" if app == "phone" else "email"
-            account = m[app].User.find_one(**{by: getattr(user, by)})
-            m.supervisor.AccountPassword.create_save(
-                supervisor_id=boss.id, account_name=app, password=account.password
-            )
-        m.supervisor.Task.create_save(supervisor_id=boss.id, instruction=drawn.instruction)
-        folder = data / "tasks" / task_id
+        person = _supervisor(m, user, drawn.instruction)
         m.save(
-            db_home_path=str(folder / "dbs"),
+            db_home_path=str(partial / "dbs"),
             format="changes",
             app_names=list(get_all_apps()),
             delete_if_exists=True,
@@ -194,10 +184,29 @@ def make_task(data: Path, template: str, scenario: int, variant: int, seed: int)
         "datetime": DateTime(*NOW).isoformat(),
         "db_version": DB_VERSION,
     }
-    (folder / "specs.json").write_text(json.dumps(specs))
-    (folder / "reference.json").write_text(json.dumps(drawn.reference))
-    _write_truth(folder / "ground_truth", drawn)
-    return task_id
+    (partial / "specs.json").write_text(json.dumps(specs))
+    (partial / "reference.json").write_text(json.dumps(drawn.reference))
+    _write_truth(partial / "ground_truth", drawn)
+    partial.chmod(0o755)
+    with contextlib.suppress(OSError):
+        partial.rename(folder)
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def _supervisor(m: Any, user: Any, instruction: str) -> dict[str, str]:
+    """Enter whom the task is for, with all passwords, and return what is public of that person."""
+    person = {
+        name: getattr(user, name) for name in ("first_name", "last_name", "email", "phone_number")
+    }
+    boss = m.supervisor.Supervisor.create_save(**person, birthday=user.birthday, sex=user.sex)
+    for app in ACCOUNTS:
+        by = "phone_number" if app == "phone" else "email"
+        account = m[app].User.find_one(**{by: getattr(user, by)})
+        m.supervisor.AccountPassword.create_save(
+            supervisor_id=boss.id, account_name=app, password=account.password
+        )
+    m.supervisor.Task.create_save(supervisor_id=boss.id, instruction=instruction)
+    return person
 
 
 def _write_truth(folder: Path, drawn: Drawn) -> None:
