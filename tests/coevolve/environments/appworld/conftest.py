@@ -1,3 +1,4 @@
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -5,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.environments.appworld.engines import Engine, make_data
+from coevolve.environments.appworld.own import task_ids, template_names
 from coevolve.environments.appworld.place import engine_folder, interpreter_folder
 from coevolve.environments.sandbox.runner import Sandbox
 from protocols.errors import DependencyError
@@ -12,12 +14,15 @@ from protocols.errors import DependencyError
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Own worlds and tasks: one scenario of each template."""
+    """An own world, and one scenario of each template in it."""
     try:
         engine_folder()
     except DependencyError as error:
         pytest.skip(str(error))
-    return make_data(tmp_path_factory.mktemp("appworld"), scenarios=1, seed=0)
+    made = make_data(tmp_path_factory.mktemp("appworld"), seed=0)
+    with contextlib.closing(Engine(made)) as engine:
+        engine.make(task_ids(template_names(made), 1))
+    return made
 
 
 @pytest.fixture(scope="session")

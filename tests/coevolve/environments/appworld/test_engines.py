@@ -15,7 +15,7 @@ from coevolve.environments.sandbox.runner import Sandbox
 from protocols.errors import SimulatorError
 from tests.coevolve.environments.appworld.episodes import observations, reference, tasks
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.appworld, pytest.mark.timeout(300)]
 
 
 def called(app: str, api: str, **arguments: object) -> Called:
