@@ -22,103 +22,9 @@ from appworld.collections.models import ModelCollection
 from appworld.common.constants import DB_VERSION
 from appworld.common.datetime import DateTime
 from appworld.common.utils import freeze_time
-from templates import TEMPLATES, Drawn
-
-NOW = (2024, 3, 14, 9, 30, 0)
-FIRST_NAMES = ("Iris", "Jonas", "Katrin", "Leo", "Mina", "Noah", "Olga", "Piet")
-LAST_NAMES = ("Adler", "Brandt", "Costa", "Diaz", "Ekberg", "Falk", "Grau", "Holm")
-ACCOUNTS = (
-    *("gmail", "phone", "spotify", "venmo", "file_system", "amazon", "splitwise", "simple_note"),
-    "todoist",
-)
-GENRES = ("ambient", "blues", "ska", "techno")
-ADJECTIVES = ("Amber", "Broken", "Quiet", "Distant", "Electric", "Frozen", "Golden", "Hollow")
-NOUNS = ("Harbour", "Lantern", "Meadow", "Orbit", "Parade", "River", "Signal", "Winter")
-MOODS = ("Running", "Cooking", "Late shift", "Sunday", "Train", "Rain")
-LABELS = ("Medicine", "Gym", "Stand-up", "School run", "Bread oven", "Plants")
-DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday")
-
-
-def _people(m: Any, rng: random.Random, now: Any) -> None:
-    for index, (first, last) in enumerate(zip(FIRST_NAMES, LAST_NAMES, strict=True)):
-        email, phone = f"{first}.{last}@example.org".lower(), f"444200{index:04d}"
-        m.admin.MainUser.create_save(
-            first_name=first,
-            last_name=last,
-            email=email,
-            phone_number=phone,
-            birthday=f"1988-0{index + 1}-11",
-            sex=("female", "male")[index % 2],
-        )
-        password = f"{last}{rng.randrange(10**6):06d}!"
-        for app in ACCOUNTS:
-            kind = m[app].User
-            given = {
-                "first_name": first,
-                "last_name": last,
-                "password": password,
-                "email": email,
-                "phone_number": phone,
-                "verified": True,
-                "created_at": now.subtract(days=200),
-                "last_logged_in": now.subtract(days=2),
-            }
-            known = kind.schema()["properties"]
-            kind.create_save(**{name: value for name, value in given.items() if name in known})
-
-
-def _music(m: Any, rng: random.Random, now: Any) -> None:
-    artists = [
-        m.spotify.Artist.create_save(
-            name=f"The {noun}s", genre=GENRES[n % 4], created_at=now.subtract(days=900)
-        )
-        for n, noun in enumerate(NOUNS)
-    ]
-    songs = [
-        m.spotify.Song.create_save(
-            title=f"{adjective} {noun}",
-            artist_ids=[artists[(n + k) % 8].id],
-            duration=rng.randint(90, 400),
-            release_date=now.subtract(days=rng.randint(50, 3000)),
-            genre=GENRES[(n + k) % 4],
-        )
-        for n, adjective in enumerate(ADJECTIVES)
-        for k, noun in enumerate(NOUNS)
-    ]
-    for user in m.spotify.User.all():
-        for mood in rng.sample(MOODS, 3):
-            playlist = m.spotify.Playlist.create_save(
-                title=mood, user_id=user.id, is_public=False, created_at=now.subtract(days=40)
-            )
-            for song in rng.sample(songs, 7):
-                m.spotify.PlaylistSong.create_save(
-                    playlist_id=playlist.id, song_id=song.id, added_at=now.subtract(days=30)
-                )
-
-
-def _alarms(m: Any, rng: random.Random, now: Any) -> None:
-    for user in m.phone.User.all():
-        for label in rng.sample(LABELS, 4):
-            m.phone.Alarm.create_save(
-                user_id=user.id,
-                time=f"{rng.randint(5, 22):02d}:{rng.choice((0, 15, 30)):02d}",
-                repeat_days=rng.sample(DAYS, 2),
-                label=label,
-                enabled=True,
-                created_at=now.subtract(days=60),
-            )
-
-
-EVALUATION = """import json
-
-
-def predicted_answer(models):
-    said = models.end.supervisor.Task.first().answer
-    return said and json.loads(said)
-
-
-def evaluate(test, public_data, private_data, main_user, models, ground_truth_answer):
-"""
+from content import ACCOUNTS, FILLS, NOW
+from drawn import Drawn
+from templates import TEMPLATES
 
 
 def make_root(root: Path, seed: int) -> None:
@@ -141,7 +47,7 @@ def make_root(root: Path, seed: int) -> None:
             load_apps=get_all_apps(),
             create_db=True,
         )
-        for fill in (_people, _music, _alarms):
+        for fill in FILLS:
             fill(m, rng, now)
         m.save(db_home_path=str(data / "base_dbs"), format="full", delete_if_exists=True)
         m.close()
@@ -211,8 +117,9 @@ def _supervisor(m: Any, user: Any, instruction: str) -> dict[str, str]:
 
 def _write_truth(folder: Path, drawn: Drawn) -> None:
     folder.mkdir()
-    (folder / "evaluation.py").write_text(EVALUATION + drawn.evaluation)
-    labels = [{"requirement": name, "label": "no_op_fail"} for name in drawn.requirements]
+    (folder / "evaluation.py").write_text(drawn.evaluation)
+    apps = {name.split(".")[0] for name in drawn.changes}
+    labels = [{"requirement": name, "label": label} for name, label in drawn.requirements.items()]
     for name, content in {
         "answer": drawn.answer,
         "public_data": {},
@@ -221,7 +128,7 @@ def _write_truth(folder: Path, drawn: Drawn) -> None:
         "metadata": {
             "mode": "minimal",
             "difficulty": 1,
-            "num_apps": 1,
+            "num_apps": max(1, len(apps)),
             "num_apis": 1,
             "num_api_calls": 1,
             "num_solution_code_lines": 1,
