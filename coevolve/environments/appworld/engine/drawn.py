@@ -95,24 +95,25 @@ class Drawn:
     """Tables that the engine changes on its own."""
 
     answer: Any = None
-    """The answer, if the task asks for one."""
+    """The answer, if the task asks for one; otherwise none may be given."""
 
     @property
     def evaluation(self) -> str:
         """The evaluator's program."""
-        return FORM + CHANGED + ANSWERED * (self.answer is not None)
+        return FORM + CHANGED + ANSWERED
 
     @property
     def requirements(self) -> dict[str, str]:
         """The evaluator's tests, and whether doing nothing passes each."""
-        changes, answers = bool(self.changes), self.answer is not None
         failing = {True: "no_op_fail", False: "no_op_pass"}
-        told = {
-            "only what the task names changes": failing[changes],
-            "these records are added, changed and removed, and no others": failing[changes],
+        return {
+            "only what the task names changes": failing[bool(self.changes)],
+            "these records are added, changed and removed, and no others": failing[
+                bool(self.changes)
+            ],
             "they are as the task says": failing[any(each.added for each in self.changes.values())],
+            "the answer is right": failing[self.answer is not None],
         }
-        return told | ({"the answer is right": "no_op_fail"} if answers else {})
 
     @property
     def private(self) -> dict[str, Any]:

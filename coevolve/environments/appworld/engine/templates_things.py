@@ -11,7 +11,8 @@ NOTES = "\nnotes = pages(apis.simple_note.search_notes, access_token=token)\n"
 PROJECT = """
 projects = pages(apis.todoist.show_projects, access_token=token)
 (project,) = [p for p in projects if p["name"] == {name!r}]
-tasks = apis.todoist.show_tasks(project_id=project["project_id"], access_token=token)
+shown = apis.todoist.show_tasks(project_id=project["project_id"], access_token=token)
+tasks = shown["no_section_tasks"]
 """
 
 
@@ -188,8 +189,8 @@ def open_chores(m: Any, rng: random.Random, user: Any) -> Drawn:
             login("todoist"),
             """
 projects = pages(apis.todoist.show_projects, access_token=token)
-tasks = [t for p in projects for t in apis.todoist.show_tasks(
-    project_id=p["project_id"], access_token=token)]
+shown = [apis.todoist.show_tasks(project_id=p["project_id"], access_token=token) for p in projects]
+tasks = [task for each in shown for task in each["no_section_tasks"]]
 """,
             f"answer = sum(t['priority'] == {priority!r} and not t['is_completed'] for t in tasks)",
             END_WITH,
@@ -300,6 +301,7 @@ for path in paths:
             END,
         ),
         changes={"file_system.File": Change(removed=tuple(gone))},
+        beside=("file_system.Directory",),
     )
 
 
@@ -343,6 +345,7 @@ total = sum(int(word) for text in texts for word in text.split())
             END,
         ),
         changes={"file_system.File": Change(added=({"path": path, "content": str(total)},))},
+        beside=("file_system.Directory",),
     )
 
 
