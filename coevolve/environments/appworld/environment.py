@@ -51,7 +51,7 @@ from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.interfaces import Generator, Reader, SimulatorService, Supervision
 from protocols.rollouts import Writer
-from protocols.tasks import Task, TaskText, TurnText
+from protocols.tasks import Seeded, Task, TaskText, TurnText
 
 GATHER_S = 0.02
 """Seconds that an attempt's block waits for others, which then share one call of a worker."""
@@ -149,11 +149,8 @@ class AppWorld(BaseEnvironment):
         return self.source().canaries(self._config.learner.guard.tasks)
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the apps that a task's reference uses."""
-        return {
-            task.task_id: tuple(sorted({skill.partition(".")[0] for skill in task.skills}))
-            for task in self.scored_tasks()
-        }
+        """Return the apps that a task's reference uses; the set of an official task."""
+        return {task.task_id: _labels(task) for task in self.scored_tasks()}
 
     async def instances(
         self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]
@@ -265,3 +262,9 @@ class CodeSupervision(RewardsAlone):
         if not tool_task(task).turns[0].reference:
             return None
         return self._renderer.demonstration(task)
+
+
+def _labels(task: Task) -> tuple[str, ...]:
+    if isinstance(task.origin, Seeded) and task.origin.source.startswith("official:"):
+        return (task.origin.source.partition(":")[2],)
+    return tuple(sorted({skill.partition(".")[0] for skill in task.skills}))

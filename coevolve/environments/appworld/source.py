@@ -148,13 +148,15 @@ def _own(data: Path, settings: AppWorldConfig) -> tuple[Sequence[Task], Sequence
 
 
 def _official(data: Path, settings: AppWorldConfig) -> tuple[Sequence[Task], Sequence[Task]]:
-    train = [each for name in TRAINING for each in _ids(data, name)]
-    held_out = [each for name in SCORED for each in _ids(data, name)]
+    def tasks(names: Sequence[str], split: Split) -> list[Task]:
+        held = [_shuffled(_ids(data, name)) for name in names]
+        return [
+            _task(data, each, split, f"official:{name}")
+            for name, ids in zip(names, held, strict=True)
+            for each in ids
+        ]
 
-    def tasks(ids: Sequence[str], split: Split) -> list[Task]:
-        return [_task(data, each, split, "official") for each in _shuffled(ids)]
-
-    return tasks(train, "train"), tasks(held_out, "held_out")[: settings.held_out]
+    return tasks(TRAINING, "train"), tasks(SCORED, "held_out")[: settings.held_out]
 
 
 def _ids(data: Path, name: str) -> list[str]:
