@@ -198,6 +198,9 @@ BREAKS = {
     "the owner's frames read away": "print(os.read(100, 10))",
     "a pipe to itself": "attempt(lambda: os.dup2(100, FD), lambda: os.dup(FD), lambda: os.pipe())",
     "the end of the process": "os._exit(0)",
+    "the status of a killed process": "os._exit(137)",
+    "this status by a system call": "libc = ctypes.CDLL(None)\nlibc.syscall(60, 256 + 137)\n"
+    "libc.syscall(231, 137 - 256)\nlibc._exit(-119)",
     "an exit": "sys.exit(3)",
     "an abort": "os.abort()",
     "a signal to itself": "signal.raise_signal(signal.SIGKILL)\nos.kill(os.getpid(), 9)",
