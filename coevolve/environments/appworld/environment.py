@@ -20,7 +20,6 @@ from coevolve.environments.appworld.observer import CodeObserver
 from coevolve.environments.appworld.own import instance_id
 from coevolve.environments.appworld.place import NAME, REQUIRES
 from coevolve.environments.appworld.prompt import opening_text, output_text
-from coevolve.environments.appworld.renderer import CodeRenderer
 from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.appworld.source import (
     SILENT,
@@ -37,6 +36,7 @@ from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.agent import ToolAgent
+from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.wire import ToolClient, ToolService
@@ -185,8 +185,10 @@ class AppWorld(BaseEnvironment):
     def _data(self) -> Path:
         return data_folder(self._settings)
 
-    def renderer(self) -> CodeRenderer:
+    def renderer(self) -> Renderer:
         """Return the renderer between text and the policy's tokens. Raises ConfigError."""
+        from coevolve.environments.appworld.renderer import CodeRenderer
+
         return CodeRenderer.load(model_folder(self._config.policy.model), self._config.policy.chat)
 
     def agents(
@@ -254,7 +256,7 @@ class AppWorld(BaseEnvironment):
 class CodeSupervision(RewardsAlone):
     """A `protocols.interfaces.Supervision` of tasks whose references are blocks of code."""
 
-    def __init__(self, renderer: CodeRenderer) -> None:
+    def __init__(self, renderer: Renderer) -> None:
         self._renderer = renderer
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
