@@ -17,7 +17,8 @@ from tests.launched import LaunchedRun, gone, launched
 pytestmark = [pytest.mark.ray, pytest.mark.appworld, pytest.mark.timeout(900)]
 
 RUN_FILE = "configs/appworld_tiny.yaml"
-STEPS = 4
+STEPS = 30
+"""By then the policy has learned to end its messages, so that its code is run."""
 
 
 @pytest.fixture(autouse=True)
@@ -47,9 +48,9 @@ def test_a_run_trains_and_continues_when_engine_interpreter_and_everything_is_ki
         messages = [message for _, message in run.journal()]
     check_books(messages, STEPS)
     rollouts = [each for each in messages if isinstance(each, Rollout)]
-    # Random weights solve nothing: whatever was killed has earned nothing, either.
-    assert {each.reward for each in rollouts} == {0.0}
-    assert {each.ended for each in rollouts} <= {"too_many_calls", "too_long", "malformed"}
+    # Whatever was killed has earned nothing.
+    assert {each.reward for each in rollouts if each.ended != "finished"} == {0.0}
+    assert any(each.actions for each in rollouts)
     failed = [each for each in messages if isinstance(each, FailedRollout)]
     reasons = ("killed", "engine", "actor")
     assert all(any(word in each.reason for word in reasons) for each in failed), failed
