@@ -5,6 +5,7 @@ evaluator. The policy's code runs in other processes, which can do nothing but c
 public APIs. `coevolve.environments.appworld.worker` has both.
 """
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -161,7 +162,7 @@ class AppWorld(BaseEnvironment):
             return {}
         data, memory_mb = data_folder(self._settings), self._settings.engine_memory_mb
         drawn = {task.task_id: instance_id(task.task_id, seed) for task in tasks}
-        made = own_tasks(data, tuple(drawn.values()), "train", memory_mb)
+        made = await asyncio.to_thread(own_tasks, data, tuple(drawn.values()), "train", memory_mb)
         return {
             task.task_id: msgspec.structs.replace(each, split=task.split)
             for task, each in zip(tasks, made, strict=True)
