@@ -1,7 +1,5 @@
 """Sessions of the simulator: verdicts, and what a killed process does to an attempt."""
 
-import os
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -88,7 +86,10 @@ async def test_killed_processes_break_their_attempt_alone_and_are_replaced(
         await pool.release("other")
     assert worker.restarts == 2
     assert worker._started
-    os.kill(worker._started[0].pid, signal.SIGKILL)
+    server = worker._started[0]._server
+    assert server
+    server[0].kill()
+    server[0].wait()
     await pool.reset("third", task)
     assert not (await pool.act("third", "x = 1")).failed
     await pool.release("third")
