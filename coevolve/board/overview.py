@@ -7,27 +7,16 @@ from pathlib import Path
 
 import psutil
 
-from coevolve.journal.codec import decode, topic_of
+from coevolve.journal.codec import topic_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import JournalReader, run_reader
-from coevolve.report.scales import wilson
 from coevolve.runs.directory import RunDirectory, has_journal
 from coevolve.runs.progress import TOPICS, Progress, progress_snapshots
+from coevolve.runs.score import Score
 from coevolve.runs.starting import is_launched
 from protocols.config import RunConfig
 from protocols.control import RunFinished
 from protocols.errors import CoevolveError, RunError
-from protocols.learning import Evaluation
-
-
-@dataclass(frozen=True)
-class Score:
-    """The held-out score of one version."""
-
-    version: int
-    share: float
-    interval: tuple[float, float] | None
-    """95 % interval over the choice of tasks; None if the score is not a share of successes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +36,12 @@ class Overview:
     step: int = 0
     steps: int = 0
     first: Score | None = None
+    """Held-out score of the first scored version."""
+
     newest: Score | None = None
+    version: int | None = None
+    """The newest scored version."""
+
     newest_ns: int = 0
     """Unix time of the newest step or score; 0 if there is none."""
 
@@ -95,8 +89,9 @@ class WatchedRun:
             environment=known.environment,
             step=progress.step,
             steps=known.steps,
-            first=Score(min(scores), scores[min(scores)], None) if scores else None,
-            newest=await _newest_score(reader, progress) if scores else None,
+            first=scores[min(scores)] if scores else None,
+            newest=scores[max(scores)] if scores else None,
+            version=max(scores, default=None),
             newest_ns=max((each.time_ns for each in times if each), default=0),
         )
 
@@ -178,19 +173,3 @@ def _note(progress: Progress) -> str:
         progress.lesson(),
     ]
     return "; ".join(filter(None, notes))
-
-
-async def _newest_score(reader: JournalReader, progress: Progress) -> Score:
-    scores = progress.held_out()
-    version = max(scores)
-    record = await reader.last(topic_of(Evaluation))
-    message = decode(record) if record else None
-    interval = None
-    if (
-        progress.measure == "success"
-        and isinstance(message, Evaluation)
-        and message.version == version
-    ):
-        passed = sum(each.turns_passed == each.turns_total for each in message.scores)
-        interval = wilson(passed, len(message.scores))
-    return Score(version, scores[version], interval)

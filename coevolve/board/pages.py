@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from urllib.parse import quote
 
-from coevolve.board.overview import Overview, Score
+from coevolve.board.overview import Overview
 from coevolve.report.figure import Table, listed, section
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.page import document
@@ -14,6 +14,7 @@ from coevolve.report.scripts import data_block, library, own
 from coevolve.report.sections.metrics import curves_of, metrics_data
 from coevolve.report.series import RunSeries
 from coevolve.report.times import moment
+from coevolve.runs.score import Score
 
 COLUMNS = (
     "run",
@@ -99,7 +100,7 @@ def arms(runs: Sequence[Overview]) -> Mapping[str, tuple[int, float, float | Non
     scores: dict[str, list[float]] = {}
     for run in runs:
         if run.newest is not None:
-            scores.setdefault(run.arm, []).append(run.newest.share)
+            scores.setdefault(run.arm, []).append(run.newest.mean)
     return {arm: (len(found), fmean(found), _half_width(found)) for arm, found in scores.items()}
 
 
@@ -117,12 +118,12 @@ def _scores(runs: Sequence[Overview]) -> Markup:
             tag("a", run.name, href=f"/runs/{quote(run.name)}"),
             run.arm,
             str(run.seed),
-            str(run.newest.version) if run.newest else "",
+            "" if run.version is None else str(run.version),
             _scored(run.newest),
         ]
         for run in runs
     ]
-    note = "Of the newest scored version, with the 95 % Wilson interval over the choice of tasks."
+    note = "Of the newest scored version, with its standard error over the choice of tasks."
     columns = ["run", "arm", "seed", "version", "score"]
     return listed("By run", note, Table("Scores by run", columns, rows, words=2))
 
@@ -141,12 +142,7 @@ def _arms(runs: Sequence[Overview]) -> Markup:
 
 
 def _scored(score: Score | None) -> str:
-    if score is None:
-        return ""
-    if score.interval is None:
-        return percent(score.share)
-    low, high = score.interval
-    return f"{percent(score.share)} ({100 * low:.0f} to {100 * high:.0f})"
+    return "" if score is None else score.percent
 
 
 def _row(run: Overview) -> Markup:

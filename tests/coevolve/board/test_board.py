@@ -12,11 +12,12 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from coevolve.board.answers import Answers
-from coevolve.board.overview import Overview, RunsFolder, Score
+from coevolve.board.overview import Overview, RunsFolder
 from coevolve.board.pages import arms
 from coevolve.board.server import Server
 from coevolve.journal.journal import Journal
 from coevolve.runs import starting
+from coevolve.runs.score import score_of
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from tests import evolving
@@ -115,7 +116,7 @@ def test_curves_are_sent_again_only_when_they_changed(board: Board):
 
 def test_runs_are_compared_with_intervals(board: Board):
     _, text = board.ask("/compare?run=one&run=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
-    assert "100.0 % (34 to 100)" in text
+    assert "100.0 ± " in text
     assert "± 0.0" in text
     assert "<img src=x" not in text
     assert board.ask("/compare")[0].status == 404
@@ -124,7 +125,7 @@ def test_runs_are_compared_with_intervals(board: Board):
 
 def test_an_arm_has_the_interval_of_its_mean_over_runs():
     runs = [
-        Overview(name=str(n), state="stopped", arm=arm, newest=Score(9, share, None))
+        Overview(name=str(n), state="stopped", arm=arm, newest=score_of([("t", share)]))
         for n, (arm, share) in enumerate([("full", 0.5), ("full", 0.7), ("static", 0.4)])
     ]
     found = arms([*runs, Overview(name="x", state="stopped", arm="full")])
