@@ -57,7 +57,7 @@ from coevolve.journal.queries import Snapshot, snapshot
 from coevolve.journal.retention import EVICTABLE, SPENT, Needs, Retention
 from coevolve.journal.sync_point import SLACK_BYTES, SYNC_S, Held, SyncPoint
 from coevolve.journal.synced_file import this_boot
-from protocols.errors import JournalError
+from protocols.errors import JournalError, RefusedError
 from protocols.journal import Append, Complete, Durability, JournalStatistics, Record, Take
 
 MAX_REQUEST_BYTES = 256 << 20
@@ -251,7 +251,7 @@ def _sync_point(
 def _work(request: Append | Complete, records: Sequence[Record]) -> Work:
     size_bytes = sum([len(record.body) for record in records])
     if size_bytes > MAX_REQUEST_BYTES:
-        raise JournalError(
+        raise RefusedError(
             f"one write may hold up to {MAX_REQUEST_BYTES} bytes of records and got {size_bytes}; "
             "store large data in files and record their paths, or split the write"
         )
