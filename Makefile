@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # One more worker than cores: whole runs, which most of the time goes to, often wait.
 PYTEST := $(BIN)/python -m pytest --dist worksteal -n
 
-.PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-cluster test-chaos test-gpu test-wheel test-beside check clean
+.PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-appworld test-cluster test-chaos test-gpu test-wheel test-beside check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/coevolve launch configs/quickstart.yaml $(ARGS)
@@ -31,13 +31,18 @@ quickstart-vllm: $(VENV)/.vllm
 	$(BIN)/coevolve launch configs/quickstart_vllm.yaml $(ARGS)
 
 test: $(VENV)/.dev
-	$(PYTEST) 3 -m "not vllm and not cluster and not exhaustive" $(ARGS)
+	$(PYTEST) 3 -m "not vllm and not cluster and not appworld and not exhaustive" $(ARGS)
 
 test-exhaustive: $(VENV)/.dev
 	$(PYTEST) 2 -m exhaustive $(ARGS)
 
 test-vllm: $(VENV)/.dev
 	$(PYTEST) 2 -m vllm $(ARGS)
+
+# A run, and the checks with an adversary, on tasks that are made on this machine.
+test-appworld: $(VENV)/.appworld
+	$(BIN)/coevolve environment check appworld scenarios=1 held_out=3 --most 1 --hostile
+	$(PYTEST) 2 -m appworld $(ARGS)
 
 # Needs the right to make network and mount namespaces; skips with the reason where it lacks.
 test-cluster: $(VENV)/.dev
@@ -90,6 +95,10 @@ $(VENV)/.dev: pyproject.toml $(BIN)/uv
 	  --group dev
 	$(SETUP) filesystem hdl
 	touch $@ $(VENV)/.run $(VENV)/.vllm $(VENV)/.hdl
+
+$(VENV)/.appworld: $(VENV)/.dev
+	$(SETUP) appworld
+	touch $@
 
 .venv-gpu/.gpu: pyproject.toml
 	$(PYTHON) -m venv .venv-gpu

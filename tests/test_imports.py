@@ -24,6 +24,7 @@ OTHER_PYTHONS = "coevolve.environments.appworld.engine."
 """Programs that run on a Python with other packages."""
 
 MODEL_USERS = (
+    "coevolve.environments.appworld.renderer",
     "coevolve.environments.tools.chat.renderer",
     "coevolve.models.chat_template",
     "coevolve.delivery.tensors",

@@ -29,6 +29,7 @@ BUILT_IN = {
     "filesystem": "coevolve.environments.tools.filesystem.environment:Filesystem",
     "bfcl": "coevolve.environments.tools.bfcl.environment:Bfcl",
     "hdl": "coevolve.environments.hdl.environment:Hdl",
+    "appworld": "coevolve.environments.appworld.environment:AppWorld",
 }
 
 DEFAULT = next(iter(BUILT_IN))

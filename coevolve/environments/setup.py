@@ -3,13 +3,8 @@
 from collections.abc import Sequence
 from typing import TextIO
 
-from coevolve.environments.appworld.place import NAME as APPWORLD
-from coevolve.environments.appworld.place import REQUIRES as APPWORLD_REQUIRES
 from coevolve.environments.packages import Package, Requirements, find, install
 from coevolve.environments.registry import environment_type, names
-
-WITHOUT_RUNS = {APPWORLD: APPWORLD_REQUIRES}
-"""What can be set up, and is no environment of a run yet."""
 
 
 def setup(environments: Sequence[str], out: TextIO) -> None:
@@ -19,7 +14,7 @@ def setup(environments: Sequence[str], out: TextIO) -> None:
     something cannot be installed or built.
     """
     for name in environments:
-        requirements = _requirements(name)
+        requirements = environment_type(name).requires
         install(requirements, name, lambda line: _write(out, line))
         requirements.prepare(out)
         _write(out, _line(name, requirements))
@@ -27,12 +22,8 @@ def setup(environments: Sequence[str], out: TextIO) -> None:
 
 def overview(out: TextIO) -> None:
     """Write a line for each environment that is known by name: whether it is set up."""
-    for name in (*names(), *WITHOUT_RUNS):
-        _write(out, _line(name, _requirements(name)))
-
-
-def _requirements(name: str) -> Requirements:
-    return WITHOUT_RUNS.get(name) or environment_type(name).requires
+    for name in names():
+        _write(out, _line(name, environment_type(name).requires))
 
 
 def _line(name: str, requirements: Requirements) -> str:

@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 BENCHES = {
+    "appworld": "tests.bench.appworld",
     "calls": "tests.bench.calls",
     "chaos": "tests.bench.chaos",
     "delivery": "tests.bench.delivery",

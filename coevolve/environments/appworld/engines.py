@@ -9,7 +9,7 @@ import contextlib
 import socket
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,12 +32,16 @@ sys.path[:0] = [sys.argv[1]]
 sys.path.append(sys.argv[2])
 from pathlib import Path
 import worlds
-worlds.make_root(Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
+worlds.make_root(Path(sys.argv[3]), int(sys.argv[4]))
 """
 
 ANSWER_S = 60.0
+MAKE_TASKS = 30
+"""Tasks that one process makes, which may take ``ANSWER_S``."""
+
 PATIENCE_S = 5.0
 MAX_BYTES = 64 << 20
+MEMORY_MB = 4096
 
 ReplyT = TypeVar("ReplyT")
 
@@ -72,16 +76,16 @@ class _Reply(msgspec.Struct, frozen=True, kw_only=True):
     failure: str = ""
 
 
-def make_data(root: Path, *, scenarios: int, seed: int) -> Path:
-    """Write own worlds and tasks into the empty folder ``root``, and return the folder of data.
+def make_data(root: Path, *, seed: int) -> Path:
+    """Write an own world into the empty folder ``root``, and return the folder of data.
 
-    Each own template has ``scenarios`` scenarios of three tasks. Blocks for ten seconds or more.
-    Raises DependencyError and SimulatorError.
+    It has no tasks yet (`Engine.make`). Blocks for ten seconds or more. Raises DependencyError and
+    SimulatorError.
     """
     command = (plain_python(), "-I", "-S", "-c", MAKE, engine_folder(), SERVER.parent, root)
     try:
         subprocess.run(  # noqa: S603, our own program
-            [*map(str, command), str(scenarios), str(seed)],
+            [*map(str, command), str(seed)],
             check=True,
             capture_output=True,
             text=True,
@@ -98,9 +102,13 @@ def make_data(root: Path, *, scenarios: int, seed: int) -> Path:
 class Engine:
     """A server of the worlds in a folder of data; for any number of threads."""
 
-    def __init__(self, data: Path) -> None:
-        """``data`` is a folder in AppWorld's layout. Starts nothing yet."""
+    def __init__(self, data: Path, memory_mb: int = MEMORY_MB) -> None:
+        """``data`` is a folder in AppWorld's layout. Starts nothing yet.
+
+        ``memory_mb`` limits the address space of each process.
+        """
         self._data = data
+        self._memory_mb = memory_mb
         self._lock = threading.Lock()
         self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
 
@@ -111,17 +119,32 @@ class Engine:
 
     def open(self, task: str) -> "World":
         """Return a fresh world of a task. Raises SimulatorError, and DependencyError."""
+        return World(self._child(), task)
+
+    def make(self, tasks: Sequence[str]) -> None:
+        """Write those own tasks into the folder of data that are not there.
+
+        A task takes a fifth of a second. Raises SimulatorError, and DependencyError.
+        """
+        missing = [task for task in tasks if not (self._data / "tasks" / task).is_dir()]
+        for start in range(0, len(missing), MAKE_TASKS):
+            with contextlib.closing(Link(self._child())) as link:
+                link.answer({"make": missing[start : start + MAKE_TASKS]}, bool)
+
+    def _child(self) -> socket.socket:
+        """Return the socket of a new process. Raises SimulatorError, and DependencyError."""
         mine, theirs = socket.socketpair()
+        mine.settimeout(ANSWER_S)
         try:
             with theirs, self._lock:
                 if self._server is None or self._server[0].poll() is not None:
                     self._forget()
                     self._server = self._start()
                 socket.send_fds(self._server[1], [b"?"], [theirs.fileno()])
-            return World(mine, task)
         except OSError as error:
             mine.close()
             raise SimulatorError(f"AppWorld's engine opens no world: {error}") from error
+        return mine
 
     def close(self) -> None:
         """End the server; open worlds go on until they are closed."""
@@ -130,6 +153,7 @@ class Engine:
 
     def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         command = [plain_python(), "-I", "-S", SERVER, engine_folder(), self._data]
+        command.append(str(self._memory_mb))
         mine, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(  # noqa: S603, our own program
@@ -162,49 +186,21 @@ class Engine:
         self._server = None
 
 
-class World:
-    """One open task; not for several threads at once."""
+class Link:
+    """Orders to a process of the engine, and its answers."""
 
-    def __init__(self, link: socket.socket, task: str) -> None:
-        """Open it. Raises SimulatorError."""
-        self._link = link
-        self._folder = scratch_folder()
-        link.settimeout(ANSWER_S)
-        try:
-            self.opened = self._answer({"task": task, "folder": str(self._folder.path)}, Opened)
-        except BaseException:
-            self.close()
-            raise
-
-    def call(self, call: Called) -> Answered | Refused:
-        """Return an API's answer, or the error that it raises. Raises SimulatorError."""
-        order = {"order": "call", "app": call.app, "api": call.api, "arguments": call.arguments}
-        outcome = self._answer(order, _Outcome)
-        if outcome.kind:
-            return Refused(error=outcome.error, kind=outcome.kind)
-        return Answered(value=outcome.value)
-
-    def completed(self) -> bool:
-        """Return whether the task was completed. Raises SimulatorError."""
-        return self._answer({"order": "completed"}, bool)
-
-    def digests(self) -> Mapping[str, str]:
-        """Return a digest of each table with rows, by name. Raises SimulatorError."""
-        return self._answer({"order": "digests"}, dict[str, str])
-
-    def evaluated(self) -> Evaluated:
-        """Return the verdict of the task's evaluator. Raises SimulatorError."""
-        return self._answer({"order": "evaluated"}, Evaluated)
+    def __init__(self, held: socket.socket) -> None:
+        self._held = held
 
     def close(self) -> None:
-        """End the world's process, and remove its folder."""
-        self._link.close()
-        self._folder.remove()
+        """End the process."""
+        self._held.close()
 
-    def _answer(self, order: Mapping[str, Any], kind: type[ReplyT]) -> ReplyT:
+    def answer(self, order: Mapping[str, Any], kind: type[ReplyT]) -> ReplyT:
+        """Return the answer to an order. Raises SimulatorError."""
         content = msgspec.json.encode(order)
         try:
-            self._link.sendall(len(content).to_bytes(LENGTH_BYTES, "little") + content)
+            self._held.sendall(len(content).to_bytes(LENGTH_BYTES, "little") + content)
             size = int.from_bytes(self._exactly(LENGTH_BYTES), "little")
             if size > MAX_BYTES:
                 raise SimulatorError(f"AppWorld's engine sends a frame of {size} bytes")
@@ -218,8 +214,53 @@ class World:
     def _exactly(self, size: int) -> bytes:
         content = bytearray()
         while len(content) < size:
-            chunk = self._link.recv(min(size - len(content), 1 << 20))
+            chunk = self._held.recv(min(size - len(content), 1 << 20))
             if not chunk:
                 raise SimulatorError("AppWorld's engine ended a world")
             content += chunk
         return bytes(content)
+
+
+class World:
+    """One open task; not for several threads at once."""
+
+    def __init__(self, held: socket.socket, task: str) -> None:
+        """Open it. Raises SimulatorError."""
+        self._link = Link(held)
+        self._folder = scratch_folder()
+        try:
+            self.opened = self._link.answer(
+                {"task": task, "folder": str(self._folder.path)}, Opened
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, call: Called) -> Answered | Refused:
+        """Return an API's answer, or the error that it raises. Raises SimulatorError."""
+        order = {"order": "call", "app": call.app, "api": call.api, "arguments": call.arguments}
+        outcome = self._link.answer(order, _Outcome)
+        if outcome.kind:
+            return Refused(error=outcome.error, kind=outcome.kind)
+        return Answered(value=outcome.value)
+
+    def completed(self) -> bool:
+        """Return whether the task was completed. Raises SimulatorError."""
+        return self._link.answer({"order": "completed"}, bool)
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of the world's process. Raises SimulatorError."""
+        return self._link.answer({"order": "cpu_s"}, float)
+
+    def digests(self) -> Mapping[str, str]:
+        """Return a digest of each table with rows, by name. Raises SimulatorError."""
+        return self._link.answer({"order": "digests"}, dict[str, str])
+
+    def evaluated(self) -> Evaluated:
+        """Return the verdict of the task's evaluator. Raises SimulatorError."""
+        return self._link.answer({"order": "evaluated"}, Evaluated)
+
+    def close(self) -> None:
+        """End the world's process, and remove its folder."""
+        self._link.close()
+        self._folder.remove()

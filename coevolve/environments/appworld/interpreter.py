@@ -16,6 +16,7 @@ where the kernel has filters; without them it refuses to start. CPU time of a pr
 after its block is bounded only by ``cpu_s`` for its life.
 """
 
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,9 @@ START_S = 60.0
 """Maximum seconds for a process to start; it takes a fifth of a second on an idle machine."""
 
 LAST_CHARS = 300
+
+END_S = 1.0
+"""Seconds for a process that closed its pipes to end."""
 
 Answer = Callable[[Called], Answered | Refused]
 
@@ -99,13 +103,17 @@ class Interpreter:
         self._settings = settings
         self._process: PipedProgram | None = None
         self._turn = 0
+        self.cpu_s = 0.0
+        """CPU seconds of the processes that have ended."""
+
         self._work = WorkFolder()
         sandbox.own(self._work.path)
 
     def run(self, code: str, answer: Answer) -> str:
         """Return the observation of a block; ``answer`` answers its calls.
 
-        Raises SimulatorError if the machine starts no process, and what ``answer`` raises.
+        Raises SimulatorError if the machine starts no process or kills it, and what ``answer``
+        raises.
         """
         process = self._process or self._start()
         self._process = process
@@ -115,7 +123,7 @@ class Interpreter:
             process.send(frame(Run(turn=self._turn, code=_sendable(code))))
             return self._observed(process, answer)
         except PipeBrokenError as error:
-            self._end()
+            self._check_end(process)
             return f"Execution failed. Traceback:\nException: {error}. All variables are lost."
         except BaseException:
             self._end()
@@ -189,9 +197,20 @@ class Interpreter:
         assert isinstance(started, Started)
         return process
 
+    def _check_end(self, process: PipedProgram) -> None:
+        """End a process that broke off. Raises SimulatorError if others killed it.
+
+        The seal lets no code send a signal or exit with the status of a killed process.
+        """
+        status = process.own_end(END_S)
+        cpu_s = process.close().cpu_s
+        self._end()
+        if status == -signal.SIGKILL and cpu_s < self._settings.cpu_s:
+            raise SimulatorError("the interpreter was killed")
+
     def _end(self) -> None:
         if self._process:
-            self._process.close()
+            self.cpu_s += self._process.close().cpu_s
         self._process = None
 
 

@@ -113,6 +113,24 @@ class PipedProgram:
             content += chunk
         return bytes(content)
 
+    def own_end(self, wait_s: float) -> int | None:
+        """Return the status with which the program ended by itself, or was ended by others.
+
+        It is that of `Closed.code`. None if the program goes on for ``wait_s`` seconds.
+        """
+        handle = os.pidfd_open(self._process.pid)
+        try:
+            poll = select.poll()
+            poll.register(handle, select.POLLIN)
+            poll.poll(wait_s * 1000)
+        finally:
+            os.close(handle)
+        ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if ended is None:
+            return None
+        signaled = ended.si_code != os.CLD_EXITED
+        return self._confined.code(-ended.si_status if signaled else ended.si_status)
+
     def close(self) -> Closed:
         """Kill the program with all its processes, and return its end; idempotent."""
         if self._closed is None:

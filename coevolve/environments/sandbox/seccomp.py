@@ -143,10 +143,10 @@ SEALED: dict[str, tuple[int | None, int | None]] = {
     "sigaltstack": (131, 132),
     "getpid": (39, 172),
     "gettid": (186, 178),
-    "exit": (60, 93),
-    "exit_group": (231, 94),
 }
-"""The calls of a sealed process, as in `DENIED`."""
+"""The calls of a sealed process, as in `DENIED`; besides them it may exit."""
+
+_EXITS: dict[str, tuple[int | None, int | None]] = {"exit": (60, 93), "exit_group": (231, 94)}
 
 _CLONE = (56, 220)
 _CLONE3 = 435
@@ -156,10 +156,11 @@ _NEW_NAMESPACE = 0x7E02_0080
 _X32 = 0x4000_0000
 _EPERM, _ENOSYS = 1, 38
 _ALLOW, _KILL, _ERROR = 0x7FFF_0000, 0x8000_0000, 0x0005_0000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 """Offsets in ``struct seccomp_data``, of the low word on a little-endian machine."""
 
+_KILLED_STATUS = 128 + 9
 _NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 
 
@@ -187,17 +188,28 @@ def program(machine: str = "") -> bytes:
 
 
 def seal(machine: str = "") -> bytes:
-    """Return the allow list for ``machine``, as `program` does. Raises DependencyError."""
+    """Return the allow list for ``machine``, as `program` does. Raises DependencyError.
+
+    A process that exits with the status that bubblewrap gives one that was killed dies of SIGSYS
+    instead: only others can make it look killed.
+    """
     architecture = _architecture(machine)
     allowed = _numbers(SEALED, architecture)
-    last = len(allowed)
+    first_exit, second_exit = _numbers(_EXITS, architecture)
+    last = len(allowed) + 5
     return _packed(
         [
             *_only_of(architecture),
-            (_AT_LEAST, last, 0, _X32),
+            (_AT_LEAST, len(allowed) + 2, 0, _X32),
             *((_EQUAL, last - index, 0, number) for index, number in enumerate(allowed)),
+            (_EQUAL, 2, 0, first_exit),
+            (_EQUAL, 1, 0, second_exit),
             (_RETURN, 0, 0, _ERROR | _EPERM),
+            (_LOAD, 0, 0, _FIRST_ARGUMENT),
+            (_AND, 0, 0, 0xFF),
+            (_EQUAL, 1, 0, _KILLED_STATUS),
             (_RETURN, 0, 0, _ALLOW),
+            (_RETURN, 0, 0, _KILL),
         ]
     )
 

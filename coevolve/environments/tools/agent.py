@@ -5,7 +5,7 @@ The conversation ends at the first turn that fails, because the task can no long
 
 from dataclasses import dataclass
 
-from coevolve.environments.tools.commands import Failed
+from coevolve.environments.tools.commands import Failed, Observed
 from coevolve.environments.tools.interfaces import Renderer, Simulator
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.rollouts.agent import Episode
@@ -105,13 +105,17 @@ class _Attempt:
             made += len(calls)
             if made > agent.limits.max_calls_per_turn:
                 return "too_many_calls"
-            results = [await self._act(turn, call) for call in calls]
-            self._talk.hear(agent.renderer.observation(results))
+            answers: list[Observed] = []
+            for call in calls:
+                answers.append(await self._act(turn, call))
+                if answers[-1].ended:
+                    return "finished"
+            self._talk.hear(agent.renderer.observation([each.result for each in answers]))
 
-    async def _act(self, turn: int, call: str) -> str:
+    async def _act(self, turn: int, call: str) -> Observed:
         """Execute a call and return its answer."""
         observed = await self._agent.simulator.act(self._session, call)
         self.actions.append(
             Action(turn=turn, text=call, result=observed.result, failed=observed.failed)
         )
-        return observed.result
+        return observed

@@ -106,6 +106,9 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, tag="observed"):
     failed: bool
     """Whether the answer is an error message: the call does not parse, or the tool refused it."""
 
+    ended: bool = False
+    """Whether the call ended the policy's turn. Otherwise only a message without a call does."""
+
 
 class Passed(msgspec.Struct, frozen=True, kw_only=True, tag="passed"):
     """State and answers match the reference after this turn."""

@@ -22,6 +22,28 @@ class SimulatorWorker(Protocol):
         ...
 
 
+class OwnedWorker(SimulatorWorker, Protocol):
+    """A `SimulatorWorker` in the process of its owner."""
+
+    @property
+    def last_error(self) -> str:
+        """Return the last failure of the machine; empty if there was none."""
+        ...
+
+    @property
+    def restarts(self) -> int:
+        """Number of processes that were replaced."""
+        ...
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of the worker's processes."""
+        ...
+
+    async def close(self) -> None:
+        """End the worker's processes."""
+        ...
+
+
 class Simulator(Protocol):
     """The simulator pool, as an agent uses it.
 

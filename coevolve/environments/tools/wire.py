@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from coevolve.environments.tools.commands import Broken, Command, Ready, Release, Reply, sendable
-from coevolve.environments.tools.worker import ToolWorker
+from coevolve.environments.tools.interfaces import OwnedWorker
 from protocols.errors import SimulatorError
 from protocols.interfaces import SimulatorService
 
@@ -17,17 +17,17 @@ _replies = msgspec.msgpack.Decoder(tuple[Reply, ...])
 class ToolService:
     """A `protocols.interfaces.SimulatorService` for one worker."""
 
-    def __init__(self, worker: ToolWorker) -> None:
+    def __init__(self, worker: OwnedWorker) -> None:
         self._worker = worker
 
     @property
     def last_error(self) -> str:
-        """The failure of the last child that was replaced."""
+        """The last failure of the machine."""
         return self._worker.last_error
 
     @property
     def restarts(self) -> int:
-        """Number of children that were replaced."""
+        """Number of processes that were replaced."""
         return self._worker.restarts
 
     async def answer(self, request: bytes) -> bytes:
@@ -35,11 +35,11 @@ class ToolService:
         return _encoder.encode(await self._worker.execute(_commands.decode(request)))
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds of the worker's children."""
+        """Return the CPU seconds of the worker's processes."""
         return self._worker.cpu_s()
 
     async def close(self) -> None:
-        """End the worker's child."""
+        """End the worker's processes."""
         await self._worker.close()
 
 

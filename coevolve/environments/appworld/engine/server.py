@@ -9,17 +9,19 @@ the server when its own does.
 Only one world fits into a process, because the engine's databases belong to classes; a fork of the
 server opens one in a fortieth of the time of a new process.
 """
-# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportCallIssue=false
 
 import gc
 import hashlib
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -136,6 +138,10 @@ class World:
         """Return whether the task was completed."""
         return bool(self._world.task_completed())
 
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of this process."""
+        return time.process_time()
+
     def digests(self) -> dict[str, str]:
         """Return a digest of each table with rows: equal if it holds the same records."""
         found: dict[str, str] = {}
@@ -166,6 +172,9 @@ def serve(held: socket.socket, data: str) -> None:
     first = link.receive()
     if first is None:
         return
+    if "make" in first:
+        link.send(made(first["make"], data))
+        return
     try:
         world = World(first["task"], first["folder"], data)
         opened = world.opened()
@@ -175,6 +184,7 @@ def serve(held: socket.socket, data: str) -> None:
     orders: dict[str, Callable[..., Any]] = {
         "call": world.call,
         "completed": world.completed,
+        "cpu_s": world.cpu_s,
         "digests": world.digests,
         "evaluated": world.evaluated,
     }
@@ -192,6 +202,18 @@ def serve(held: socket.socket, data: str) -> None:
             link.send({"answer": orders[name](**order)})
         except Exception as error:  # noqa: BLE001, told to the owner
             link.send({"failure": f"{type(error).__name__}: {error}"})
+
+
+def made(tasks: list[str], data: str) -> dict[str, Any]:
+    """Write own tasks, and return whether that worked."""
+    import worlds
+
+    try:
+        for task in tasks:
+            worlds.make_task(Path(data), task)
+    except Exception as error:  # noqa: BLE001, told to the owner
+        return {"failure": f"{type(error).__name__}: {error}"}
+    return {"answer": True}
 
 
 def warm(data: str) -> None:
@@ -216,10 +238,13 @@ def warm(data: str) -> None:
     gc.freeze()
 
 
-def main(packages: str, data: str) -> NoReturn:
-    """Fork a process for each world that is asked for."""
+def main(packages: str, data: str, memory_mb: str) -> NoReturn:
+    """Fork a process for each world that is asked for, with so much address space at most."""
     orders = socket.socket(fileno=os.dup(0))
-    sys.path.insert(0, packages)
+    sys.path[:0] = [packages]
+    sys.path.append(str(Path(__file__).parent))
+    resource.setrlimit(resource.RLIMIT_AS, (int(memory_mb) << 20, int(memory_mb) << 20))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(2, 1)
     warm(data)

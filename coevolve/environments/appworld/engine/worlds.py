@@ -7,8 +7,11 @@ This module runs in the engine's process, with AppWorld on the import path and n
 """
 # pyright: basic, reportMissingImports=false
 
+import contextlib
 import json
 import random
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,110 +22,15 @@ from appworld.collections.models import ModelCollection
 from appworld.common.constants import DB_VERSION
 from appworld.common.datetime import DateTime
 from appworld.common.utils import freeze_time
-from templates import TEMPLATES, Drawn
-
-NOW = (2024, 3, 14, 9, 30, 0)
-FIRST_NAMES = ("Iris", "Jonas", "Katrin", "Leo", "Mina", "Noah", "Olga", "Piet")
-LAST_NAMES = ("Adler", "Brandt", "Costa", "Diaz", "Ekberg", "Falk", "Grau", "Holm")
-ACCOUNTS = (
-    *("gmail", "phone", "spotify", "venmo", "file_system", "amazon", "splitwise", "simple_note"),
-    "todoist",
-)
-GENRES = ("ambient", "blues", "ska", "techno")
-ADJECTIVES = ("Amber", "Broken", "Quiet", "Distant", "Electric", "Frozen", "Golden", "Hollow")
-NOUNS = ("Harbour", "Lantern", "Meadow", "Orbit", "Parade", "River", "Signal", "Winter")
-MOODS = ("Running", "Cooking", "Late shift", "Sunday", "Train", "Rain")
-LABELS = ("Medicine", "Gym", "Stand-up", "School run", "Bread oven", "Plants")
-DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday")
+from content import ACCOUNTS, FILLS, NOW
+from drawn import Drawn
+from templates import TEMPLATES
 
 
-def _people(m: Any, rng: random.Random, now: Any) -> None:
-    for index, (first, last) in enumerate(zip(FIRST_NAMES, LAST_NAMES, strict=True)):
-        email, phone = f"{first}.{last}@example.org".lower(), f"444200{index:04d}"
-        m.admin.MainUser.create_save(
-            first_name=first,
-            last_name=last,
-            email=email,
-            phone_number=phone,
-            birthday=f"1988-0{index + 1}-11",
-            sex=("female", "male")[index % 2],
-        )
-        password = f"{last}{rng.randrange(10**6):06d}!"
-        for app in ACCOUNTS:
-            kind = m[app].User
-            given = {
-                "first_name": first,
-                "last_name": last,
-                "password": password,
-                "email": email,
-                "phone_number": phone,
-                "verified": True,
-                "created_at": now.subtract(days=200),
-                "last_logged_in": now.subtract(days=2),
-            }
-            known = kind.schema()["properties"]
-            kind.create_save(**{name: value for name, value in given.items() if name in known})
+def make_root(root: Path, seed: int) -> None:
+    """Write a base world, the documents of all APIs, and the names of the templates.
 
-
-def _music(m: Any, rng: random.Random, now: Any) -> None:
-    artists = [
-        m.spotify.Artist.create_save(
-            name=f"The {noun}s", genre=GENRES[n % 4], created_at=now.subtract(days=900)
-        )
-        for n, noun in enumerate(NOUNS)
-    ]
-    songs = [
-        m.spotify.Song.create_save(
-            title=f"{adjective} {noun}",
-            artist_ids=[artists[(n + k) % 8].id],
-            duration=rng.randint(90, 400),
-            release_date=now.subtract(days=rng.randint(50, 3000)),
-            genre=GENRES[(n + k) % 4],
-        )
-        for n, adjective in enumerate(ADJECTIVES)
-        for k, noun in enumerate(NOUNS)
-    ]
-    for user in m.spotify.User.all():
-        for mood in rng.sample(MOODS, 3):
-            playlist = m.spotify.Playlist.create_save(
-                title=mood, user_id=user.id, is_public=False, created_at=now.subtract(days=40)
-            )
-            for song in rng.sample(songs, 7):
-                m.spotify.PlaylistSong.create_save(
-                    playlist_id=playlist.id, song_id=song.id, added_at=now.subtract(days=30)
-                )
-
-
-def _alarms(m: Any, rng: random.Random, now: Any) -> None:
-    for user in m.phone.User.all():
-        for label in rng.sample(LABELS, 4):
-            m.phone.Alarm.create_save(
-                user_id=user.id,
-                time=f"{rng.randint(5, 22):02d}:{rng.choice((0, 15, 30)):02d}",
-                repeat_days=rng.sample(DAYS, 2),
-                label=label,
-                enabled=True,
-                created_at=now.subtract(days=60),
-            )
-
-
-EVALUATION = """import json
-
-
-def predicted_answer(models):
-    said = models.end.supervisor.Task.first().answer
-    return said and json.loads(said)
-
-
-def evaluate(test, public_data, private_data, main_user, models, ground_truth_answer):
-"""
-
-
-def make_root(root: Path, instances: int, seed: int) -> list[str]:
-    """Write a base world, the documents of all APIs, and tasks; return the tasks' ids.
-
-    Each template has ``instances`` scenarios of three variants. The environment variable
-    ``APPWORLD_ROOT`` must be ``root``.
+    The environment variable ``APPWORLD_ROOT`` must be ``root``.
     """
     data, now = root / "data", DateTime(*NOW)
     documents = ApiDocCollection.build()
@@ -139,26 +47,26 @@ def make_root(root: Path, instances: int, seed: int) -> list[str]:
             load_apps=get_all_apps(),
             create_db=True,
         )
-        for fill in (_people, _music, _alarms):
+        for fill in FILLS:
             fill(m, rng, now)
         m.save(db_home_path=str(data / "base_dbs"), format="full", delete_if_exists=True)
         m.close()
-    ids = [
-        make_task(data, template, scenario, variant, seed)
-        for template in TEMPLATES
-        for scenario in range(instances)
-        for variant in range(1, 4)
-    ]
-    (data / "datasets").mkdir()
-    (data / "datasets" / "own.txt").write_text("\n".join(ids))
-    return ids
+    (data / "tasks").mkdir()
+    (data / "templates.json").write_text(json.dumps([name.replace("_", "-") for name in TEMPLATES]))
 
 
-def make_task(data: Path, template: str, scenario: int, variant: int, seed: int) -> str:
-    """Write one task over the base world, and return its id."""
+def make_task(data: Path, task_id: str) -> None:
+    """Write one task over the base world, ``TEMPLATE-SCENARIO_VARIANT``, if it is not there.
+
+    The id determines the task. Several processes may write the same one.
+    """
+    folder = data / "tasks" / task_id
+    if folder.exists():
+        return
     # The engine takes what precedes the one underscore for the scenario.
-    task_id = f"{template.replace('_', '-')}-{scenario}_{variant}"
-    rng = random.Random(f"{task_id} {seed}")  # noqa: S311, no secret
+    template = task_id.rpartition("_")[0].rpartition("-")[0].replace("-", "_")
+    rng = random.Random(task_id)  # noqa: S311, no secret
+    partial = Path(tempfile.mkdtemp(prefix=f".{task_id}-", dir=folder.parent))
     with freeze_time(DateTime(*NOW)):
         m = ModelCollection.load(
             to_db_home_path=f":memory:task_input-{task_id}",
@@ -167,21 +75,9 @@ def make_task(data: Path, template: str, scenario: int, variant: int, seed: int)
         )
         user = rng.choice(m.admin.MainUser.all())
         drawn = TEMPLATES[template](m, rng, user)
-        person = {
-            name: getattr(user, name)
-            for name in ("first_name", "last_name", "email", "phone_number")
-        }
-        boss = m.supervisor.Supervisor.create_save(**person, birthday=user.birthday, sex=user.sex)
-        for app in ACCOUNTS:
-            by = "phone_number" if app == "phone" else "email"
-            account = m[app].User.find_one(**{by: getattr(user, by)})
-            m.supervisor.AccountPassword.create_save(
-                supervisor_id=boss.id, account_name=app, password=account.password
-            )
-        m.supervisor.Task.create_save(supervisor_id=boss.id, instruction=drawn.instruction)
-        folder = data / "tasks" / task_id
+        person = _supervisor(m, user, drawn.instruction)
         m.save(
-            db_home_path=str(folder / "dbs"),
+            db_home_path=str(partial / "dbs"),
             format="changes",
             app_names=list(get_all_apps()),
             delete_if_exists=True,
@@ -194,16 +90,36 @@ def make_task(data: Path, template: str, scenario: int, variant: int, seed: int)
         "datetime": DateTime(*NOW).isoformat(),
         "db_version": DB_VERSION,
     }
-    (folder / "specs.json").write_text(json.dumps(specs))
-    (folder / "reference.json").write_text(json.dumps(drawn.reference))
-    _write_truth(folder / "ground_truth", drawn)
-    return task_id
+    (partial / "specs.json").write_text(json.dumps(specs))
+    (partial / "reference.json").write_text(json.dumps(drawn.reference))
+    _write_truth(partial / "ground_truth", drawn)
+    partial.chmod(0o755)
+    with contextlib.suppress(OSError):
+        partial.rename(folder)
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def _supervisor(m: Any, user: Any, instruction: str) -> dict[str, str]:
+    """Enter whom the task is for, with all passwords, and return what is public of that person."""
+    person = {
+        name: getattr(user, name) for name in ("first_name", "last_name", "email", "phone_number")
+    }
+    boss = m.supervisor.Supervisor.create_save(**person, birthday=user.birthday, sex=user.sex)
+    for app in ACCOUNTS:
+        by = "phone_number" if app == "phone" else "email"
+        account = m[app].User.find_one(**{by: getattr(user, by)})
+        m.supervisor.AccountPassword.create_save(
+            supervisor_id=boss.id, account_name=app, password=account.password
+        )
+    m.supervisor.Task.create_save(supervisor_id=boss.id, instruction=instruction)
+    return person
 
 
 def _write_truth(folder: Path, drawn: Drawn) -> None:
     folder.mkdir()
-    (folder / "evaluation.py").write_text(EVALUATION + drawn.evaluation)
-    labels = [{"requirement": name, "label": "no_op_fail"} for name in drawn.requirements]
+    (folder / "evaluation.py").write_text(drawn.evaluation)
+    apps = {name.split(".")[0] for name in drawn.changes}
+    labels = [{"requirement": name, "label": label} for name, label in drawn.requirements.items()]
     for name, content in {
         "answer": drawn.answer,
         "public_data": {},
@@ -212,7 +128,7 @@ def _write_truth(folder: Path, drawn: Drawn) -> None:
         "metadata": {
             "mode": "minimal",
             "difficulty": 1,
-            "num_apps": 1,
+            "num_apps": max(1, len(apps)),
             "num_apis": 1,
             "num_api_calls": 1,
             "num_solution_code_lines": 1,

@@ -1,3 +1,4 @@
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,16 +9,20 @@ from coevolve.environments.appworld.engines import Engine, make_data
 from coevolve.environments.appworld.place import engine_folder, interpreter_folder
 from coevolve.environments.sandbox.runner import Sandbox
 from protocols.errors import DependencyError
+from tests.coevolve.environments.appworld.episodes import tasks
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Own worlds and tasks: one scenario of each template."""
+    """An own world, and the tasks of `episodes.tasks`."""
     try:
         engine_folder()
     except DependencyError as error:
         pytest.skip(str(error))
-    return make_data(tmp_path_factory.mktemp("appworld"), scenarios=1, seed=0)
+    made = make_data(tmp_path_factory.mktemp("appworld"), seed=0)
+    with contextlib.closing(Engine(made)) as engine:
+        engine.make(tasks(made))
+    return made
 
 
 @pytest.fixture(scope="session")

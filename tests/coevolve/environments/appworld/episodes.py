@@ -1,25 +1,22 @@
 """Runs blocks of code on a task, in the interpreter and the engine together."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from coevolve.environments.appworld.engines import Opened, World
 from coevolve.environments.appworld.interpreter import Interpreter, Settings
-from coevolve.environments.appworld.place import interpreter_folder, plain_python
+from coevolve.environments.appworld.own import task_ids, template_names
+from coevolve.environments.appworld.session import interpreter_settings
 from coevolve.environments.sandbox.runner import Sandbox
+
+TEMPLATES = ("without-a-genre", "songs-as-a-note", "later-alarm")
 
 
 def settings(opened: Opened, output_chars: int = 20_000) -> Settings:
-    return Settings(
-        python=plain_python(),
-        apps=opened.apps,
-        now=opened.now,
-        modules=opened.modules,
-        functions=opened.functions,
-        folders=(interpreter_folder(),),
-        output_chars=output_chars,
-    )
+    made = interpreter_settings(opened, block_s=100.0, memory_mb=1024)
+    return dataclasses.replace(made, output_chars=output_chars)
 
 
 def observations(
@@ -33,7 +30,9 @@ def observations(
 
 
 def tasks(data: Path) -> list[str]:
-    return (data / "datasets" / "own.txt").read_text().split()
+    known = template_names(data)
+    assert set(TEMPLATES) <= set(known)
+    return list(task_ids(TEMPLATES, 1))
 
 
 def reference(data: Path, task: str) -> list[str]:

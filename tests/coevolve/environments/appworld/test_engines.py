@@ -15,7 +15,7 @@ from coevolve.environments.sandbox.runner import Sandbox
 from protocols.errors import SimulatorError
 from tests.coevolve.environments.appworld.episodes import observations, reference, tasks
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.appworld, pytest.mark.timeout(300)]
 
 
 def called(app: str, api: str, **arguments: object) -> Called:
@@ -34,40 +34,6 @@ def end(
         world.close()
 
 
-def mutants(blocks: list[str]) -> dict[str, list[str]]:
-    """Return spoilt references, by what is wrong with them."""
-    finish = "apis.supervisor.complete_task()"
-    library = "apis.spotify.login(username=profile['email'], password=passwords['spotify'])"
-    return {
-        "nothing": [finish],
-        "no end": [block.replace(finish, "") for block in blocks if "answer=" not in block],
-        "no reading": [*blocks[1:]],
-        "a side effect": [
-            *blocks[:-1],
-            f"t = {library}['access_token']\napis.spotify.like_song(song_id=1, access_token=t)",
-            blocks[-1],
-        ],
-        "an answer": [*blocks[:-1], "apis.supervisor.complete_task(answer='wrong')"],
-    }
-
-
-@pytest.mark.parametrize("template", ["without-a-genre", "songs-as-a-note", "later-alarm"])
-def test_evaluator_and_end_state_agree_on_the_reference_and_on_mutants(
-    data: Path, engine: Engine, own_sandbox: Sandbox, template: str
-) -> None:
-    task = f"{template}-0_2"
-    blocks = reference(data, task)
-    success, state, completed = end(engine, own_sandbox, task, blocks)
-    assert (success, completed) == (True, True)
-    assert end(engine, own_sandbox, task, blocks) == (success, state, completed)
-    reads = [*blocks[:-1], "apis.spotify.show_song(song_id=2)", blocks[-1]]
-    assert end(engine, own_sandbox, task, reads) == (True, state, True)
-    for wrong, mutant in mutants(blocks).items():
-        passed, reached, _ = end(engine, own_sandbox, task, mutant)
-        assert reached != state, wrong
-        assert not passed or wrong in ("no end", "an answer"), wrong
-
-
 def test_all_own_tasks_are_solved_by_their_references_alone(
     data: Path, engine: Engine, own_sandbox: Sandbox
 ) -> None:
@@ -78,6 +44,7 @@ def test_all_own_tasks_are_solved_by_their_references_alone(
     verdict = world.evaluated()
     assert not verdict.success
     assert {label for _, label in verdict.failures} == {"no_op_fail"}
+    assert {label for _, label in verdict.passes} <= {"no_op_pass"}
     assert not world.completed()
     world.close()
 

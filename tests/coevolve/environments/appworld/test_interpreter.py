@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from coevolve.environments.appworld.frames import Answered, Called, Refused
+from coevolve.environments.appworld.hostile_blocks import BREAKS, HEAD, LEAVES, MODULES
 from coevolve.environments.appworld.interpreter import Interpreter, Settings
 from coevolve.environments.appworld.place import plain_python
 from coevolve.environments.appworld.program import CUT
 from coevolve.environments.sandbox.levels import SandboxLevel
 from coevolve.environments.sandbox.runner import Sandbox
 from protocols.errors import DependencyError, SimulatorError
-from tests.coevolve.environments.appworld.hostile_blocks import BREAKS, HEAD, LEAVES, MODULES
 
 APPS = {"notes": ("show", "login"), "phone": ("call",)}
 SECRET_WORD = f"secret-{secrets.token_hex(8)}"
@@ -166,6 +167,19 @@ def test_a_process_that_ends_is_replaced_and_its_variables_are_lost(run: Run) ->
     assert run("x = 1") == "Execution successful."
     assert run("import os; os._exit(0)").endswith("All variables are lost.")
     assert run("x").endswith("NameError: name 'x' is not defined")
+
+
+def test_a_process_that_others_kill_is_a_failure_of_the_machine(sandbox: Sandbox) -> None:
+    opened = Interpreter(sandbox, settings(sandbox))
+    opened.run("x = 1", Apps().answer)
+    assert opened._process
+    outermost = psutil.Process(opened._process.pid)
+    for process in (*outermost.children(recursive=True), outermost):
+        process.kill()
+    with pytest.raises(SimulatorError, match="the interpreter was killed"):
+        opened.run("x", Apps().answer)
+    assert "NameError" in opened.run("x", Apps().answer)
+    opened.close()
 
 
 def test_closing_ends_the_process_and_removes_its_folder(sandbox: Sandbox, apps: Apps) -> None:

@@ -36,6 +36,7 @@ def of_stock(data: Path, task: str, blocks: Sequence[str], folder: Path) -> list
     return json.loads(answers.read_text())
 
 
+@pytest.mark.appworld
 @pytest.mark.timeout(600)
 def test_observations_are_those_of_the_engines_own_shell(
     data: Path, engine: Engine, own_sandbox: Sandbox, tmp_path: Path

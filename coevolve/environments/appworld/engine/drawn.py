@@ -1,0 +1,135 @@
+"""What a template draws: instruction, reference, and the changes that solve the task.
+
+The evaluator in the engine's form is written from the changes: which records of which tables are
+added, updated and removed, which of their fields count, and the answer. Tables that the engine
+changes on its own beside them (balances, notifications) are named, and not looked into.
+"""
+# pyright: basic
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+LOGIN = """
+passwords = {{a["account_name"]: a["password"] for a in apis.supervisor.show_account_passwords()}}
+profile = apis.supervisor.show_profile()
+token = apis.{app}.login(username=profile["{by}"], password=passwords["{app}"])["access_token"]
+"""
+PAGES = """
+def pages(api, **given):
+    found, number = [], 0
+    while page := api(page_index=number, **given):
+        found, number = found + page, number + 1
+    return found
+"""
+END = "apis.supervisor.complete_task()"
+END_WITH = "apis.supervisor.complete_task(answer=answer)"
+
+CHANGED = """
+    changes = json.loads(private_data.changes)
+    beside = set(private_data.beside)
+    with test("only what the task names changes"):
+        test.case(set(models.changed_model_names()) - beside, "==", set(changes))
+    with test("these records are added, changed and removed, and no others"):
+        for name, change in changes.items():
+            added, updated, removed = models.changed_records(name)
+            test.case(sorted(each.id for each in removed), "==", sorted(change["removed"]))
+            test.case(sorted(str(each.id) for each in updated), "==", sorted(change["updated"]))
+            test.case(len(added), "==", len(change["added"]))
+    with test("they are as the task says"):
+        for name, change in changes.items():
+            added, updated, removed = models.changed_records(name)
+            for each in updated:
+                for key, value in change["updated"].get(str(each.id), {}).items():
+                    test.case(plain(getattr(each, key)), "==", value)
+            keys = sorted({key for each in change["added"] for key in each})
+            test.case(
+                sorted(json.dumps([plain(getattr(each, key)) for key in keys]) for each in added),
+                "==",
+                sorted(json.dumps([each[key] for key in keys]) for each in change["added"]),
+            )
+"""
+ANSWERED = """
+    with test("the answer is right"):
+        test.answer(predicted_answer(models), ground_truth_answer)
+"""
+FORM = """import json
+
+
+def predicted_answer(models):
+    said = models.end.supervisor.Task.first().answer
+    return said and json.loads(said)
+
+
+def plain(value):
+    if isinstance(value, str):
+        return value.strip()
+    return value if isinstance(value, (bool, int, float, list, type(None))) else str(value)
+
+
+def evaluate(test, public_data, private_data, main_user, models, ground_truth_answer):
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """The changes of one table, by the names of the fields that count."""
+
+    added: tuple[dict[str, Any], ...] = ()
+    updated: dict[int, dict[str, Any]] = field(default_factory=dict)
+    removed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """One task, drawn from a world."""
+
+    instruction: str
+    reference: tuple[str, ...]
+    """Blocks of code that solve it, and print nothing."""
+
+    changes: dict[str, Change] = field(default_factory=dict)
+    """Table, as ``app.Model`` -> its changes; empty if the task only asks a question."""
+
+    beside: tuple[str, ...] = ()
+    """Tables that the engine changes on its own."""
+
+    answer: Any = None
+    """The answer, if the task asks for one; otherwise none may be given."""
+
+    @property
+    def evaluation(self) -> str:
+        """The evaluator's program."""
+        return FORM + CHANGED + ANSWERED
+
+    @property
+    def requirements(self) -> dict[str, str]:
+        """The evaluator's tests, and whether doing nothing passes each."""
+        failing = {True: "no_op_fail", False: "no_op_pass"}
+        return {
+            "only what the task names changes": failing[bool(self.changes)],
+            "these records are added, changed and removed, and no others": failing[
+                bool(self.changes)
+            ],
+            "they are as the task says": failing[any(each.added for each in self.changes.values())],
+            "the answer is right": failing[True],
+        }
+
+    @property
+    def private(self) -> dict[str, Any]:
+        """What the evaluator's program reads."""
+        told = {
+            name: {
+                "added": list(change.added),
+                "updated": {str(key): value for key, value in change.updated.items()},
+                "removed": list(change.removed),
+            }
+            for name, change in self.changes.items()
+        }
+        return {"changes": json.dumps(told), "beside": list(self.beside)}
+
+
+def login(app: str) -> str:
+    """Return the block that logs in to an app."""
+    by = "phone_number" if app == "phone" else "email"
+    return LOGIN.format(app=app, by=by) + PAGES

@@ -1,0 +1,272 @@
+"""The environment ``appworld``: tasks in AppWorld's nine apps, carried out by Python code.
+
+The apps run in processes of AppWorld's own engine, which hold databases, ground truth and
+evaluator. The policy's code runs in other processes, which can do nothing but compute and call
+public APIs. `coevolve.environments.appworld.worker` has both.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from coevolve.curriculum.task_sampler import SourceSampler, TaskSampler
+from coevolve.delivery.engine import VerifiedEngine
+from coevolve.dependencies import lacking
+from coevolve.environments.appworld.observer import CodeObserver
+from coevolve.environments.appworld.own import instance_id
+from coevolve.environments.appworld.place import NAME, REQUIRES
+from coevolve.environments.appworld.prompt import opening_text, output_text
+from coevolve.environments.appworld.settings import AppWorldConfig
+from coevolve.environments.appworld.source import (
+    SILENT,
+    AppWorldSource,
+    Extra,
+    data_folder,
+    open_source,
+    own_tasks,
+)
+from coevolve.environments.appworld.worker import AppWorldWorker
+from coevolve.environments.base import BaseEnvironment, RewardsAlone
+from coevolve.environments.findings import Finding
+from coevolve.environments.interface import Fault
+from coevolve.environments.packages import Requirements
+from coevolve.environments.settings import settings_of
+from coevolve.environments.tools.agent import ToolAgent
+from coevolve.environments.tools.interfaces import Renderer
+from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.wire import ToolClient, ToolService
+from coevolve.models.model_files import has_chat_template
+from coevolve.models.model_folder import model_folder, whole_model
+from coevolve.parts.context import PartContext
+from coevolve.rollouts.agent import Agent
+from coevolve.rollouts.evaluator import AttemptScorer, Scorer
+from coevolve.signals.extractor import Observer
+from protocols.capabilities import Capabilities
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+from protocols.interfaces import Generator, Reader, SimulatorService, Supervision
+from protocols.rollouts import Writer
+from protocols.tasks import Seeded, Task, TaskText, TurnText
+
+GATHER_S = 0.02
+"""Seconds that an attempt's block waits for others, which then share one call of a worker."""
+
+BLOCK_MARGIN_S = 30.0
+
+
+class AppWorld(BaseEnvironment):
+    """Tasks in AppWorld's apps, carried out by blocks of Python code."""
+
+    name: ClassVar[str] = NAME
+    config_type: ClassVar[type[msgspec.Struct]] = AppWorldConfig
+    requires: ClassVar[Requirements] = REQUIRES
+    patience_s: ClassVar[float] = 300.0
+    capabilities: ClassVar[Capabilities] = Capabilities(fresh_instances=True)
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self._settings = settings_of(config, AppWorldConfig)
+
+    def faults(self) -> Sequence[Fault]:
+        """Return the rules on sources, and on what a simulator can hold."""
+        config, settings = self._config, self._settings
+        longest_s = 2 * config.simulator.timeout_s + BLOCK_MARGIN_S
+        return (
+            (
+                settings.source == "official" and not settings.data,
+                "$.environment.data: source official needs the folder that `appworld download "
+                "data` made; give its path",
+            ),
+            (
+                longest_s > self.patience_s,
+                "$.simulator.timeout_s: a block of code may take "
+                f"{(self.patience_s - BLOCK_MARGIN_S) / 2:g} s at most, found "
+                f"{config.simulator.timeout_s:g}; lower it",
+            ),
+            (config.synthesizes, str(self._no_synthesis())),
+        )
+
+    def check(self) -> Sequence[str]:
+        """Return what the tasks lack; refuse a model without a chat template."""
+        return lacking(self._check_policy, self.source)
+
+    def _check_policy(self) -> None:
+        if self._config.policy.tiny_random:
+            return
+        folder = whole_model(self._config.policy.model)
+        if folder is None:
+            return
+        if not has_chat_template(folder):
+            raise ConfigError(
+                f"environment.use: {self.name} needs a policy.model with a chat template, but "
+                f"{self._config.policy.model!r} has none; choose another model"
+            )
+        self.renderer()
+
+    def texts(self) -> Iterator[str]:
+        """Yield openings, blocks and outputs of training tasks, and the documents of the APIs."""
+        for document in self._documents.values():
+            yield json.dumps(document)
+        for task in self.source().pool():
+            body = tool_task(task)
+            yield opening_text(msgspec.json.decode(body.extra, type=Extra), "")
+            yield body.turns[0].instruction
+            yield from body.turns[0].reference
+            yield output_text(SILENT)
+
+    def source(self) -> AppWorldSource:
+        """Return the tasks. Raises ConfigError, DependencyError and SimulatorError."""
+        return self._source
+
+    @cached_property
+    def _source(self) -> AppWorldSource:
+        return open_source(self._config, self._settings)
+
+    @cached_property
+    def _documents(self) -> dict[str, dict[str, object]]:
+        folder = data_folder(self._settings) / "api_docs" / "standard"
+        return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+
+    def tools(self) -> tuple[str, ...]:
+        """Return the names of all APIs, as ``app.api``."""
+        return tuple(f"{app}.{api}" for app, held in self._documents.items() for api in held)
+
+    def sampler(self) -> TaskSampler:
+        """Return the sampler of the source's tasks."""
+        return SourceSampler(self.source())
+
+    def scored_tasks(self) -> Sequence[Task]:
+        """Return the held-out tasks."""
+        return self.source().held_out()
+
+    def canaries(self) -> Sequence[Task]:
+        """Return tasks of the training split that no run trains on."""
+        return self.source().canaries(self._config.learner.guard.tasks)
+
+    def labels(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the apps that a task's reference uses; the set of an official task."""
+        return {task.task_id: _labels(task) for task in self.scored_tasks()}
+
+    async def instances(
+        self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]
+    ) -> Mapping[str, Task]:
+        """Return further draws from the templates of own tasks; official tasks have none."""
+        del simulators
+        if self._settings.source != "own":
+            return {}
+        data, memory_mb = data_folder(self._settings), self._settings.engine_memory_mb
+        drawn = {task.task_id: instance_id(task.task_id, seed) for task in tasks}
+        made = own_tasks(data, tuple(drawn.values()), "train", memory_mb)
+        return {
+            task.task_id: msgspec.structs.replace(each, split=task.split)
+            for task, each in zip(tasks, made, strict=True)
+        }
+
+    def describe(self, task: Task) -> TaskText:
+        """Return the instruction and the blocks that solve the task."""
+        body = tool_task(task)
+        return TaskText(
+            headline=body.turns[0].instruction,
+            turns=tuple(
+                TurnText(instruction=turn.instruction, calls=turn.reference) for turn in body.turns
+            ),
+            tools=task.skills,
+        )
+
+    def simulator(self) -> ToolService:
+        """Return a simulator, whose worlds and interpreters are processes of their own."""
+        return ToolService(AppWorldWorker(self._settings, self._config.simulator, self._data))
+
+    def _data(self) -> Path:
+        return data_folder(self._settings)
+
+    def renderer(self) -> Renderer:
+        """Return the renderer between text and the policy's tokens. Raises ConfigError."""
+        from coevolve.environments.appworld.renderer import CodeRenderer
+
+        return CodeRenderer.load(model_folder(self._config.policy.model), self._config.policy.chat)
+
+    def agents(
+        self,
+        name: str,
+        context: PartContext,
+        engine: VerifiedEngine,
+        simulators: Sequence[SimulatorService],
+    ) -> Mapping[Writer, Agent]:
+        """Return the policy's agent."""
+        temperature = self._config.rollout.temperature
+        return {"policy": self._agent(engine.generator, simulators, temperature)}
+
+    def scorer(
+        self, context: PartContext, engine: VerifiedEngine, simulators: Sequence[SimulatorService]
+    ) -> Scorer:
+        """Return a scorer that makes one greedy attempt."""
+        return AttemptScorer(self._agent(engine.generator, simulators, 0.0))
+
+    def _agent(
+        self, engine: Generator, simulators: Sequence[SimulatorService], temperature: float
+    ) -> Agent:
+        return ToolAgent(
+            generator=engine,
+            simulator=SimulatorPool(list(map(ToolClient, simulators)), gather_s=GATHER_S),
+            renderer=self.renderer(),
+            limits=self._config.rollout,
+            temperature=temperature,
+        )
+
+    def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
+        """Return an observer of the APIs that blocks name, their order and their errors."""
+        return CodeObserver(context.config, self.tools())
+
+    def supervision(self, reader: Reader) -> Supervision:
+        """Return the references of own tasks for imitation."""
+        return CodeSupervision(self.renderer())
+
+    async def conformance(self, most: int) -> tuple[Finding, ...]:
+        """Return the findings of carrying out references and spoilt ones in a simulator."""
+        from coevolve.environments.appworld.conformance import conformance
+
+        source = self.source()
+
+        async def instances(tasks: Sequence[Task], seed: int) -> Mapping[str, Task]:
+            return await self.instances(tasks, seed, ())
+
+        return await conformance(
+            self.simulator(),
+            source.pool()[:most],
+            source.held_out()[:most],
+            instances,
+            self.capabilities,
+        )
+
+    async def hostile(self, most: int) -> tuple[Finding, ...]:
+        """Return the findings of blocks that try to leave the interpreter, or to earn a reward."""
+        from coevolve.environments.appworld.hostile import hostile_findings
+
+        task = self.source().pool()[0]
+        memory_mb = self._settings.engine_memory_mb
+        return await hostile_findings(self._data(), task.task_id, tool_task(task), memory_mb)
+
+
+class CodeSupervision(RewardsAlone):
+    """A `protocols.interfaces.Supervision` of tasks whose references are blocks of code."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+
+    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Return the reference in the policy's tokens; None if the task has none."""
+        if not tool_task(task).turns[0].reference:
+            return None
+        return self._renderer.demonstration(task)
+
+
+def _labels(task: Task) -> tuple[str, ...]:
+    if isinstance(task.origin, Seeded) and task.origin.source.startswith("official:"):
+        return (task.origin.source.partition(":")[2],)
+    return tuple(sorted({skill.partition(".")[0] for skill in task.skills}))

@@ -1,0 +1,97 @@
+"""A `coevolve.environments.tools.interfaces.Renderer` whose calls are blocks of Python code.
+
+Messages are those of the model's own chat template; sampled tokens are never tokenised again. Every
+message of the policy is one block: one without a block is executed as an empty one, whose output
+says so. So only a block that completes the task ends it.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from coevolve.environments.appworld.blocks import block_in, fenced
+from coevolve.environments.appworld.prompt import opening_text, output_text
+from coevolve.environments.appworld.source import Extra
+from coevolve.environments.tools.chat.calls import spoken
+from coevolve.environments.tools.task import ToolTask, tool_task
+from coevolve.foreign import boundary
+from coevolve.models.chat_template import LOAD_S, ChatTemplate, Message
+from coevolve.models.deadline import within
+from coevolve.models.model_files import DOWNLOAD_AGAIN
+from protocols.config import ChatConfig
+from protocols.errors import ConfigError
+from protocols.tasks import Task
+
+
+class CodeRenderer:
+    """Renders conversations with a model's chat template."""
+
+    def __init__(self, template: ChatTemplate, chat: ChatConfig) -> None:
+        """Raise ConfigError if the template cannot be used."""
+        self._template = template
+        self._system = chat.system
+        self._thinking = template.prompt.rstrip().endswith("<think>")
+        self._after("")
+
+    @classmethod
+    def load(cls, folder: Path, chat: ChatConfig) -> "CodeRenderer":
+        """Return the renderer for a model folder. Raises ConfigError."""
+        template = ChatTemplate.load(folder, variables={"enable_thinking": chat.thinking})
+        what = f"policy.model: {folder} needs a usable chat template"
+        with boundary(ConfigError, what, DOWNLOAD_AGAIN), within(LOAD_S):
+            return cls(template, chat)
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """The end of an assistant message, and the model's end-of-text tokens."""
+        return self._template.stop_ids
+
+    def opening(self, task: ToolTask) -> tuple[int, ...]:
+        """Return the rules and the task, up to the policy's first word."""
+        extra = msgspec.json.decode(task.extra, type=Extra)
+        text = opening_text(extra, task.turns[0].instruction)
+        head: list[Message] = [{"role": "system", "content": self._system}] if self._system else []
+        messages = [*head, self._user(text)]
+        return self._template.encode(self._template.render(messages, prompts=True))
+
+    def instruction(self, task: ToolTask, turn: int) -> tuple[int, ...]:
+        """Return the instruction of a later turn."""
+        return self._after(task.turns[turn].instruction)
+
+    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
+        """Return the outputs of blocks, up to the policy's next word."""
+        return self._after("\n".join(map(output_text, results)))
+
+    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the block of a message; an empty text if it has none. Raises ValueError."""
+        said = spoken(self._template.said(token_ids), thinking=self._thinking)
+        return (self._template.unmarked(block_in(said)),)
+
+    def words(self, token_ids: Sequence[int]) -> str:
+        """Return the text of a message. Raises ValueError."""
+        return self._template.unmarked(self._template.said(token_ids))
+
+    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return (token ids, mask) of the reference, one block per message.
+
+        The mask is 1 on the messages with blocks, including their end tokens.
+        """
+        body = tool_task(task)
+        pieces: list[tuple[tuple[int, ...], int]] = [(self.opening(body), 0)]
+        for number, turn in enumerate(body.turns):
+            if number:
+                pieces.append((self.instruction(body, number), 0))
+            for block, result in zip(turn.reference, turn.results, strict=True):
+                said: Message = {"role": "assistant", "content": fenced(block)}
+                pieces.append((self._template.written(said), 1))
+                pieces.append((self.observation((result,)), 0))
+            pieces.pop()
+        ids = tuple(token for tokens, _ in pieces for token in tokens)
+        return ids, tuple(own for tokens, own in pieces for _ in tokens)
+
+    def _after(self, text: str) -> tuple[int, ...]:
+        return self._template.after([self._user(text)])
+
+    def _user(self, text: str) -> Message:
+        return {"role": "user", "content": self._template.plain(text)}

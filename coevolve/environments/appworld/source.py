@@ -1,0 +1,213 @@
+"""Tasks from a folder in AppWorld's layout: own ones, which are made for it, or the benchmark's."""
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from coevolve.environments.appworld.blocks import apis_in
+from coevolve.environments.appworld.engines import Engine
+from coevolve.environments.appworld.own import (
+    HELD_OUT_FROM,
+    own_data,
+    task_ids,
+    template_names,
+    template_of,
+)
+from coevolve.environments.appworld.settings import AppWorldConfig
+from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+from protocols.tasks import Seeded, Split, Task, body_of
+
+SET = "appworld"
+"""The name of the tool set in a task's body."""
+
+SILENT = "Execution successful."
+"""The observation of a block that prints nothing, as the blocks of references do."""
+
+COMMON = ("supervisor.", "api_docs.")
+"""Apps whose APIs every task uses; they are no skill."""
+
+TRAINING = ("train", "dev")
+SCORED = ("test_normal", "test_challenge")
+"""The benchmark's sets for training, and those for scoring alone."""
+
+_POOL_STREAM, _CHOICE_STREAM, _SHUFFLE_STREAM = 11, 12, 13
+
+
+class WorldOf(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of a task, as JSON in `ToolTask.world`."""
+
+    task: str
+    """Id of the task whose world is opened."""
+
+
+class Extra(msgspec.Struct, frozen=True, kw_only=True):
+    """What the opening of a conversation says besides the instruction: JSON in `ToolTask.extra`."""
+
+    supervisor: dict[str, str]
+    now: str
+
+
+class _Specs(msgspec.Struct, frozen=True, kw_only=True):
+    instruction: str
+    supervisor: dict[str, str]
+    datetime: str
+
+
+class AppWorldSource:
+    """A `protocols.interfaces.TaskSource`: a fixed pool of training tasks, and held-out ones."""
+
+    def __init__(self, config: RunConfig, train: Sequence[Task], held_out: Sequence[Task]) -> None:
+        """Leave out training tasks with the instruction of a held-out one.
+
+        Raises ConfigError if a side is empty.
+        """
+        told = {tool_task(task).turns[0].instruction for task in held_out}
+        kept = [task for task in train if tool_task(task).turns[0].instruction not in told]
+        if not (kept and held_out):
+            raise ConfigError(
+                f"environment: needs at least 1 task in each split, found {len(kept)} training "
+                f"tasks and {len(held_out)} held-out tasks; correct its settings"
+            )
+        self._seed = config.seed
+        watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
+        self._canaries = kept[: min(watched, len(kept) // 4)]
+        self._train = kept[len(self._canaries) :]
+        order = np.random.default_rng((config.seed, _POOL_STREAM)).permutation(len(self._train))
+        most = int(config.environment.get("seeds", AppWorldConfig().seeds))
+        self._pool = tuple(self._train[int(number)] for number in order)[:most]
+        self._held_out = tuple(held_out)
+
+    def pool(self) -> Sequence[Task]:
+        """Return the configured number of training tasks, drawn by the run's seed."""
+        return self._pool
+
+    def draw(self, number: int) -> tuple[Task, bool]:
+        """Return a task of the pool; the journal already has it."""
+        rng = np.random.default_rng((self._seed, _CHOICE_STREAM, number))
+        return self._pool[int(rng.integers(len(self._pool)))], False
+
+    def held_out(self) -> Sequence[Task]:
+        """Return the held-out tasks, which are the same for every seed of a run."""
+        return self._held_out
+
+    def canaries(self, count: int) -> Sequence[Task]:
+        """Return training tasks that no run has in its pool."""
+        return self._canaries[:count]
+
+
+def data_folder(settings: AppWorldConfig) -> Path:
+    """Return the folder of data. Raises ConfigError, DependencyError and SimulatorError."""
+    if settings.source == "own":
+        return own_data(settings.world)
+    folder = Path(settings.data).absolute()
+    if not (folder / "tasks").is_dir():
+        raise ConfigError(
+            f"environment.data: {folder} has to be the folder that `appworld download data` made, "
+            "but has no folder 'tasks'; give its path"
+        )
+    return folder
+
+
+def open_source(config: RunConfig, settings: AppWorldConfig) -> AppWorldSource:
+    """Return the tasks of a run. Raises ConfigError, DependencyError and SimulatorError."""
+    data = data_folder(settings)
+    given = _own if settings.source == "own" else _official
+    train, held_out = given(data, settings)
+    return AppWorldSource(config, train, held_out)
+
+
+def own_tasks(data: Path, ids: Sequence[str], split: Split, memory_mb: int) -> tuple[Task, ...]:
+    """Return own tasks; those that the folder lacks are made. Raises SimulatorError."""
+    if not all((data / "tasks" / each).is_dir() for each in ids):
+        with closing(Engine(data, memory_mb)) as engine:
+            engine.make(ids)
+    return tuple(_task(data, each, split, f"own:{template_of(each)}") for each in ids)
+
+
+def _own(data: Path, settings: AppWorldConfig) -> tuple[Sequence[Task], Sequence[Task]]:
+    known = template_names(data)
+    if unknown := sorted(set(settings.templates) - set(known)):
+        raise ConfigError(
+            f"environment.templates: needs names among {', '.join(known)}, found {unknown[0]!r}"
+        )
+    templates = settings.templates or known
+    train = _shuffled(task_ids(templates, settings.scenarios))
+    held_out = _shuffled(task_ids(templates, settings.scenarios, HELD_OUT_FROM))
+    memory_mb = settings.engine_memory_mb
+    return (
+        own_tasks(data, train, "train", memory_mb),
+        own_tasks(data, held_out[: settings.held_out], "held_out", memory_mb),
+    )
+
+
+def _official(data: Path, settings: AppWorldConfig) -> tuple[Sequence[Task], Sequence[Task]]:
+    def tasks(names: Sequence[str], split: Split) -> list[Task]:
+        held = [_shuffled(_ids(data, name)) for name in names]
+        return [
+            _task(data, each, split, f"official:{name}")
+            for name, ids in zip(names, held, strict=True)
+            for each in ids
+        ]
+
+    return tasks(TRAINING, "train"), tasks(SCORED, "held_out")[: settings.held_out]
+
+
+def _ids(data: Path, name: str) -> list[str]:
+    path = data / "datasets" / f"{name}.txt"
+    return path.read_text().split() if path.is_file() else []
+
+
+def _shuffled(ids: Sequence[str]) -> tuple[str, ...]:
+    order = np.random.default_rng((_SHUFFLE_STREAM, len(ids))).permutation(len(ids))
+    return tuple(ids[int(number)] for number in order)
+
+
+def _task(data: Path, task_id: str, split: Split, source: str) -> Task:
+    folder = data / "tasks" / task_id
+    specs = msgspec.json.decode((folder / "specs.json").read_bytes(), type=_Specs)
+    reference = _reference(folder)
+    body = ToolTask(
+        classes=(SET,),
+        world=_json(WorldOf(task=task_id)),
+        turns=(
+            ToolTurn(
+                instruction=specs.instruction,
+                reference=reference,
+                results=(SILENT,) * len(reference),
+            ),
+        ),
+        extra=_json(Extra(supervisor=specs.supervisor, now=specs.datetime)),
+    )
+    return Task(
+        task_id=task_id,
+        split=split,
+        origin=Seeded(source=source),
+        skills=skills_of(reference),
+        body=body_of(body),
+    )
+
+
+def skills_of(reference: Sequence[str]) -> tuple[str, ...]:
+    """Return the APIs that blocks name, without those that every task uses."""
+    named = {name for block in reference for name in apis_in(block)}
+    return tuple(
+        name
+        for name in sorted(named)
+        if not name.startswith(COMMON) and not name.endswith(".login")
+    )
+
+
+def _reference(folder: Path) -> tuple[str, ...]:
+    path = folder / "reference.json"
+    return tuple(json.loads(path.read_text())) if path.is_file() else ()
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
