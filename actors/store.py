@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+import structlog
 from ray.actor import ActorClass
 
 from actors.node import node_id
@@ -17,10 +18,13 @@ from coevolve.parts.privacy import keep_private
 from coevolve.parts.status import StatusReporter
 from protocols.config import StoreConfig
 from protocols.control import PartStatus
+from protocols.errors import JournalError
 from protocols.store_calls import SocketAddress
 
 CONCURRENT_CALLS = 10_000
 """Most calls are blocked in `take` or `wait`."""
+
+log = structlog.get_logger()
 
 
 class StoreShell:
@@ -33,6 +37,7 @@ class StoreShell:
             durability=config.durability,
             map_size_bytes=config.map_size_gb << 30,
             retain_bytes=int(config.retain_gb * (1 << 30)),
+            broken=_end,
         )
         self._store = CalledStore(journal)
         self._serving: asyncio.Task[Serving] | None = None
@@ -67,6 +72,12 @@ class StoreShell:
     async def close(self) -> None:
         """Answer pending calls and close the folder; later calls raise JournalError."""
         await self._store.close()
+
+
+def _end(failure: JournalError) -> None:
+    """End the process of a journal that broke. Ray starts another, and the callers repeat to it."""
+    log.error("store_broke", reason=str(failure), exc_info=failure)
+    os._exit(1)
 
 
 _remote: Any = ray.remote

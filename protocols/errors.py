@@ -52,7 +52,10 @@ class PartStartError(PartDiedError):
 
 
 class JournalError(CoevolveError):
-    """The journal cannot be opened, read or written."""
+    """The journal cannot be opened, read or written.
+
+    A write that got this error may have been stored; one that got a `RefusedError` was not.
+    """
 
 
 class JournalFormatError(JournalError):
@@ -71,13 +74,17 @@ class JournalLockedError(JournalError):
     """Another process is writing this journal."""
 
 
-class JournalFullError(JournalError):
+class RefusedError(JournalError):
+    """The journal refused a request and stored nothing of it."""
+
+
+class JournalFullError(RefusedError):
     """The disk or the memory map is full; nothing of the refused transaction was stored."""
 
     is_permanent = True
 
 
-class LeaseLostError(JournalError):
+class LeaseLostError(RefusedError):
     """Another member of the same consumer took over or finished the records."""
 
 

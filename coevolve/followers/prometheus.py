@@ -1,15 +1,18 @@
 """Serves a run's numbers at `/metrics`, in Prometheus's format, from the launcher's process.
 
-Each request gets the run's present state. If the launcher does not answer within `ANSWER_S`, it
-gets the last one, whose ``coevolve_last_progress_timestamp_seconds`` then stands still.
+Each request gets the run's present state. If the launcher raises an error, or does not answer
+within `ANSWER_S`, it gets the last one, whose ``coevolve_last_progress_timestamp_seconds`` then
+stands still.
 """
 
 import asyncio
-import contextlib
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+import structlog
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,13 +20,14 @@ from prometheus_client.registry import Collector
 from coevolve.followers.numbers import Number, numbers_of
 from coevolve.runs.drive import Run
 from protocols.config import RunConfig
-from protocols.errors import CoevolveError
 
 ANSWER_S = 10.0
 AGAIN_S = 30.0
 """Pause before an address that is taken is tried again."""
 
 NAME = "prometheus"
+
+log = structlog.get_logger()
 
 
 async def serve(config: RunConfig, say: Callable[[str, str], None], run: Run) -> None:
@@ -57,13 +61,12 @@ class _Collected(Collector):
         self._ask = ask
         self._loop = loop
         self._last: Sequence[Number] = ()
+        self._asked: Future[Sequence[Number]] | None = None
+        self._asking = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the run's metrics."""
-        # RuntimeError: the event loop has ended, and this server is about to.
-        with contextlib.suppress(TimeoutError, CoevolveError, RuntimeError):
-            asked = asyncio.run_coroutine_threadsafe(self._ask(), self._loop)
-            self._last = asked.result(ANSWER_S)
+        self._look()
         families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for each in self._last:
             if each.name not in families:
@@ -71,6 +74,29 @@ class _Collected(Collector):
                 families[each.name] = family(each.name, each.about, labels=tuple(each.labels))
             families[each.name].add_metric(tuple(each.labels.values()), each.value)
         yield from families.values()
+
+    def _look(self) -> None:
+        """Take up the present state, if it can be had in time."""
+        try:
+            asked = self._one_ask()
+            try:
+                self._last = asked.result(ANSWER_S)
+            finally:
+                asked.cancel()
+        except Exception as error:  # noqa: BLE001 - the boundary round the run's own numbers
+            log.warning("no_present_numbers", reason=f"{type(error).__name__}: {error}")
+
+    def _one_ask(self) -> "Future[Sequence[Number]]":
+        """Return the ask in flight, or a new one. Raises RuntimeError if the loop has ended."""
+        with self._asking:
+            if self._asked is None or self._asked.done():
+                ask = self._ask()
+                try:
+                    self._asked = asyncio.run_coroutine_threadsafe(ask, self._loop)
+                except RuntimeError:
+                    ask.close()
+                    raise
+            return self._asked
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: what there is depends on the run."""

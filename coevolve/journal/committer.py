@@ -91,7 +91,9 @@ class Committer:
         retention: Retention,
         clock: Callable[[], float],
         clock_ns: Callable[[], int],
+        broken: Callable[[JournalError], None],
     ) -> None:
+        """``broken`` is called in the thread when an unexpected exception ends it."""
         self._folder = folder
         self._file = folder / DATA_FILE
         self._env, self._tables = written.opened
@@ -102,6 +104,7 @@ class Committer:
         self._retention = retention
         self._clock = clock
         self._clock_ns = clock_ns
+        self._broken = broken
         self._requests: queue.SimpleQueue[Work] = queue.SimpleQueue()
         self._unflushed: list[Reply] = []
         self._unflushed_newest: dict[str, int] = {}
@@ -156,7 +159,7 @@ class Committer:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a failure of the disk stopped the thread."""
+        """Whether a failure stopped the thread."""
         return self._failure is not None
 
     def newest(self, topics: Sequence[str]) -> int:
@@ -175,10 +178,21 @@ class Committer:
                 self._flush()
         except JournalError as error:
             self._failure = error
+        except Exception as error:  # noqa: BLE001 - the boundary round the thread
+            self._break(error)
         finally:
             self._ended.set()
             self._refuse([*self._unflushed, *self._batch])
             self._refuse_waiting()
+
+    def _break(self, cause: Exception) -> None:
+        failure = JournalError(
+            f"the journal {self._file} stopped: {type(cause).__name__}: {cause}; all answered "
+            "writes are safe. Check the disk, then continue the run with `coevolve resume NAME`"
+        )
+        failure.__cause__ = cause
+        self._failure = self._failure or failure
+        self._broken(failure)
 
     def _next_batch(self) -> tuple[list[Work], bool]:
         """Return the requests since the last call, and whether the thread should continue."""
@@ -297,9 +311,9 @@ class Committer:
 
     def _acknowledge(self) -> None:
         """Answer durable requests and make their records visible."""
+        self._mark.write(self._unmarked)
         replies, self._unflushed = self._unflushed, []
         newest, self._unflushed_newest = self._unflushed_newest, {}
-        self._mark.write(self._unmarked)
         self._newest.update(newest)
         self.visible = max(self.visible, *newest.values(), 0)
         for reply in replies:

@@ -57,7 +57,7 @@ from coevolve.journal.queries import Snapshot, snapshot
 from coevolve.journal.retention import EVICTABLE, SPENT, Needs, Retention
 from coevolve.journal.sync_point import SLACK_BYTES, SYNC_S, Held, SyncPoint
 from coevolve.journal.synced_file import this_boot
-from protocols.errors import JournalError
+from protocols.errors import JournalError, RefusedError
 from protocols.journal import Append, Complete, Durability, JournalStatistics, Record, Take
 
 MAX_REQUEST_BYTES = 256 << 20
@@ -98,13 +98,15 @@ class Journal:
         sync_s: float = SYNC_S,
         slack_bytes: int = SLACK_BYTES,
         boot: str | None = None,
+        broken: Callable[[JournalError], None] = lambda _: None,
     ) -> "Journal":
         """Open or create the journal in ``folder``.
 
         ``sync_s`` is the pause between flushes at level ``process``; a growing file with more than
         ``slack_bytes`` of pages out of use is flushed at once. ``boot`` names this start of the
-        machine; None is the real one. Raises JournalLockedError, JournalFormatError,
-        JournalDamagedError or JournalError.
+        machine; None is the real one. ``broken`` is called in the journal's thread when an
+        unexpected exception has stopped it, before the requests in hand are refused.
+        Raises JournalLockedError, JournalFormatError, JournalDamagedError or JournalError.
         """
         boot = this_boot() if boot is None else boot
         lock = lock_folder(folder, boot)
@@ -120,6 +122,7 @@ class Journal:
             retention=Retention(retain_bytes, tuple(evictable), spent),
             clock=clock,
             clock_ns=clock_ns,
+            broken=broken,
         )
         try:
             sync_point = (
@@ -251,7 +254,7 @@ def _sync_point(
 def _work(request: Append | Complete, records: Sequence[Record]) -> Work:
     size_bytes = sum([len(record.body) for record in records])
     if size_bytes > MAX_REQUEST_BYTES:
-        raise JournalError(
+        raise RefusedError(
             f"one write may hold up to {MAX_REQUEST_BYTES} bytes of records and got {size_bytes}; "
             "store large data in files and record their paths, or split the write"
         )

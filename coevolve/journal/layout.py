@@ -33,7 +33,7 @@ import lmdb
 import msgspec
 
 from coevolve.journal.checksums import CHECK_BYTES, DamageError, digest
-from protocols.errors import JournalError
+from protocols.errors import RefusedError
 from protocols.journal import Record, StoredRecord
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class PackedRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def pack_record(record: Record) -> PackedRecord:
-    """Return ``record`` encoded for the file. Raises JournalError if a name is invalid."""
+    """Return ``record`` encoded for the file. Raises RefusedError if a name is invalid."""
     body = record.body
     if not record.keys:
         entries, names, seed = _pack_topic(record.topic)
@@ -217,7 +217,7 @@ def encode_name(name: str) -> bytes:
     """Return a topic's, consumer's, member's, producer's or index's name as bytes."""
     encoded = name.encode(errors="replace")
     if not 0 < len(encoded) <= MAX_NAME_BYTES or b"\0" in encoded:
-        raise JournalError(
+        raise RefusedError(
             f"a name in the journal needs 1 to {MAX_NAME_BYTES} bytes without NUL, got "
             f"{len(encoded)} bytes: {name[:40]!r}"
         )

@@ -4,7 +4,8 @@ One write is in flight at a time, as the journal's receipts require. Writes requ
 merged into the next one. Many small completions thus become one call of the store actor, and the
 number of calls determines the cost. Each caller gets the sequences of its own outputs. If a merged
 write is refused because of one caller's lost lease, the mailbox repeats its parts one by one, so
-only that caller gets the error.
+only that caller gets the error. After any other error the write may have been stored, so it is not
+repeated with other receipts: every caller gets the error.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from coevolve.journal.codec import decode, encode
-from protocols.errors import JournalError, LeaseLostError
+from protocols.errors import LeaseLostError, RefusedError
 from protocols.interfaces import Store
 from protocols.journal import Append, Complete, Message, Receipt, Record, Take
 
@@ -196,7 +197,7 @@ class Mailbox:
         """Execute ``writes`` and set each future to its sequences or to the store's error."""
         try:
             await self._write(writes)
-        except JournalError as error:
+        except RefusedError as error:
             if len(writes) > 1:
                 for write in writes:
                     await self._execute([write])

@@ -58,7 +58,7 @@ from coevolve.journal.root import (
     SEATS,
 )
 from coevolve.journal.state import Answered, State, Totals
-from protocols.errors import JournalError
+from protocols.errors import RefusedError
 from protocols.journal import Append, Complete, Receipt, Take
 
 EVICTIONS_PER_TRANSACTION = 2000
@@ -178,7 +178,7 @@ class WriteTransaction:
         if known is None or receipt.counter > known.counter:
             return None
         if receipt.counter < known.counter:
-            raise JournalError(
+            raise RefusedError(
                 f"producer {receipt.producer!r} repeated its write {receipt.counter} after its "
                 f"write {known.counter}. Only the last write's answer is kept, so a producer may "
                 "have one write in flight at a time"
@@ -232,7 +232,7 @@ class WriteTransaction:
             return lease.topic
         value = self._txn.get(sequence_key(sequence), db=self._tables.records)
         if value is None:
-            raise JournalError(
+            raise RefusedError(
                 f"consumer {consumer.name!r} cannot finish record {sequence}: the journal does "
                 f"not hold it (last is {self._state.last}); finish only records that were taken"
             )

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import structlog
 
 from protocols.control import PartFailed
-from protocols.errors import CoevolveError, LostError, PartStartError, RunError
+from protocols.errors import CoevolveError, JournalFullError, LostError, PartStartError, RunError
 from protocols.interfaces import SupervisedPart
 
 FAILURES = 8
@@ -36,6 +36,9 @@ LONGEST_REST_S = 1800.0
 
 STEADY_S = 30.0
 """Seconds that a part which rested has to work before it counts as working."""
+
+ROOM_LOOK_S = 5.0
+"""Seconds before a note that found the disk full is written again."""
 
 LEAVE_S = 30.0
 """Seconds that a part may take to leave the run; then its process ends anyway."""
@@ -80,6 +83,10 @@ class Supervisor:
         self._resting: dict[str, str] = {}
         """Optional parts that rest, and why."""
 
+        self._told: dict[str, str] | None = {}
+        """What was noted last; None if that is not known."""
+
+        self._noting = asyncio.Lock()
         self._restart_s = restart_s
         self._spare = list(spare)
         self._stopping = False
@@ -189,9 +196,26 @@ class Supervisor:
                 each.cancel()
 
     async def _wake(self, part: SupervisedPart) -> None:
+        """Record that a part works again, once it has worked for a while and there is room."""
         await asyncio.sleep(STEADY_S)
-        del self._resting[part.name]
-        await self._note_resting(dict(self._resting))
+        while True:
+            try:
+                await self._tell_resting(awake=part.name)
+            except JournalFullError as error:
+                log.warning("awake_not_noted", part=part.name, reason=str(error))
+                await asyncio.sleep(ROOM_LOOK_S)
+            else:
+                return
+
+    async def _tell_resting(self, awake: str = "") -> None:
+        """Record who rests, if that changed; ``awake`` does not any more, once it is recorded."""
+        async with self._noting:
+            resting = {name: why for name, why in self._resting.items() if name != awake}
+            if resting != self._told:
+                self._told = None
+                await self._note_resting(resting)
+                self._told = resting
+            self._resting.pop(awake, None)
 
     def _reason_to_give_up(
         self, part: SupervisedPart, error: CoevolveError, failures: Sequence[float]
@@ -218,9 +242,8 @@ class Supervisor:
 
     async def _let_rest(self, part: SupervisedPart, reason: str) -> None:
         log.warning("part_rests", part=part.name, reason=reason)
-        if self._resting.get(part.name) != reason:
-            self._resting[part.name] = reason
-            await self._note_resting(dict(self._resting))
+        self._resting[part.name] = reason
+        await self._tell_resting()
 
     async def _revive(self, part: SupervisedPart, error: CoevolveError) -> None:
         """Wait until the part's process answers again; replace one that is alive but broken."""

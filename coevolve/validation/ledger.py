@@ -3,15 +3,17 @@
 It is folded only from records, including the validator's own, so a new process has the same state
 as the old one. A snapshot of it names the tasks of the index, whose bodies are read from the
 journal. The index holds the `MOST_TASKS` synthesized tasks that were admitted last, so that the
-memory of a long run is bounded; a copy of an older one is not noticed.
+memory of a long run is bounded; a copy of an older one is not noticed. Which candidates have a
+verdict is asked of the journal, for those at hand (`Ledger.recall`).
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from coevolve.journal.codec import TASKS_BY_ID, decode_as, topics_of
+from coevolve.journal.codec import TASKS_BY_ID, VERDICTS_BY_CANDIDATE, decode_as, topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.snapshots import SPAN, Snapshots
 from coevolve.validation.gates import NoIndex, TaskIndex
@@ -26,13 +28,16 @@ from protocols.evolution import (
     Refused,
 )
 from protocols.interfaces import Reader
-from protocols.journal import Message
+from protocols.journal import Message, StoredRecord
 from protocols.tasks import NEW_TASKS, Synthesized, Task
 
 TOPICS = topics_of(Task, ProbeRequest, CandidateVerdict, GroupSummary)
 
 MOST_TASKS = 10_000
 """Synthesized tasks in the index; one of the quickstart takes about 4.5 kB."""
+
+FOUND_AT_ONCE = 256
+"""Lookups in the journal that run at a time."""
 
 FIRST = 8
 """Number of too-hard tasks admitted before the maximum share applies. The share of a few tasks says
@@ -44,13 +49,12 @@ class LedgerState(msgspec.Struct):
 
     seeds: list[str]
     made: list[str]
-    judged: set[str]
     probes: list[ProbeRequest]
     asked: dict[str, set[str]]
     since_verdict: dict[str, set[str]]
     resting: dict[str, int]
-    admitted: set[str]
-    not_yet: set[str]
+    admitted: int
+    not_yet: int
     rollouts: int
     probe_rollouts: int
 
@@ -91,12 +95,17 @@ class Ledger:
         """Sequence through which the journal's records are in it."""
 
         self._judged: set[str] = set()
+        """Those of the recalled candidates that have a verdict."""
+
+        self._expected: set[str] = set()
+        """Candidates whose admission was counted before the journal had it."""
+
         self._probes: dict[str, ProbeRequest] = {}
         self._asked: dict[str, set[str]] = {}
         self._since_verdict: dict[str, set[str]] = {}
         self._resting: dict[str, int] = {}
-        self._admitted: set[str] = set()
-        self._not_yet: set[str] = set()
+        self._admitted = 0
+        self._not_yet = 0
         self._rollouts = 0
         """Number of the policy's rollouts in finished groups."""
 
@@ -111,10 +120,18 @@ class Ledger:
             await self._restore()
         self.through = await fold(self._reader, TOPICS, self.fold, self.through)
 
+    async def recall(self, candidate_ids: Iterable[str]) -> None:
+        """Find out which of these candidates have a verdict; forget it of all others."""
+        found = await self._found(VERDICTS_BY_CANDIDATE, dict.fromkeys(candidate_ids))
+        self._judged = {candidate_id for candidate_id, _ in found}
+
     def expect(self, messages: Iterable[Message]) -> None:
         """Add records that are about to be written, in this order; `follow` may add them again."""
         for message in messages:
-            self.fold(message)
+            if isinstance(message, CandidateVerdict):
+                self._expect_verdict(message)
+            else:
+                self.fold(message)
 
     @property
     def pieces(self) -> Sequence[object]:
@@ -131,7 +148,6 @@ class Ledger:
         return LedgerState(
             seeds=list(self._seeds),
             made=list(self._made),
-            judged=self._judged,
             probes=list(self._probes.values()),
             asked=self._asked,
             since_verdict=self._since_verdict,
@@ -144,9 +160,9 @@ class Ledger:
 
     def load(self, state: LedgerState) -> None:
         """Take up what another one remembered; the index stays as it is."""
+        self._expected.clear()
         self._seeds = dict.fromkeys(state.seeds)
         self._made = OrderedDict.fromkeys(state.made)
-        self._judged = state.judged
         self._probes = {probe.candidate_id: probe for probe in state.probes}
         self._asked, self._since_verdict = state.asked, state.since_verdict
         self._resting, self._admitted = state.resting, state.admitted
@@ -160,14 +176,24 @@ class Ledger:
             return
         self.through = through
         self.load(kept.dump())
-        for task_id in (*self._seeds, *self._made):
-            for record in await self._reader.find(TASKS_BY_ID, task_id, limit=1):
-                self.pool.add(task_id, decode_as(record, Task).body)
+        for task_id, record in await self._found(TASKS_BY_ID, (*self._seeds, *self._made)):
+            self.pool.add(task_id, decode_as(record, Task).body)
         for probe in self._probes.values():
             self.pool.add(probe.candidate_id, probe.body)
 
+    async def _found(self, index: str, keys: Iterable[str]) -> list[tuple[str, StoredRecord]]:
+        """Return the oldest record of each key that has one."""
+        found: list[tuple[str, StoredRecord]] = []
+        wanted = tuple(keys)
+        for start in range(0, len(wanted), FOUND_AT_ONCE):
+            some = wanted[start : start + FOUND_AT_ONCE]
+            finds = (self._reader.find(index, key, limit=1) for key in some)
+            for key, records in zip(some, await asyncio.gather(*finds), strict=True):
+                found += [(key, record) for record in records]
+        return found
+
     def knows(self, candidate_id: str) -> bool:
-        """Return whether the candidate has a verdict or is being probed."""
+        """Return whether a recalled candidate has a verdict or is being probed."""
         return candidate_id in self._judged or candidate_id in self._probes
 
     def probe(self, candidate_id: str) -> ProbeRequest | None:
@@ -194,7 +220,7 @@ class Ledger:
 
     def has_room_for_not_yet(self, share: float) -> bool:
         """Return whether one more too-hard task stays within ``share``."""
-        return share > 0 and len(self._not_yet) + 1 <= max(FIRST, share * (len(self._admitted) + 1))
+        return share > 0 and self._not_yet + 1 <= max(FIRST, share * (self._admitted + 1))
 
     def has_room_for_probes(self, rollouts: int, share: float) -> bool:
         """Return whether so many more probes stay within ``share`` of all rollouts so far."""
@@ -223,6 +249,8 @@ class Ledger:
                 self._resting.pop(candidate_id, None)
                 self.pool.add(candidate_id, message.body)
             case CandidateVerdict():
+                self._count(message)
+                self._expected.discard(message.candidate_id)
                 self._conclude(message)
             case EnvironmentRecord() | DeadLetter() | LetterAnswered():
                 pass
@@ -235,20 +263,30 @@ class Ledger:
             oldest, _ = self._made.popitem(last=False)
             self.pool.discard(oldest)
 
-    def _conclude(self, verdict: CandidateVerdict) -> None:
+    def _expect_verdict(self, verdict: CandidateVerdict) -> None:
         self._judged.add(verdict.candidate_id)
+        self._count(verdict)
+        if isinstance(verdict.outcome, Admitted):
+            self._expected.add(verdict.candidate_id)
+        self._conclude(verdict)
+
+    def _count(self, verdict: CandidateVerdict) -> None:
+        """Count an admission, unless it was counted when it was expected."""
+        match verdict.outcome:
+            case Admitted(label=label) if verdict.candidate_id not in self._expected:
+                self._admitted += 1
+                self._not_yet += label == "not_yet"
+            case _:
+                pass
+
+    def _conclude(self, verdict: CandidateVerdict) -> None:
         self._since_verdict.pop(verdict.candidate_id, None)
         match verdict.outcome:
             case Parked() if verdict.candidate_id in self._probes:
                 self._resting[verdict.candidate_id] = verdict.policy_version
-            case Admitted(label=label):
-                self._admitted.add(verdict.candidate_id)
-                if label == "not_yet":
-                    self._not_yet.add(verdict.candidate_id)
-                self._close(verdict.candidate_id)
             case Parked():
                 pass  # without the snapshots, nothing knows its probe: the journal dropped it
-            case Refused():
+            case Admitted() | Refused():
                 self._close(verdict.candidate_id)
 
     def _close(self, candidate_id: str) -> None:

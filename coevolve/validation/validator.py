@@ -74,7 +74,7 @@ log = structlog.get_logger()
 class _Decision(NamedTuple):
     """A record that is ready to be finished."""
 
-    sequence: int
+    unit: Unit
     outputs: Callable[[], Sequence[Message]]
     """Returns the messages that follow, given all earlier decisions."""
 
@@ -220,7 +220,7 @@ class Validator:
         """
         decided = asyncio.get_running_loop().create_future()
         self._decisions.put_nowait(
-            _Decision(unit.sequence, lambda: self._units.done(unit, outputs()), decided)
+            _Decision(unit, lambda: self._units.done(unit, outputs()), decided)
         )
         await decided
 
@@ -242,6 +242,9 @@ class Validator:
     async def _settle(self, batch: Sequence["_Decision"]) -> bool:
         """Write the results of ``batch``; return False if one of its leases was lost."""
         await self._ledger.follow()
+        messages = [decision.unit.message for decision in batch]
+        candidates = [each.candidate_id for each in messages if isinstance(each, Candidate)]
+        await self._ledger.recall(candidates)
         outputs: list[Message] = []
         finished: list[int] = []
         for decision in batch:
@@ -254,7 +257,7 @@ class Validator:
                 continue
             self._ledger.expect(made)
             outputs += made
-            finished.append(decision.sequence)
+            finished.append(decision.unit.sequence)
         try:
             if finished:
                 await self._mailbox.complete(finished, outputs)

@@ -14,7 +14,7 @@ import ray
 
 from actors.node import node_id
 from actors.remote_store import Connect, RayLine, RemoteStore, fastest_line, ray_line
-from actors.store import StoreActor
+from actors.store import StoreActor, StoreShell
 from coevolve.journal.called_store import PAGE_BYTES
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
@@ -133,6 +133,31 @@ async def test_thousands_of_waiting_takes_do_not_hold_up_a_write(store: Store) -
     await store.append(append(*(record(str(n)) for n in range(1500))))
     got = [bodies(records) for records in await asyncio.gather(*waiting)]
     assert sorted(int(body) for (body,) in got) == list(range(1500))
+
+
+class BreakableShell(StoreShell):
+    """A store whose journal breaks at the next look at its size."""
+
+    @ray.method
+    async def hide(self) -> int:
+        """Return the process."""
+        self._store._journal._committer._file = Path("/nowhere")
+        return os.getpid()
+
+
+@pytest.mark.parametrize("connect", LINES)
+async def test_a_store_whose_journal_breaks_starts_again(connect: Connect, tmp_path: Path) -> None:
+    remote: Any = ray.remote
+    start = remote(num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=100)
+    actor = start(BreakableShell).remote(tmp_path / "store", StoreConfig())
+    store = RemoteStore(actor, connect)
+    assert await store.append(append(record("a"))) == (1,)
+    process = await actor.hide.remote()
+    async with asyncio.timeout(LONG_S):
+        assert (await store.statistics()).last_sequence == 1
+        assert await store.append(append(record("b"), counter=2)) == (2,)
+    assert (await actor.status.remote()).pid != process
+    ray.kill(actor)
 
 
 @pytest.mark.parametrize("lines", [(fastest_line,), LINES], ids=["socket", "both"])

@@ -6,12 +6,14 @@ its process is the engine's, trusted, and separate from the one that runs the po
 """
 
 import contextlib
+import os
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 
@@ -40,6 +42,7 @@ MAKE_TASKS = 30
 """Tasks that one process makes, which may take ``ANSWER_S``."""
 
 PATIENCE_S = 5.0
+TAIL_BYTES = 4096
 MAX_BYTES = 64 << 20
 MEMORY_MB = 4096
 
@@ -94,7 +97,8 @@ def make_data(root: Path, *, seed: int) -> Path:
             env={"APPWORLD_ROOT": str(root), "APPWORLD_CACHE": str(root)},
         )
     except (OSError, subprocess.SubprocessError) as error:
-        words = str(getattr(error, "stderr", "") or error).strip().splitlines()[-1]
+        said = getattr(error, "stderr", None)
+        words = _last_line(said if isinstance(said, str) else "") or error
         raise SimulatorError(f"AppWorld's engine makes no worlds in {root}: {words}") from error
     return root / "data"
 
@@ -154,13 +158,19 @@ class Engine:
     def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         command = [plain_python(), "-I", "-S", SERVER, engine_folder(), self._data]
         command.append(str(self._memory_mb))
+        with tempfile.TemporaryFile() as said:
+            return self._started(command, said)
+
+    def _started(
+        self, command: Sequence[str | Path], said: IO[bytes]
+    ) -> tuple[subprocess.Popen[bytes], socket.socket]:
         mine, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(  # noqa: S603, our own program
                 command,
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=said,
                 cwd="/",
                 env={},
                 start_new_session=True,
@@ -174,7 +184,10 @@ class Engine:
             process.kill()
             process.wait()
             mine.close()
-            raise SimulatorError(f"AppWorld's engine does not start on the data in {self._data}")
+            cause = _tail(said) or f"it ended with {process.returncode}"
+            raise SimulatorError(
+                f"AppWorld's engine does not start on the data in {self._data}: {cause}"
+            )
         return process, mine
 
     def _forget(self) -> None:
@@ -187,7 +200,10 @@ class Engine:
 
 
 class Link:
-    """Orders to a process of the engine, and its answers."""
+    """Orders to a process of the engine, and its answers.
+
+    An order without a proper answer closes it, so that no later order gets an older one's answer.
+    """
 
     def __init__(self, held: socket.socket) -> None:
         self._held = held
@@ -201,22 +217,26 @@ class Link:
         content = msgspec.json.encode(order)
         try:
             self._held.sendall(len(content).to_bytes(LENGTH_BYTES, "little") + content)
-            size = int.from_bytes(self._exactly(LENGTH_BYTES), "little")
-            if size > MAX_BYTES:
-                raise SimulatorError(f"AppWorld's engine sends a frame of {size} bytes")
-            reply = msgspec.json.decode(self._exactly(size), type=_Reply)
-        except OSError as error:
+            reply = msgspec.json.decode(self._frame(), type=_Reply)
+            if not reply.failure:
+                return msgspec.json.decode(reply.answer, type=kind)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self.close()
             raise SimulatorError(f"AppWorld's engine does not answer: {error}") from error
-        if reply.failure:
-            raise SimulatorError(f"AppWorld's engine fails: {reply.failure}")
-        return msgspec.json.decode(reply.answer, type=kind)
+        raise SimulatorError(f"AppWorld's engine fails: {reply.failure}")
+
+    def _frame(self) -> bytes:
+        size = int.from_bytes(self._exactly(LENGTH_BYTES), "little")
+        if size > MAX_BYTES:
+            raise ConnectionError(f"it sends a frame of {size} bytes")
+        return self._exactly(size)
 
     def _exactly(self, size: int) -> bytes:
         content = bytearray()
         while len(content) < size:
             chunk = self._held.recv(min(size - len(content), 1 << 20))
             if not chunk:
-                raise SimulatorError("AppWorld's engine ended a world")
+                raise ConnectionError("it ended a world")
             content += chunk
         return bytes(content)
 
@@ -264,3 +284,16 @@ class World:
         """End the world's process, and remove its folder."""
         self._link.close()
         self._folder.remove()
+
+
+def _tail(said: IO[bytes]) -> str:
+    """Return the last line of what a process wrote, within `TAIL_BYTES`."""
+    end = said.seek(0, os.SEEK_END)
+    said.seek(max(0, end - TAIL_BYTES))
+    return _last_line(said.read().decode(errors="replace"))
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that is not blank; empty if there is none."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -80,7 +80,7 @@ def board(tmp_path: Path, quickstart: RunConfig) -> Generator[Board]:
 def test_the_list_has_the_headline_numbers_of_each_run_and_no_markup_of_theirs(board: Board):
     answer, text = board.ask("/")
     assert answer.status == 200
-    assert text.count("100.0 % (34 to 100)") == 2
+    assert text.count("100.0 ± ") == 2
     assert "5 of " in text
     assert "no run" not in text
     assert "<img src=x" not in text

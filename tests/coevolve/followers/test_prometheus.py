@@ -9,14 +9,17 @@ import urllib.request
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import msgspec
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coevolve.config import load_config
+from coevolve.followers.numbers import Number
 from coevolve.followers.prometheus import NAME, serve
 from coevolve.journal.local_store import LocalStore
-from coevolve.runs.drive import BesideIt
+from coevolve.runs.drive import BesideIt, Run
 from protocols.config import RunConfig
 from protocols.control import CopyFailed, DeadLetter, FollowersFail, PartFailed, PartsRest
 from protocols.followers_config import PrometheusConfig
@@ -124,6 +127,50 @@ def asked_for() -> set[str]:
     assert len(texts) == 3
     json.loads((MONITORING / "grafana.json").read_text())
     return {name for text in texts for name in re.findall(r"\bcoevolve_\w+", text)}
+
+
+async def test_a_run_that_hangs_or_errs_shows_its_last_numbers(
+    quickstart: RunConfig, monkeypatch: pytest.MonkeyPatch
+):
+    asks = 0
+    idle = asyncio.Event()
+    mood = "well"
+
+    async def numbers(config: RunConfig, run: Run) -> list[Number]:
+        nonlocal asks
+        asks += 1
+        idle.clear()
+        try:
+            if mood == "hangs":
+                await asyncio.Event().wait()
+            if mood == "errs":
+                raise KeyError("a fault")
+        finally:
+            asks -= 1
+            if not asks:
+                idle.set()
+        return [Number(name="coevolve_step", about="Steps.", value=7.0)]
+
+    async def scrape() -> None:
+        found = await asyncio.to_thread(scraped, port)
+        assert found["coevolve_step"] == {(): 7.0}
+
+    monkeypatch.setattr("coevolve.followers.prometheus.numbers_of", numbers)
+    monkeypatch.setattr("coevolve.followers.prometheus.ANSWER_S", 0.5)
+    port = free_port()
+    config = msgspec.structs.replace(quickstart, prometheus=PrometheusConfig(port=port))
+    serving = asyncio.create_task(serve(config, lambda *_: None, cast("Run", None)))
+    await asyncio.sleep(0)
+    await scrape()
+    mood = "hangs"
+    await asyncio.gather(*(scrape() for _ in range(3)))
+    await scrape()
+    async with asyncio.timeout(10.0):
+        await idle.wait()
+    mood = "errs"
+    await scrape()
+    serving.cancel()
+    await asyncio.wait([serving])
 
 
 async def test_an_address_that_is_taken_costs_the_run_nothing(

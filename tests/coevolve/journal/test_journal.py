@@ -386,6 +386,22 @@ def test_a_checkpoint_into_an_existing_folder_is_refused(folder: Path, journal: 
         journal.checkpoint(folder)
 
 
+def test_an_unexpected_exception_stops_the_journal_and_is_named(
+    folder: Path, durability: Durability
+) -> None:
+    broken: list[JournalError] = []
+    journal = Journal.open(folder, durability=durability, broken=broken.append)
+    appended(journal, append(record("a")))
+    (folder / DATA_FILE).rename(folder / "moved")
+    with pytest.raises(JournalError, match=r"stopped: FileNotFoundError: .*resume"):
+        journal.statistics().result(WAIT_S)
+    with pytest.raises(JournalError, match="stopped: FileNotFoundError"):
+        appended(journal, append(record("b"), counter=2))
+    journal.close()
+    (cause,) = broken
+    assert isinstance(cause.__cause__, FileNotFoundError)
+
+
 def test_a_checkpoint_that_fails_leaves_nothing(folder: Path, journal: Journal) -> None:
     (folder.parent / "file").write_text("")
     with pytest.raises(JournalError, match=r"was not made.*intact"):

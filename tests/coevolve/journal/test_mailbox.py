@@ -10,7 +10,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox, hand_back
 from protocols.control import RunFinished, Stalled
-from protocols.errors import JournalError, JournalFullError, LeaseLostError
+from protocols.errors import JournalError, JournalFullError, LeaseLostError, RefusedError
 from protocols.interfaces import Store
 from protocols.journal import Append, Complete, JournalStatistics, Receipt, StoredRecord, Take
 
@@ -25,14 +25,21 @@ class SlowStore:
         self.writes: list[Append | Complete] = []
         self.permitted = asyncio.Semaphore(0)
         self.broken: Exception | None = None
+        self.unanswered: Exception | None = None
+        """Raised after a write was stored."""
 
     async def append(self, request: Append) -> tuple[int, ...]:
         await self._pass(request)
-        return await self.store.append(request)
+        return self._answered(await self.store.append(request))
 
     async def complete(self, request: Complete) -> tuple[int, ...]:
         await self._pass(request)
-        return await self.store.complete(request)
+        return self._answered(await self.store.complete(request))
+
+    def _answered(self, sequences: tuple[int, ...]) -> tuple[int, ...]:
+        if self.unanswered is not None:
+            raise self.unanswered
+        return sequences
 
     async def _pass(self, request: Append | Complete) -> None:
         self.writes.append(request)
@@ -160,6 +167,34 @@ async def test_a_full_disk_leaves_the_work_in_hand(store: LocalStore) -> None:
     slow.broken = None
     slow.permitted.release()
     assert await box.complete([1]) == ()
+
+
+async def test_a_merged_write_that_may_be_stored_is_not_repeated(store: LocalStore) -> None:
+    slow = SlowStore(store)
+    box = mailbox(slow)
+    slow.unanswered = JournalError("the store's socket cannot be reached")
+    for _ in range(9):
+        slow.permitted.release()
+    tasks = [asyncio.create_task(box.append(finished(n))) for n in range(5)]
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [str(answer) for answer in answers] == ["the store's socket cannot be reached"] * 5
+    assert len(slow.writes) == 1
+    assert [decode_as(each, RunFinished).steps for each in await store.scan("run_finished")] == [
+        *range(5)
+    ]
+
+
+async def test_a_refused_write_costs_only_its_own_caller(store: LocalStore) -> None:
+    slow = SlowStore(store)
+    box = mailbox(slow)
+    await store.append(append_of(2))
+    await box.take(2, LONG_S)
+    for _ in range(9):
+        slow.permitted.release()
+    tasks = [asyncio.create_task(box.complete([n], [stalled(n)])) for n in (1, 9, 2)]
+    first, mistaken, last = await asyncio.gather(*tasks, return_exceptions=True)
+    assert (first, last) == ((3,), (4,))
+    assert isinstance(mistaken, RefusedError)
 
 
 async def test_a_store_failure_reaches_every_caller(store: LocalStore) -> None:

@@ -58,7 +58,7 @@ def test_meanings_come_from_the_page_about_metrics():
     assert entropy.meaning == "entropy of the policy on its own tokens"
     assert entropy.moves.startswith("a fall towards 0")
     assert meaning_of("actor/kl_loss").moves == ""
-    assert meaning_of("val/success/one turn").meaning.startswith("the same for one group")
+    assert meaning_of("val/success/one turn").meaning.startswith("held-out tasks of one group")
     assert meaning_of("val/coverage/all").meaning.startswith("mean of a measure")
     assert meaning_of("validator/reject/duplicate").meaning == "refused, by gate"
     assert meaning_of("my/own") == UNKNOWN

@@ -1,6 +1,6 @@
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,6 +67,44 @@ async def test_records_that_are_added_twice_forget_nothing_more(tmp_path: Path):
     ledger.expect(newest)
     ledger.expect(newest)
     assert index.keys == {"seed-1", "m0", "m1", "m9"}
+    journal.close()
+
+
+def add(journal: Journal, messages: Sequence[Message], write: int) -> None:
+    receipt = Receipt(producer="test", counter=write)
+    journal.append(Append(records=tuple(map(encode, messages)), receipt=receipt)).result(10)
+
+
+async def test_what_is_remembered_does_not_grow_with_the_verdicts(tmp_path: Path):
+    journal = Journal.open(tmp_path)
+    ledger = Ledger(LocalStore(journal), Keys(), most_tasks=MOST)
+    refused = [verdict(f"r{n}", "s", Refused(gate="duplicate", found="?")) for n in range(200)]
+    admitted = [each for n in range(200) for each in admission(f"c{n}", "s", f"m{n}")]
+    add(journal, [seed(), *refused, *admitted], 1)
+    await ledger.follow()
+    few = len(msgspec.msgpack.encode(ledger.dump()))
+    add(journal, [each for n in range(200, 400) for each in admission(f"c{n}", "s", f"m{n}")], 2)
+    await ledger.follow()
+    assert len(msgspec.msgpack.encode(ledger.dump())) <= few + 10
+    await ledger.recall(["r7", "c7", "c399", "c400"])
+    assert [ledger.knows(each) for each in ("r7", "c7", "c399", "c400")] == [True] * 3 + [False]
+    journal.close()
+
+
+async def test_an_admission_that_was_expected_counts_once(tmp_path: Path):
+    journal = Journal.open(tmp_path)
+    ledger = Ledger(LocalStore(journal), Keys(), most_tasks=MOST)
+    add(journal, [seed()], 1)
+    await ledger.follow()
+    newest = admission("c9", "s", "m9")
+    assert not ledger.knows("c9")
+    ledger.expect(newest)
+    ledger.expect(newest)
+    assert ledger.knows("c9")
+    assert ledger.dump().admitted == 1
+    add(journal, newest, 2)
+    await ledger.follow()
+    assert ledger.dump().admitted == 1
     journal.close()
 
 

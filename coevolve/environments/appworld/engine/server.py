@@ -249,6 +249,9 @@ def main(packages: str, data: str, memory_mb: str) -> NoReturn:
     os.dup2(2, 1)
     warm(data)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # The owner keeps what is said up to here, so nothing after it may fill its file.
+    os.dup2(0, 1)
+    os.dup2(0, 2)
     orders.sendall(b"!")
     while True:
         _, handed, _, _ = socket.recv_fds(orders, 1, 1)
