@@ -157,11 +157,6 @@ def _evolution_rules(config: RunConfig) -> tuple[Fault, ...]:
             "name one, or choose arm static",
         ),
         (
-            config.evolve_every > 0 and not config.synthesizes,
-            f"$.evolve_every: {config.evolve_every} needs an arm that synthesizes tasks, found arm "
-            f"{config.arm}; choose full, random or placebo, or leave it 0",
-        ),
-        (
             config.validator.judge and isinstance(config.synthesizer.model, PolicyModel),
             "$.validator.judge: needs a synthesizer.model of kind endpoint, found kind policy, "
             "which cannot judge; leave it false",

@@ -417,7 +417,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     evolve_every: NonNegative = 0
     """Steps between two additions to the pool, after all signals of those steps are settled, as in
-    CoEvolve (F). 0: each task joins when it is admitted, while training goes on."""
+    CoEvolve (F). 0: each task joins when it is admitted, while training goes on. Arms that make no
+    tasks leave it out of account."""
 
     evolve_wait_s: Positive = 600.0
     """Seconds that training waits for synthesis, with ``evolve_every``, before it goes on."""
@@ -448,6 +449,11 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def synthesizes(self) -> bool:
         """Return whether the run's arm makes tasks of its own."""
         return self.arm in ("full", "random", "placebo")
+
+    @property
+    def cycle_steps(self) -> int:
+        """Return ``evolve_every``; 0 if the arm makes no tasks that training could wait for."""
+        return self.evolve_every if self.synthesizes else 0
 
     @property
     def conversations(self) -> int:

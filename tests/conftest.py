@@ -92,7 +92,8 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def quickstart() -> RunConfig:
-    return load_config(ROOT / "configs" / "quickstart.yaml")
+    """The quickstart, but its made tasks join the pool at once."""
+    return load_config(ROOT / "configs" / "quickstart.yaml", ["evolve_every=0"])
 
 
 @pytest.fixture(autouse=True)

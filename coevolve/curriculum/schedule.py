@@ -92,7 +92,7 @@ class Schedule:
     def __init__(self, config: RunConfig) -> None:
         self._per_step = config.learner.groups_per_step
         self._all_steps = config.learner.steps
-        self._evolve_every = config.evolve_every
+        self._evolve_every = config.cycle_steps
         self._cycle = 0
         self._unvisited: set[int] = set()
         self._unsettled: set[str] = set()

@@ -34,7 +34,7 @@ def curriculum_snapshots(
 ) -> Snapshots[CurriculumState]:
     """Return the snapshots; ``open_sampler`` returns a new sampler without any record."""
     topics = {*schedule.TOPICS, *open_sampler().topics}
-    if config.evolve_every:
+    if config.cycle_steps:
         topics.update(schedule.CYCLE_TOPICS)
 
     def new() -> CurriculumState:

@@ -101,7 +101,7 @@ class Pool:
     def __init__(self, config: RunConfig) -> None:
         self._rules = config.pool
         self._imitates = config.learner.imitation.weight > 0
-        self._evolve_every = config.evolve_every
+        self._evolve_every = config.cycle_steps
         self._tasks: dict[str, PoolTask] = {}
         self._uniform = UniformDraws()
         self._teaching = WeightedDraws()

@@ -1,11 +1,12 @@
 """Worlds, calls and episodes per core-second of appworld, beside the engine's own shell in process.
 
-``python -m tests.bench appworld [EPISODES]`` counts CPU seconds of all processes, so that other
+``python -m tests.bench appworld --episodes 8`` counts CPU seconds of all processes, so that other
 work on the machine matters little. An episode opens a task, runs 16 blocks with one call each,
 compares the end state, and ends. The engine's own shell runs the same blocks in one process, as
 `AppWorld.execute`; it has no interpreter of its own, and is not safe against the code.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -55,7 +56,9 @@ os._exit(0)
 
 def main(arguments: list[str]) -> int:
     """Print a line for each figure: ours and the engine's own."""
-    episodes = int(arguments[0]) if arguments else 10
+    parser = argparse.ArgumentParser(prog="python -m tests.bench appworld", description=__doc__)
+    parser.add_argument("--episodes", type=int, default=10)
+    episodes = parser.parse_args(arguments).episodes
     data = own_data(0)
     (task,) = task_ids(("new-note",), 1)[:1]
     engine = Engine(data)

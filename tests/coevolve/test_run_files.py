@@ -48,7 +48,7 @@ def test_a_name_that_is_none_is_answered_with_near_ones():
     Path("mine.yaml").write_text("name: mine\n")
     assert "there is no such run file; did you mean quickstart" in refusal("quickstrat")
     assert refusal("mime").endswith("did you mean mine.yaml?")
-    assert "coevolve carries bfcl_" in refusal("zzz.yaml")
+    assert "coevolve carries appworld_" in refusal("zzz.yaml")
     assert "the run file stands before its overrides" in refusal("learner.steps=3")
 
 

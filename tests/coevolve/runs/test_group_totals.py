@@ -143,5 +143,7 @@ def test_an_audit_finds_the_same_before_and_after(week: Week):
     before = asyncio.run(audit(week.store))
     week.pass_time()
     after = asyncio.run(audit(week.store))
-    assert after.faults == before.faults
+    # A request of a probe may have been deleted, so its report is not asked for one any more.
+    missed = [each for each in before.faults if not each.startswith("probe report")]
+    assert list(after.faults) == missed
     assert after.deleted > before.deleted
