@@ -32,6 +32,7 @@ SETTINGS = (
     "placement.evaluator=launcher",
     f"synthesizer.model={{kind: endpoint, base_url: 'http://127.0.0.1:{CHAT_PORT}/v1', "
     "model: scripted, key_variable: CHAT_KEY}",
+    "evolve_every=0",
     "rollout.actors=2",
     "learner.groups_per_step=4",
     "rollout.group_size=4",
