@@ -1,13 +1,14 @@
-"""Keeps going what goes on beside a run and is no part of it: trackers, copies, the screen's look.
+"""Begins trackers, copies and other things beside a run again when they fail.
 
-Nothing that such a thing raises ends the run, and nothing ends it for good: it begins again.
+They are no part of the run: nothing that they raise ends it, and nothing ends them for good.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import cast
 
 import structlog
+
+from coevolve.parts.units import reason_of
 
 PAUSE_S = 1.0
 LONGEST_PAUSE_S = 300.0
@@ -27,13 +28,6 @@ async def keep_going(
         try:
             return await begin()
         except Exception as error:  # noqa: BLE001 - nothing beside the run may end it
-            log.warning("beside_the_run_failed", what=name, cause=_cause(error), again_s=pause_s)
+            log.warning("beside_the_run_failed", what=name, cause=reason_of(error), again_s=pause_s)
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-
-
-def _cause(error: BaseException) -> str:
-    """Return what went wrong; of several errors at once, the first."""
-    if isinstance(error, BaseExceptionGroup):
-        return _cause(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
-    return f"{type(error).__name__}: {error}"
