@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.config import load_config
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
@@ -49,6 +50,12 @@ def contents(folder: Path) -> dict[Path, bytes]:
         for path in folder.rglob("*")
         if path.is_file() and path.name not in ("lock.mdb", "writer.lock")
     }
+
+
+@pytest.fixture
+def quickstart() -> RunConfig:
+    """The quickstart as its file states it, because these tests pass that file to the commands."""
+    return load_config(Path(RUN_FILE), [])
 
 
 @pytest.fixture
