@@ -122,6 +122,23 @@ def test_a_run_goes_on_without_a_terminal_and_from_its_copy_and_stops_when_one_c
     check_clean_stop(run)
 
 
+def test_a_detached_run_without_a_parent_says_that_it_lost_ray(tmp_path: Path):
+    run = LaunchedRun(tmp_path, "lost")
+    settings = (*SMALL, "arm=static", "learner.steps=400", "name=lost")
+    began = called("launch", QUICKSTART, *settings, "--detach", "--runs", str(tmp_path))
+    assert began.returncode == 0, began.stderr
+    processes = family(RunDirectory(run.directory).identity().pid)
+    try:
+        until_step(run, 2)
+        next(each for each in processes if each.name() == "raylet").kill()
+        assert not gone(processes)
+    finally:
+        kill(processes)
+    said = (run.directory / "launch.log").read_text()
+    assert "Ray's raylet ended, and the run's local Ray cluster with it" in said
+    assert "continue with: coevolve resume lost" in said
+
+
 def detached_and_stopped(run: LaunchedRun, *words: str) -> None:
     """Start a run that is detached, look into it, and stop it."""
     began = called(*words)
