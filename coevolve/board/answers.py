@@ -16,6 +16,7 @@ from coevolve.report.page import page
 from coevolve.report.report_data import ReportData, gather
 from coevolve.report.rollouts import every_group, group_of
 from coevolve.report.scripts import visible_tree
+from coevolve.report.sections.lives import gaps_by_task, life_at
 from coevolve.report.sections.metrics import metrics_data
 from coevolve.report.sections.rollouts import group_data
 from coevolve.report.series import RunSeries, SeriesFile
@@ -73,6 +74,8 @@ class Answers:
                 return self._curves([name, *chosen])
             case ["runs", name, "rollouts.json"]:
                 return await self._rollouts(name, dict(query).get("group", ""))
+            case ["runs", name, "life.json"]:
+                return self._life(name, dict(query).get("at", ""))
             case _:
                 return None
 
@@ -105,15 +108,27 @@ class Answers:
 
     async def _rollouts(self, name: str, group_id: str) -> Answer:
         directory = self._folder.directory(name)
-        data = self._gathered.get(name)
-        if data is None:
-            raise RunError(f"{name}: load the page of the run first")
+        data = self._loaded(name)
         found = (g for g in data.sample.groups if g.summary.group_id == group_id)
         listed = next(found, None)
         if listed is None:
             raise RunError(f"{group_id}: no group of {name} has this id")
         group = await group_of(run_reader(directory.path), listed.summary)
         return _json(visible_tree(group_data(data, group)))
+
+    def _life(self, name: str, anchor: str) -> Answer:
+        data = self._loaded(name)
+        try:
+            return _json(life_at(data, anchor, gaps_by_task(data)))
+        except KeyError as error:
+            raise RunError(f"{anchor}: no signal or task of {name} has this id") from error
+
+    def _loaded(self, name: str) -> ReportData:
+        """Return the data of a run whose page was loaded. Raises RunError for others."""
+        data = self._gathered.get(name)
+        if data is None:
+            raise RunError(f"{name}: load the page of the run first")
+        return data
 
     def _curves(self, names: Sequence[str]) -> Answer:
         tag = "-".join(self._file(name).tag() for name in names)

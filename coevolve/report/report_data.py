@@ -21,7 +21,7 @@ from coevolve.runs.progress import Progress
 from protocols.capabilities import Capabilities, absent
 from protocols.config import RunConfig
 from protocols.errors import RunError
-from protocols.evolution import GroupSummary
+from protocols.evolution import Candidate, GroupSummary
 from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.tasks import Task, TaskText
@@ -49,6 +49,10 @@ class Described(Protocol):
         """Return a description of the task in words."""
         ...
 
+    def describe_candidate(self, candidate: Candidate) -> str:
+        """Return a short description of a candidate."""
+        ...
+
 
 @dataclass(frozen=True)
 class ReportData:
@@ -60,6 +64,9 @@ class ReportData:
 
     describe: Callable[[Task], TaskText]
     """Returns the description of a task in words."""
+
+    describe_candidate: Callable[[Candidate], str]
+    """Returns a short description of a candidate."""
 
     without: Mapping[str, str]
     """Capabilities that the environment lacks -> what the loop does without each."""
@@ -93,6 +100,7 @@ def nothing_yet(
         config=config,
         skills={task.task_id: task.skills for task in environment.scored_tasks()},
         describe=environment.describe,
+        describe_candidate=environment.describe_candidate,
         without=absent(environment.capabilities),
         progress=Progress(environment.labels()),
         evolution=LineageIndex(),
