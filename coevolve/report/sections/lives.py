@@ -34,7 +34,7 @@ TEXT = 300
 SHORT = 90
 """Maximum characters of a long and of a short text, as shown."""
 
-MOST_CHARACTERS = 1_000_000
+MOST_CHARACTERS = 800_000
 """Maximum length of the lives that a page holds. A board shows every life."""
 
 CAUSES = ("forgetting", "uncertainty", "rare", "boundary")
