@@ -1,8 +1,11 @@
 """The section on tasks: the life of one, and a table of all."""
 
-from coevolve.report.figure import Table, code, listed, missing, section
+from collections.abc import Sequence
+from heapq import nlargest
+
+from coevolve.report.figure import Table, code, listed, missing, section, several
 from coevolve.report.links import to_signal, to_task
-from coevolve.report.markup import Markup, clipped, tag
+from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.report_data import ReportData, listed_note
 from coevolve.report.sections.lives import SHORT, gaps_by_task, task_life, tools_told
 from coevolve.runs.group_totals import Score
@@ -10,7 +13,10 @@ from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.tasks import Synthesized, Task
 
-LISTED = 400
+NAMED = 3
+"""Number of most improved tasks that are named."""
+
+LISTED = 600
 """Maximum number of tasks in the table; the newest are shown."""
 
 
@@ -43,6 +49,7 @@ def _all(data: ReportData) -> list[Markup]:
     shown = tasks[: -LISTED - 1 : -1]
     cut = "" if len(shown) == len(tasks) else f" The newest {LISTED} of {len(tasks)}."
     note = "The change is from the first group of rollouts on the task to the newest, in points."
+    best = _most_improved(data, tasks)
     columns = (
         "task",
         "origin",
@@ -59,7 +66,24 @@ def _all(data: ReportData) -> list[Markup]:
     )
     rows = [_row(data, task) for task in shown]
     table = Table("Tasks, the newest first", columns, rows, words=7, sortable=True)
-    return [listed("All tasks", note + cut, table)]
+    return [*best, listed("All tasks", note + cut, table)]
+
+
+def _most_improved(data: ReportData, tasks: Sequence[Task]) -> list[Markup]:
+    """Return a sentence on the tasks with the largest change; of equals those with most groups."""
+    groups = {task.task_id: data.evolution.history(task.task_id).groups for task in tasks}
+    changes = {
+        task_id: (_share(each.newest) - _share(each.first), each.groups)
+        for task_id, each in groups.items()
+        if each.judged > 1
+    }
+    best = nlargest(NAMED, changes, key=lambda task_id: changes[task_id])
+    told = [
+        joined([to_task(task_id), f" ({100 * changes[task_id][0]:+.0f} points)"])
+        for task_id in best
+    ]
+    words = "Most improved, of equals those with most groups: "
+    return [tag("p", words, several(told), ".")] if told else []
 
 
 def _row(data: ReportData, task: Task) -> list[str]:

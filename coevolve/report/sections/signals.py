@@ -147,9 +147,13 @@ def _refused(data: ReportData) -> list[Markup]:
         for v, outcome in found[: -LISTED - 1 : -1]
     ]
     columns = ("candidate", "gate", "what it found", "signal", "policy version")
-    cut = f"The newest {LISTED} of {len(found)}." if len(found) > LISTED else ""
+    note = (
+        "Contaminated: too similar to a held-out task, so training on it would spoil the score. "
+        "Duplicate: too similar to a task of the pool. The other gates are the environment's."
+    )
+    cut = f" The newest {LISTED} of {len(found)}." if len(found) > LISTED else ""
     table = Table("Refused candidates, the newest first", columns, rows, words=4, sortable=True)
-    return [listed("Why candidates were refused", cut, table)]
+    return [listed("Why candidates were refused", note + cut, table)]
 
 
 def _described(data: ReportData, candidate_id: str) -> str:

@@ -26,7 +26,8 @@ TEXT = 160
 HEADINGS: dict[SignalKind, tuple[str, str]] = {
     "forgetting": (
         "Forgotten",
-        "The success on a task dropped. Before: earlier groups of the task. When raised: the "
+        "The success on a task dropped. The skills are those of the task; the reflection says in "
+        "which turn attempts failed. Before: earlier groups of the task. When raised: the "
         "groups of the newest policy version then. Afterwards: its newest groups since.",
     ),
     "boundary": (
@@ -153,12 +154,12 @@ def _reflection(history: SignalHistory) -> str:
 
 
 def _outcome(history: SignalHistory) -> str:
-    candidates, judged_ones = len(history.candidates), len(history.verdicts)
     told = history.outcome.replace("_", " ")
-    if not candidates:
+    if not history.candidates:
         return told
-    left = f", {candidates - judged_ones} not judged" if candidates > judged_ones else ""
-    return f"{told}: {candidates} candidates{left}"
+    left = len(history.candidates) - len(history.verdicts)
+    waiting = f", not judged: {left}" if left else ""
+    return f"{told}; candidates: {len(history.candidates)}{waiting}"
 
 
 def _tasks(admitted: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from coevolve.report.estimates import Estimate, PatternUse, change_of, skill_map
 from coevolve.report.page import write_report
 from coevolve.report.sections import lives
+from coevolve.report.sections.lineage import lineage_section
 from coevolve.report.sections.lives import life_at, lives_data
 from coevolve.report.sections.skills import skills_section
 from coevolve.report.sections.weaknesses import weaknesses_section
@@ -40,7 +41,7 @@ def test_the_page_says_what_was_forgotten_and_what_was_done():
     assert "1 of the flagged tasks are at or above their earlier success" in text
     row = "ls, cd3s1seed-175 % [41, 93], 6/812 % [2, 47], 1/8"
     assert row in text
-    assert "synthesized: 3 candidatesmade-11 parked, 1 duplicate100 % [68, 100], 8/8" in text
+    assert "synthesized; candidates: 3made-11 parked, 1 duplicate100 % [68, 100], 8/8" in text
     assert "mkdir3s2toolwaitingnonenot tried since" in text
 
 
@@ -57,6 +58,11 @@ def test_a_rare_pattern_has_its_share_of_groups_before_and_after():
 def test_a_run_in_which_nothing_was_forgotten_says_so():
     story = [each for each in whole_story() if each != evolving.signal("s1")]
     assert "Nothing was forgotten" in parsed(weaknesses_section(data(story))).text
+
+
+def test_the_page_names_the_most_improved_tasks():
+    text = parsed(lineage_section(data(whole_story()))).text
+    assert "Most improved, of equals those with most groups: made-1 (+38 points), seed-1" in text
 
 
 def test_a_skill_has_its_evidence_its_signals_and_its_tasks():
