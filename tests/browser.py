@@ -9,14 +9,15 @@ from typing import TypeVar
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+NAMES = ("chromium", "chromium-headless-shell", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 
 _Test = TypeVar("_Test", bound=Callable[..., object])
 
 
 def needs_browser(test: _Test) -> _Test:
     """Mark a test that opens pages; it is skipped where there is no browser."""
-    reason = "needs Chromium: `apt-get install chromium`"
+    reason = "needs Chromium: `apt-get install chromium-headless-shell`"
     return pytest.mark.browser(pytest.mark.skipif(CHROMIUM is None, reason=reason)(test))
 
 

@@ -12,14 +12,17 @@ from coevolve.board.overview import RunsFolder
 from coevolve.board.pages import cells, compare_page, list_page
 from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
+from coevolve.report.gathering import Gathering
 from coevolve.report.page import page
-from coevolve.report.report_data import ReportData, gather
+from coevolve.report.report_data import ReportData
 from coevolve.report.rollouts import every_group, group_of
 from coevolve.report.scripts import visible_tree
+from coevolve.report.sections.lives import gaps_by_task, life_at
 from coevolve.report.sections.metrics import metrics_data
 from coevolve.report.sections.rollouts import group_data
 from coevolve.report.series import RunSeries, SeriesFile
 from coevolve.runs import attribution
+from coevolve.runs.directory import RunDirectory
 from protocols.errors import RunError
 
 HTML = "text/html; charset=utf-8"
@@ -42,13 +45,22 @@ class Answer:
     """Identifies the content, so that it is not sent again; empty if it always is."""
 
 
+@dataclass(frozen=True)
+class KeptPage:
+    """A run whose page was loaded."""
+
+    gathering: Gathering
+    data: ReportData
+    """As the page has it."""
+
+
 class Answers:
     """Answers requests, one at a time: readers of a journal belong to one thread."""
 
     def __init__(self, folder: RunsFolder) -> None:
         self._folder = folder
         self._files: dict[str, SeriesFile] = {}
-        self._gathered: dict[str, ReportData] = {}
+        self._kept: dict[str, KeptPage] = {}
         self._turn = threading.Lock()
 
     def to(self, path: str, query: Sequence[tuple[str, str]]) -> Answer | None:
@@ -73,6 +85,8 @@ class Answers:
                 return self._curves([name, *chosen])
             case ["runs", name, "rollouts.json"]:
                 return await self._rollouts(name, dict(query).get("group", ""))
+            case ["runs", name, "life.json"]:
+                return self._life(name, dict(query).get("at", ""))
             case _:
                 return None
 
@@ -87,33 +101,48 @@ class Answers:
 
     async def _run(self, name: str, others: Sequence[str]) -> Answer:
         directory = self._folder.directory(name)
-        reader = run_reader(directory.path)
-        data = await gather(
-            reader,
-            directory.written_config(),
-            environment_of(directory.config()),
-            attribution=attribution.known(directory.path),
-        )
+        gathering = await self._gathering(directory)
+        data = await gathering.newest(attribution.known(directory.path))
         sample = every_group(data.evolution, directory.config())
         series = self._series([name, *others])
         data = replace(data, series=series, sample=sample)
-        self._gathered.pop(name, None)
-        self._gathered[name] = data
-        for old in list(self._gathered)[:-KEPT_PAGES]:
-            del self._gathered[old]
+        self._kept[name] = KeptPage(gathering, data)
+        for old in list(self._kept)[:-KEPT_PAGES]:
+            del self._kept[old]
         return _html(page(data, served=True))
+
+    async def _gathering(self, directory: RunDirectory) -> Gathering:
+        """Return the data of a run to be brought up to date; a new one if its settings changed."""
+        config = directory.written_config()
+        kept = self._kept.pop(directory.path.name, None)
+        if kept is not None and kept.data.config == config:
+            return kept.gathering
+        environment = environment_of(directory.config())
+        return await Gathering.begin(run_reader(directory.path), config, environment)
 
     async def _rollouts(self, name: str, group_id: str) -> Answer:
         directory = self._folder.directory(name)
-        data = self._gathered.get(name)
-        if data is None:
-            raise RunError(f"{name}: load the page of the run first")
+        data = self._loaded(name)
         found = (g for g in data.sample.groups if g.summary.group_id == group_id)
         listed = next(found, None)
         if listed is None:
             raise RunError(f"{group_id}: no group of {name} has this id")
         group = await group_of(run_reader(directory.path), listed.summary)
         return _json(visible_tree(group_data(data, group)))
+
+    def _life(self, name: str, anchor: str) -> Answer:
+        data = self._loaded(name)
+        try:
+            return _json(str(life_at(data, anchor, gaps_by_task(data))))
+        except KeyError as error:
+            raise RunError(f"{anchor}: no signal or task of {name} has this id") from error
+
+    def _loaded(self, name: str) -> ReportData:
+        """Return the data of a run whose page was loaded. Raises RunError for others."""
+        kept = self._kept.get(name)
+        if kept is None:
+            raise RunError(f"{name}: load the page of the run first")
+        return kept.data
 
     def _curves(self, names: Sequence[str]) -> Answer:
         tag = "-".join(self._file(name).tag() for name in names)

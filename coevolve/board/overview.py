@@ -51,6 +51,7 @@ class WatchedRun:
 
     def __init__(self, directory: RunDirectory) -> None:
         self.directory = directory
+        self._config: tuple[int, RunConfig] | None = None
         self._progress: Progress | None = None
         self._through = 0
 
@@ -58,7 +59,7 @@ class WatchedRun:
         """Return its numbers now; what cannot be read is said in them."""
         name = self.directory.path.name
         try:
-            return await self._overview(name, self.directory.written_config())
+            return await self._overview(name, self._written_config())
         except CoevolveError as error:
             self._progress = None
             return Overview(name=name, state="cannot be read", note=str(error))
@@ -94,6 +95,13 @@ class WatchedRun:
             version=max(scores, default=None),
             newest_ns=max((each.time_ns for each in times if each), default=0),
         )
+
+    def _written_config(self) -> RunConfig:
+        """Return the settings, which are read again only when their file was written again."""
+        written_ns = self.directory.config_written_ns()
+        if self._config is None or self._config[0] != written_ns:
+            self._config = written_ns, self.directory.written_config()
+        return self._config[1]
 
     async def _newest(self, reader: JournalReader) -> Progress:
         if self._progress is None:

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from coevolve.curriculum.task_sampler import TaskSampler
 from coevolve.journal.reader import run_reader
-from coevolve.report.report_data import Described, ReportData, gather
+from coevolve.report.gathering import gather
+from coevolve.report.report_data import Described, ReportData
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.interfaces import Reader

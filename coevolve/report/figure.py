@@ -18,8 +18,12 @@ class Table:
     words: int = 1
     """Number of columns on the left that hold words. The others hold numbers, aligned right."""
 
+    sortable: bool = False
+    """Whether the page's script lets a reader sort and filter the rows."""
+
     def markup(self) -> Markup:
         """Return the table with a caption, column headers and row headers."""
+        kind = {"data_sortable": ""} if self.sortable else {}
         head = tag("tr", *(tag("th", name, scope="col") for name in self.columns))
         return tag(
             "div",
@@ -33,6 +37,7 @@ class Table:
             tabindex="0",
             role="group",
             aria_label=self.caption,
+            **kind,
         )
 
     def _row(self, row: Row) -> Markup:

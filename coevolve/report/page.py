@@ -15,6 +15,7 @@ from coevolve.report.report_data import ReportData
 from coevolve.report.scripts import data_block, library, own, policy, script
 from coevolve.report.sections.head import costs_section, head, run_section
 from coevolve.report.sections.lineage import lineage_section
+from coevolve.report.sections.lives import lives_data
 from coevolve.report.sections.machine import (
     delivery_section,
     events_section,
@@ -26,12 +27,16 @@ from coevolve.report.sections.metrics import metrics_data, metrics_section
 from coevolve.report.sections.pool import pool_section
 from coevolve.report.sections.rollouts import rollouts_data, rollouts_section
 from coevolve.report.sections.signals import candidates_section, signals_section
+from coevolve.report.sections.skills import skills_section
 from coevolve.report.sections.success import held_out_section, training_section
 from coevolve.report.sections.teaching import teaching_section
+from coevolve.report.sections.weaknesses import weaknesses_section
 from coevolve.report.style import style_sheet
 from protocols.errors import RunError
 
 SECTIONS = {
+    "weaknesses": weaknesses_section,
+    "skills": skills_section,
     "held-out": held_out_section,
     "training": training_section,
     "teaching": teaching_section,
@@ -83,7 +88,10 @@ def page(data: ReportData, *, served: bool = False) -> str:
     links = [tag("a", name.replace("-", " "), href=f"#{name}") for name in SECTIONS]
     board = [tag("a", "all runs", href="/")] if served else []
     blocks: list[Markup] = []
-    scripts = [library(), own("charts")]
+    scripts = [library(), own("charts"), own("tables")]
+    if data.evolution.tasks:
+        blocks.append(data_block("lives", {} if served else lives_data(data)))
+        scripts.append(own("lives"))
     if data.series:
         blocks.append(data_block("curves", metrics_data(data.series)))
         scripts.append(own("curves"))

@@ -1,19 +1,16 @@
 """The data of a report, folded from a run's journal."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from coevolve.journal.codec import decode
-from coevolve.journal.fold import in_order
 from coevolve.report.rollouts import NO_SAMPLE, Sample
 from coevolve.report.series import RunSeries
 from coevolve.report.timeline import TOPICS as TIMELINE_TOPICS
 from coevolve.report.timeline import Timeline
 from coevolve.runs.attribution import Attribution
-from coevolve.runs.costs import Costs, costs_snapshots
-from coevolve.runs.evolution_totals import EvolutionTotals, evolution_snapshots
-from coevolve.runs.group_totals import dropped_groups
+from coevolve.runs.costs import Costs
+from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.lineage import TOPICS as EVOLUTION_TOPICS
 from coevolve.runs.lineage import LineageIndex
 from coevolve.runs.progress import TOPICS as PROGRESS_TOPICS
@@ -21,8 +18,7 @@ from coevolve.runs.progress import Progress
 from protocols.capabilities import Capabilities, absent
 from protocols.config import RunConfig
 from protocols.errors import RunError
-from protocols.evolution import GroupSummary
-from protocols.interfaces import Reader
+from protocols.evolution import Candidate, GroupSummary
 from protocols.journal import Message
 from protocols.tasks import Task, TaskText
 
@@ -49,6 +45,10 @@ class Described(Protocol):
         """Return a description of the task in words."""
         ...
 
+    def describe_candidate(self, candidate: Candidate) -> str:
+        """Return a short description of a candidate."""
+        ...
+
 
 @dataclass(frozen=True)
 class ReportData:
@@ -60,6 +60,9 @@ class ReportData:
 
     describe: Callable[[Task], TaskText]
     """Returns the description of a task in words."""
+
+    describe_candidate: Callable[[Candidate], str]
+    """Returns a short description of a candidate."""
 
     without: Mapping[str, str]
     """Capabilities that the environment lacks -> what the loop does without each."""
@@ -93,6 +96,7 @@ def nothing_yet(
         config=config,
         skills={task.task_id: task.skills for task in environment.scored_tasks()},
         describe=environment.describe,
+        describe_candidate=environment.describe_candidate,
         without=absent(environment.capabilities),
         progress=Progress(environment.labels()),
         evolution=LineageIndex(),
@@ -101,33 +105,6 @@ def nothing_yet(
         timeline=Timeline(),
         attribution=attribution,
     )
-
-
-async def gather(
-    reader: Reader,
-    config: RunConfig,
-    environment: Described,
-    attribution: Attribution | RunError | None = None,
-) -> ReportData:
-    """Return the data of all records in the journal so far. The run may still be going on.
-
-    Records that the journal dropped count in the totals, the costs, and the groups of each task.
-    """
-    dropped = await dropped_groups(reader)
-    totals, _ = await evolution_snapshots(reader).folded()
-    costs, _ = await costs_snapshots(reader).folded()
-    data = replace(
-        nothing_yet(config, environment, attribution),
-        evolution=LineageIndex(dropped=dropped.tasks),
-        totals=totals,
-        costs=costs,
-    )
-    async for record in in_order(reader, TOPICS):
-        message = decode(record)
-        data.fold(message, record.time_ns)
-        if isinstance(message, GroupSummary):
-            dropped.found(record.sequence, message)
-    return data
 
 
 def listed_note(evolution: LineageIndex) -> str:

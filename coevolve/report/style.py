@@ -38,7 +38,8 @@ DARK = {
 _RULES = """
 body { margin: 0 auto; max-width: 112rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper);
   color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-header, nav, section > :not(.group, .controls, #side-by-side) { max-width: 60rem; }
+header, nav, section > :not(.group, .controls, #side-by-side, :has([data-sortable])) {
+  max-width: 60rem; }
 h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; }
 h2 { margin: 3rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line);
   font-size: 1.4rem; }
@@ -65,7 +66,10 @@ caption { padding: .25rem 0; text-align: left; color: var(--faint); }
 th, td { padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--line); text-align: left;
   vertical-align: top; white-space: pre-wrap; overflow-wrap: anywhere; min-width: 3rem; }
 tbody th { font-weight: normal; }
-thead th { position: sticky; top: 0; background: var(--paper); }
+thead th { position: sticky; top: 0; background: var(--paper); overflow-wrap: normal; }
+[data-sortable] :is(td, th) { min-width: 5.5rem; }
+[data-sortable] .number { min-width: 4rem; }
+.filter { font-size: .9rem; color: var(--faint); }
 td.number { text-align: right; }
 article { margin: 1rem 0; padding: .75rem 1rem; background: var(--soft); }
 .chain { margin: 0; padding-left: 1.25rem; }
@@ -113,6 +117,12 @@ mark { margin-right: .35rem; padding: 0 .3rem; background: var(--ink); color: va
 .chart svg, .plot svg { display: block; max-width: 100%; }
 svg.small { display: inline-block; margin-right: .5rem; vertical-align: middle; }
 .fill { fill: var(--c0); }
+.ring { fill: none; stroke: var(--ink); }
+td:has(:target), th:has(:target) { outline: 2px solid var(--c1); outline-offset: 2px; }
+th button { all: unset; cursor: pointer; text-decoration: underline dotted; }
+th button:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
+[aria-sort=ascending] button::after { content: " ↑"; }
+[aria-sort=descending] button::after { content: " ↓"; }
 .none { fill: none; stroke: var(--line); }
 @media print {
   body { max-width: none; padding: 0; font-size: 11pt; }

@@ -1,5 +1,6 @@
 """The timeline of a run: its steps, its scores and its events."""
 
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -97,6 +98,11 @@ class Timeline:
     def step(self) -> int:
         """The newest step, or 0."""
         return self.steps[-1].step if self.steps else 0
+
+    def step_at(self, time_ns: int) -> int:
+        """Return the newest step at a Unix time, or 0."""
+        place = bisect_right(self.stepped_ns, time_ns)
+        return self.steps[place - 1].step if place else 0
 
     def fold(self, message: Message, time_ns: int) -> None:
         """Add one record; ``time_ns`` is the Unix time of the record."""

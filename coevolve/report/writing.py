@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from coevolve.journal.reader import run_reader
+from coevolve.report.gathering import gather
 from coevolve.report.page import write_report
-from coevolve.report.report_data import Described, gather
+from coevolve.report.report_data import Described
 from coevolve.report.rollouts import sample_of
 from coevolve.report.series import read_series
 from coevolve.runs import attribution

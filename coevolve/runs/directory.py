@@ -105,6 +105,12 @@ class RunDirectory:
         with boundary(RunError, f"{path}: cannot be read", REMEDY):
             return msgspec.convert(parse_yaml(bytes_of(path, MOST_BYTES).decode()), RunConfig)
 
+    def config_written_ns(self) -> int:
+        """Return the Unix time when the config was written. Raises RunError."""
+        path = self.path / "config.yaml"
+        with boundary(RunError, f"{path}: cannot be read", REMEDY):
+            return path.stat().st_mtime_ns
+
     def config_file(self) -> Path:
         """Return `config.yaml`, which is as `write_config` wrote it. Raises RunError."""
         path = self.path / "config.yaml"

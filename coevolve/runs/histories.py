@@ -86,6 +86,7 @@ class SignalHistory:
     """Groups of the flagged task after the signal, likewise."""
 
     settled: SignalSettled | None
+    explorations: tuple[Exploration, ...]
     candidates: tuple[Candidate, ...]
     verdicts: tuple[CandidateVerdict, ...]
     """The newest verdict on each judged candidate."""

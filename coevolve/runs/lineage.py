@@ -69,6 +69,9 @@ class LineageIndex:
     """Task id -> training steps that used it."""
 
     _noted: dict[str, _Noted] = field(default_factory=dict[str, _Noted])
+    _explorations_of: dict[str, list[Exploration]] = field(
+        default_factory=dict[str, list[Exploration]]
+    )
     _candidates_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _tasks_of: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _signals_about: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -102,14 +105,16 @@ class LineageIndex:
             before=visits[: noted.visits],
             since=visits[noted.visits :],
             settled=self.settled.get(signal_id),
+            explorations=tuple(self._explorations_of.get(signal_id, ())),
             candidates=tuple(self.candidates[candidate] for candidate in candidates),
-            verdicts=tuple(
-                self.verdicts[candidate][-1]
-                for candidate in candidates
-                if candidate in self.verdicts
-            ),
+            verdicts=self.newest_verdicts(signal_id),
             tasks=tuple(self.history(task) for task in self._tasks_of.get(signal_id, ())),
         )
+
+    def newest_verdicts(self, signal_id: str) -> tuple[CandidateVerdict, ...]:
+        """Return the newest verdict on each judged candidate of a signal."""
+        candidates = self._candidates_of.get(signal_id, ())
+        return tuple(self.verdicts[each][-1] for each in candidates if each in self.verdicts)
 
     def history(self, task_id: str) -> TaskHistory:
         """Return the history of a task. Raises KeyError if there is no such task."""
@@ -187,6 +192,7 @@ class LineageIndex:
                 self.settled[message.signal_id] = message
             case Exploration():
                 self.explorations[message.exploration_id] = message
+                self._explorations_of.setdefault(message.signal_id, []).append(message)
             case Candidate():
                 self.candidates[message.candidate_id] = message
                 self._candidates_of.setdefault(message.signal_id, []).append(message.candidate_id)

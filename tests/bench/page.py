@@ -1,9 +1,10 @@
 """Measures the report of a long run: how long it takes to write, and what a browser needs for it.
 
 The run is made up, and its journal is real: for each step eight requests, eight rollouts and a
-summary of each of six groups, and the step's report; a score every 40 steps; and all metrics that
-the docs explain. The browser is headless Chromium. It counts as open when its window shows the
-page and nothing is left to do, and then again at the curves and at the rollouts.
+summary of each of six groups, and the step's report; every 5 steps a signal with its exploration,
+three candidates and a task; a score every 40 steps; 457 skills; and all metrics that the docs
+explain. The browser is headless Chromium. It counts as open when its window shows the page and
+nothing is left to do, and then again at each of `PLACES`, the last of them the life of a task.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from coevolve.report.series import STEP
 from coevolve.report.writing import report
 from coevolve.runs import starting
 from coevolve.runs.directory import RunDirectory
+from protocols.evolution import OnTask, Refused
 from protocols.journal import Append, Message, Receipt
 from protocols.learning import Evaluation, StepReport, TaskScore, TrainedGroup
 from protocols.rollouts import RolloutRequest
@@ -43,7 +45,11 @@ TASKS = 200
 EVERY = 40
 BATCH = 1000
 
-PLACES = ("header", "#metrics", "#rollouts")
+SKILLS = 457
+EVOLVE = 5
+"""Steps from one signal to the next."""
+
+PLACES = ("header", "#weaknesses", "#skills", "#metrics", "#rollouts", "#life h3")
 """Where the window is when its memory is measured."""
 
 
@@ -82,7 +88,8 @@ def metrics_of(step: int, steps: int) -> dict[str, float]:
 def records(steps: int) -> Iterator[Message]:
     """Yield the records of a run."""
     for number in range(TASKS):
-        yield evolving.seed(f"seed-{number}")
+        skills = tuple(f"tool_{each % SKILLS}" for each in range(3 * number, 3 * number + 3))
+        yield replace(evolving.seed(f"seed-{number}"), skills=skills)
     for step in range(1, steps + 1):
         groups = range((step - 1) * GROUPS, step * GROUPS)
         for group in groups:
@@ -94,6 +101,8 @@ def records(steps: int) -> Iterator[Message]:
             groups_consumed=step * GROUPS,
             metrics=metrics_of(step, steps),
         )
+        if step % EVOLVE == 0:
+            yield from _evolved(step)
         if step % EVERY == 0:
             scores = tuple(
                 TaskScore(task_id=f"h{n}", turns_passed=int(n * steps < 80 * step), turns_total=1)
@@ -102,8 +111,26 @@ def records(steps: int) -> Iterator[Message]:
             yield Evaluation(version=step, scores=scores, errors=0, wall_s=1.0)
 
 
+def _evolved(step: int) -> Iterator[Message]:
+    """Yield a signal and what followed: of three candidates one is admitted."""
+    name = f"s{step}"
+    kind = "forgetting" if step % (10 * EVOLVE) == 0 else "boundary"
+    flagged = OnTask(task_id=f"seed-{step * GROUPS % TASKS}")
+    yield replace(evolving.signal(name, kind=kind, version=step), about=flagged)
+    yield evolving.exploration(f"e-{name}", name)
+    yield evolving.settled(name, candidates=3, kind=kind)
+    for number in range(3):
+        yield evolving.candidate(f"{name}-{number}", name)
+    for number in (1, 2):
+        outcome = Refused(gate="duplicate", found="0.93 like seed-1")
+        yield evolving.verdict(f"{name}-{number}", name, outcome)
+    yield evolving.made(f"made-{step}", f"{name}-0", name)
+    yield evolving.verdict(f"{name}-0", name, evolving.admitted(f"made-{step}"))
+
+
 def _group(group: int, step: int) -> Iterator[Message]:
-    task = f"seed-{group % TASKS}"
+    made = group // GROUPS // EVOLVE * EVOLVE
+    task = f"made-{made}" if group % GROUPS == 0 and made else f"seed-{group % TASKS}"
     summary = replace(
         evolving.visit(task, group % (SIZE + 1), version=step), group=group, group_id=f"g{group}"
     )
@@ -167,6 +194,8 @@ def measure(path: Path) -> list[Place]:
         began = browser.page.evaluate("performance.timing.navigationStart") / 1000
         for place in PLACES:
             start = time.time()
+            if place == PLACES[-1]:
+                browser.page.evaluate("() => document.querySelector('[href^=\"#task-\"]').click()")
             browser.page.locator(place).scroll_into_view_if_needed()
             browser.page.evaluate("new Promise((done) => requestIdleCallback(done))")
             seconds = time.time() - (began if place == PLACES[0] else start)

@@ -129,9 +129,10 @@ class ToolEnvironment(BaseEnvironment):
         )
 
     def describe_candidate(self, candidate: Candidate) -> str:
-        """Return the number of turns."""
-        turns = len(read_body(candidate.body).turns)
-        return "1 turn" if turns == 1 else f"{turns} turns"
+        """Return the number of turns, and the first instruction."""
+        turns = read_body(candidate.body).turns
+        count = "1 turn" if len(turns) == 1 else f"{len(turns)} turns"
+        return f'{count}, "{turns[0].instruction}"'
 
     def sampler(self) -> TaskSampler:
         """Return the sampler of the run's arm: it draws from the source or from the task pool."""

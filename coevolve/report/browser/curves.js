@@ -212,6 +212,7 @@
     const wanted = fields.find.value.trim().toLowerCase();
     for (const figure of figures) {
       figure.hidden = !figure.textContent.toLowerCase().includes(wanted);
+      if (wanted && !figure.hidden) figure.closest("details").open = true;
     }
     soon();
   });

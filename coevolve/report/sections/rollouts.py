@@ -8,7 +8,7 @@ from coevolve.report.figure import missing, section
 from coevolve.report.markup import Markup, tag
 from coevolve.report.report_data import ReportData
 from coevolve.report.rollouts import Group, Pieces, Sample, shares
-from coevolve.report.sections.lineage import verdict_told
+from coevolve.report.sections.lives import verdict_told
 from protocols.rollouts import Ending, FailedRollout, Rollout
 from protocols.tasks import Task
 

@@ -6,15 +6,22 @@ from typing import get_args
 
 from coevolve.report.charts import Layer, row_chart, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
-from coevolve.report.markup import Markup
+from coevolve.report.links import to_signal
+from coevolve.report.markup import Markup, clipped
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, number, percent
 from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.histories import WAITING, SynthesizerTotals
 from coevolve.runs.lineage import LineageIndex
-from protocols.evolution import Admitted, Parked, SignalKind
+from protocols.evolution import Admitted, Parked, Refused, SignalKind
 
 COLUMNS = 40
+LISTED = 200
+"""Maximum number of refused candidates in the table; the newest are shown."""
+
+FOUND = 200
+"""Maximum characters of what a gate found."""
+
 OUTCOMES = ("synthesized", "nothing_found", "expired", "over_budget", "failed", WAITING)
 
 
@@ -46,7 +53,7 @@ def candidates_section(data: ReportData) -> Markup:
     evolution = data.evolution
     if not evolution.candidates and not evolution.settled:
         return section("candidates", title, missing("Nothing has been synthesized."))
-    parts = [_funnel(evolution), _refusals(data.totals)]
+    parts = [_funnel(evolution), _refusals(data.totals), *_refused(data)]
     all_totals = data.totals.synthesizers()
     if all_totals:
         parts.append(_synthesizers(all_totals))
@@ -121,6 +128,37 @@ def _refusals(totals: EvolutionTotals) -> Markup:
         row_chart(title, [(gate.replace("_", " "), counts[gate]) for gate in gates]),
         Table(title, ["gate", "candidates"], [[gate, str(counts[gate])] for gate in gates]),
     )
+
+
+def _refused(data: ReportData) -> list[Markup]:
+    """Return a table of the newest refused candidates; none without any."""
+    newest = [verdicts[-1] for verdicts in data.evolution.verdicts.values()]
+    found = [(v, v.outcome) for v in newest if isinstance(v.outcome, Refused)]
+    if not found:
+        return []
+    rows = [
+        [
+            _described(data, v.candidate_id),
+            outcome.gate.replace("_", " "),
+            clipped(outcome.found, FOUND),
+            to_signal(v.signal_id),
+            str(v.policy_version),
+        ]
+        for v, outcome in found[: -LISTED - 1 : -1]
+    ]
+    columns = ("candidate", "gate", "what it found", "signal", "policy version")
+    note = (
+        "Contaminated: too similar to a held-out task, so training on it would spoil the score. "
+        "Duplicate: too similar to a task of the pool. The other gates are the environment's."
+    )
+    cut = f" The newest {LISTED} of {len(found)}." if len(found) > LISTED else ""
+    table = Table("Refused candidates, the newest first", columns, rows, words=4, sortable=True)
+    return [listed("Why candidates were refused", note + cut, table)]
+
+
+def _described(data: ReportData, candidate_id: str) -> str:
+    candidate = data.evolution.candidates.get(candidate_id)
+    return clipped(data.describe_candidate(candidate) if candidate else candidate_id, FOUND)
 
 
 def _synthesizers(all_totals: Sequence[SynthesizerTotals]) -> Markup:

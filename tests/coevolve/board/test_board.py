@@ -77,6 +77,19 @@ def board(tmp_path: Path, quickstart: RunConfig) -> Generator[Board]:
         thread.join()
 
 
+def test_the_life_of_a_task_is_read_for_a_page_that_was_loaded(board: Board):
+    answer, text = board.ask("/runs/one/life.json?at=task-seed-1")
+    assert answer.status == 404
+    assert "load the page of the run first" in text
+    board.ask("/runs/one")
+    answer, text = board.ask("/runs/one/life.json?at=task-seed-1")
+    assert answer.status == 200
+    assert "grammar:static" in msgspec.json.decode(text)
+    answer, text = board.ask("/runs/one/life.json?at=task-none")
+    assert answer.status == 404
+    assert "no signal or task of one has this id" in text
+
+
 def test_the_list_has_the_headline_numbers_of_each_run_and_no_markup_of_theirs(board: Board):
     answer, text = board.ask("/")
     assert answer.status == 200

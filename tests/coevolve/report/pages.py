@@ -18,7 +18,7 @@ from protocols.control import (
     Stalled,
     StopRequested,
 )
-from protocols.evolution import SwapRefused
+from protocols.evolution import Candidate, SwapRefused
 from protocols.journal import Message
 from protocols.learning import Evaluation, GroupDiscarded, StepReport, TaskScore, TrainedGroup
 from protocols.tasks import NOTHING, Seeded, Task, TaskText, TurnText
@@ -59,6 +59,9 @@ class Reported:
             ),
             tools=tuple(call.partition("(")[0] for turn in turns for call in turn.reference),
         )
+
+    def describe_candidate(self, candidate: Candidate) -> str:
+        return self._text.headline if self._text else f"the candidate {candidate.candidate_id}"
 
 
 class Elements(HTMLParser):

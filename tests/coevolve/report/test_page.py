@@ -1,13 +1,16 @@
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.report.gathering import Gathering, gather
 from coevolve.report.page import SECTIONS, page, write_report
-from coevolve.report.report_data import gather
+from coevolve.report.sections.lives import lives_data
 from coevolve.report.sections.pool import composition
 from coevolve.report.sections.signals import funnel
 from coevolve.report.sections.success import (
@@ -22,7 +25,7 @@ from protocols.control import (
     RunStarted,
 )
 from protocols.errors import RunError
-from protocols.journal import Message
+from protocols.journal import Append, Message, Receipt, StoredRecord
 from protocols.learning import Evaluation, GroupDiscarded, TaskScore
 from protocols.tasks import TaskText
 from tests import evolving
@@ -55,10 +58,22 @@ def test_the_page_is_complete_and_refers_to_nothing_outside():
 
 
 def test_every_link_of_the_page_has_a_target():
-    elements = parsed(page(data(whole_story())))
-    targets = {value for _, name, value in elements.attributes if name == "id"}
+    found = data(whole_story())
+    lives = lives_data(found)
+    elements = parsed(page(found))
+    for life in lives.values():
+        elements.feed(life)
+    targets = {value for _, name, value in elements.attributes if name == "id"} | lives.keys()
     links = {value[1:] for _, name, value in elements.attributes if name == "href"} - {"onfig.yaml"}
-    assert links == targets == set(SECTIONS)
+    assert links <= targets
+    assert set(SECTIONS) <= links
+    assert targets - set(SECTIONS) - lives.keys() == {
+        "life",
+        "lives",
+        "skill-ls",
+        "skill-cd",
+        "skill-rm",
+    }
 
 
 def test_every_chart_has_a_label_and_a_table_of_its_numbers():
@@ -205,6 +220,33 @@ async def test_the_journal_is_read_in_order_and_with_its_times(tmp_path: Path):
     assert found.timeline.newest_ns >= found.timeline.started_ns > 0
     assert found.timeline.happenings[0].what == "started"
     assert found.costs.lines() == data(whole_story()).costs.lines()
+    journal.close()
+
+
+class CountingReader(LocalStore):
+    """A reader that counts the records that it gave."""
+
+    given = 0
+
+    async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
+        found = await super().scan(topic, after, limit)
+        self.given += len(found)
+        return found
+
+
+async def test_data_that_is_kept_up_to_date_reads_each_record_once(tmp_path: Path):
+    journal = Journal.open(tmp_path)
+    story = whole_story()
+    evolving.write(journal, story[:-1])
+    reader = CountingReader(journal)
+    gathering = await Gathering.begin(reader, CONFIG, Reported())
+    await gathering.newest()
+    before = reader.given
+    receipt = Receipt(producer="test", counter=len(story))
+    journal.append(Append(records=(encode(story[-1]),), receipt=receipt)).result(10)
+    found = await gathering.newest()
+    assert reader.given - before <= 3  # the report's own fold, the totals and the costs
+    assert page(found) == page(await gather(LocalStore(journal), CONFIG, Reported()))
     journal.close()
 
 

@@ -15,8 +15,8 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.retention import SPENT_EVERY, SPENT_KEPT
 from coevolve.journal.snapshots import SPAN, Snapshots
 from coevolve.llm.call_totals import call_snapshots
+from coevolve.report.gathering import gather
 from coevolve.report.page import page
-from coevolve.report.report_data import gather
 from coevolve.runs.audit import audit
 from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.evolution_totals import evolution_snapshots

@@ -1,0 +1,101 @@
+"""The section with a map of the skills: evidence, estimates, signals and tasks of each."""
+
+from typing import get_args
+
+from coevolve.report.estimates import RECENT, Estimate, Skill, skill_map
+from coevolve.report.figure import Table, listed, missing, section
+from coevolve.report.links import skill_anchor
+from coevolve.report.markup import Markup, tag
+from coevolve.report.report_data import ReportData, listed_note
+from coevolve.report.sections.success import held_out_by_skill
+from protocols.evolution import SignalKind
+
+TITLE = "Skills"
+WIDTH, HEIGHT = 120, 14
+"""Of the drawing of an interval, in pixels."""
+
+NOTE = (
+    f"Success in training is that of the newest {RECENT} groups on tasks with the skill; in the "
+    "drawing the bar is its 95 % interval (Wilson), the dot the estimate, and the ring the first "
+    f"{RECENT} groups. The loop makes harder tasks as the policy improves, so held-out success is "
+    "the fairer comparison. Admitted and refused are candidates from signals about the skill."
+)
+
+
+def skills_section(data: ReportData) -> Markup:
+    """Return a row for each skill, the lowest estimate first."""
+    skills = skill_map(data)
+    if not skills:
+        return section("skills", TITLE, missing("No task is known yet."))
+    held_out = _held_out(data)
+    kinds = [k for k in get_args(SignalKind) if any(each.signals[k] for each in skills.values())]
+    columns = (
+        "skill",
+        "0 to 100 %",
+        "training, newest",
+        "training, first",
+        "held out, newest",
+        "held out, first",
+        "groups",
+        *kinds,
+        "tasks made",
+        "admitted",
+        "refused",
+    )
+    order = sorted(skills.values(), key=lambda s: (not s.newest.trials, s.newest.share, s.name))
+    rows = [_row(skill, held_out, kinds) for skill in order]
+    table = Table("Skills, the lowest success first", columns, rows, words=2, sortable=True)
+    return section(
+        "skills", TITLE, listed("Map of the skills", NOTE + listed_note(data.evolution), table)
+    )
+
+
+def _row(
+    skill: Skill, held_out: dict[str, tuple[Estimate, Estimate]], kinds: list[str]
+) -> list[str]:
+    first, newest = held_out.get(skill.name, (Estimate(0, 0), Estimate(0, 0)))
+    counts = (*(skill.signals[kind] for kind in kinds), skill.tasks, skill.admitted, skill.refused)
+    return [
+        tag("span", skill.name, id=skill_anchor(skill.name)),
+        _drawn(skill.first, skill.newest),
+        skill.newest.text,
+        skill.first.text,
+        newest.text,
+        first.text,
+        str(skill.groups),
+        *map(str, counts),
+    ]
+
+
+def _held_out(data: ReportData) -> dict[str, tuple[Estimate, Estimate]]:
+    """Return the held-out success by skill, of the first and the newest version that has it."""
+    found: dict[str, tuple[Estimate, Estimate]] = {}
+    if data.progress.measure != "success":
+        return found
+    for (name, _), (passed, reached) in sorted(held_out_by_skill(data).items(), key=_version):
+        estimate = Estimate(passed, reached)
+        found[name] = (found.get(name, (estimate, estimate))[0], estimate)
+    return found
+
+
+def _version(cell: tuple[tuple[str, int], tuple[int, int]]) -> int:
+    return cell[0][1]
+
+
+def _drawn(first: Estimate, newest: Estimate) -> Markup:
+    """Draw the interval; the numbers are in the next cells, so readers of screens skip it."""
+    if not newest.trials:
+        return Markup()
+    low, high = (_across(end) for end in newest.interval)
+    middle = HEIGHT / 2
+    parts = [
+        tag("line", x1=0, x2=WIDTH, y1=middle, y2=middle, class_="none"),
+        tag("rect", x=low, width=high - low, y=middle - 3, height=6, class_="fill", opacity=0.4),
+        tag("circle", cx=_across(newest.share), cy=middle, r=4, class_="fill"),
+        tag("circle", cx=_across(first.share), cy=middle, r=4, class_="ring"),
+    ]
+    return tag("svg", *parts, width=WIDTH, height=HEIGHT, class_="small", aria_hidden="true")
+
+
+def _across(share: float) -> float:
+    return 5 + share * (WIDTH - 10)

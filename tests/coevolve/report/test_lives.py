@@ -1,0 +1,166 @@
+"""Weaknesses, skills, and the lives of tasks and signals: in words, and in a browser."""
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from msgspec.structs import replace
+
+from coevolve.report.estimates import Estimate, PatternUse, change_of, skill_map
+from coevolve.report.page import write_report
+from coevolve.report.sections import lives
+from coevolve.report.sections.lineage import lineage_section
+from coevolve.report.sections.lives import life_at, lives_data
+from coevolve.report.sections.skills import skills_section
+from coevolve.report.sections.weaknesses import weaknesses_section
+from protocols.evolution import OnPattern, PatternCount, Refused
+from protocols.learning import Evaluation, TaskScore
+from protocols.tasks import Seeded
+from tests import evolving
+from tests.browser import needs_browser, opened
+from tests.coevolve.report.pages import HOSTILE, data, parsed, scored, whole_story
+
+TOOLS = 457
+
+
+def test_an_estimate_has_the_interval_of_wilson():
+    assert Estimate(1, 8).text == "12 % [2, 47], 1/8"
+    assert Estimate(0, 0).text == ""
+    assert Estimate(0, 0).interval == (0.0, 1.0)
+
+
+def test_a_change_compares_the_groups_that_the_rule_compared():
+    change = change_of(data(whole_story()).evolution.fate("s1"), window=10)
+    assert (change.before, change.now) == (Estimate(6, 8), Estimate(1, 8))
+    assert change.after == Estimate(8, 8)
+
+
+def test_the_page_says_what_was_forgotten_and_what_was_done():
+    text = parsed(weaknesses_section(data(whole_story()))).text
+    assert "Forgotten, in 1 signal: ls (1), cd (1)" in text
+    assert "1 of the flagged tasks are at or above their earlier success" in text
+    row = "ls, cd3s1seed-175 % [41, 93], 6/812 % [2, 47], 1/8"
+    assert row in text
+    assert "synthesized; candidates: 3made-11 parked, 1 duplicate100 % [68, 100], 8/8" in text
+    assert "mkdir3s2toolwaitingnonenot tried since" in text
+
+
+def test_a_rare_pattern_has_its_share_of_groups_before_and_after():
+    about = OnPattern(kind="tool", pattern="cd")
+    pattern = (PatternCount(kind="tool", pattern="cd", count=1),)
+    other = (PatternCount(kind="tool", pattern="ls", count=2),)
+    visits = [replace(evolving.visit("seed-1", 1, version=v), patterns=other) for v in range(4)]
+    visits.append(replace(evolving.visit("seed-1", 1, version=9), patterns=pattern))
+    change = PatternUse(visits, [about]).change(about, version=3)
+    assert (change.now, change.after) == (Estimate(0, 4), Estimate(1, 1))
+
+
+def test_a_run_in_which_nothing_was_forgotten_says_so():
+    story = [each for each in whole_story() if each != evolving.signal("s1")]
+    assert "Nothing was forgotten" in parsed(weaknesses_section(data(story))).text
+
+
+def test_the_page_names_the_most_improved_tasks():
+    text = parsed(lineage_section(data(whole_story()))).text
+    assert "Most improved, of equals those with most groups: made-1 (+38 points), seed-1" in text
+
+
+def test_a_skill_has_its_evidence_its_signals_and_its_tasks():
+    skill = skill_map(data(whole_story()))["ls"]
+    assert (skill.groups, skill.tasks, skill.signals["forgetting"]) == (5, 1, 1)
+    assert (skill.admitted, skill.refused) == (1, 1)
+    assert skill.newest == Estimate(22, 40)
+    text = parsed(skills_section(data([*whole_story(), scored(4, 1, 1)]))).text
+    assert "100 % [34, 100], 2/2" in text  # `ls` held out, newest
+
+
+def test_the_life_of_a_task_goes_from_its_signal_to_its_instance_gap():
+    given = (TaskScore(task_id="made-1", turns_passed=2, turns_total=2),)
+    fresh = (TaskScore(task_id="made-1~1", turns_passed=0, turns_total=2),)
+    both = Evaluation(
+        version=9, scores=scored(9, 1, 1).scores, trained=given, instances=fresh, errors=0, wall_s=1
+    )
+    found = lives_data(data([*whole_story(), both]))["task-made-1"]
+    text = parsed(found).text
+    order = ["raised at step 3", "failure cause", "cd('docs')", "List the files.",
+             "Probe at policy version 4: 0 of 4", "Admitted as learnable", "Success by group: 2/8",
+             "+100.0 points"]  # fmt: skip
+    assert [text.index(each) for each in order] == sorted(text.index(each) for each in order)
+
+
+def test_the_life_of_a_signal_says_why_a_candidate_was_refused():
+    text = parsed(lives_data(data(whole_story()))["signal-s1"]).text
+    assert "the candidate c3: Refused by the gate duplicate: 0.93 like seed-1" in text
+    assert "On the flagged task: 100 % [68, 100], 8/8." in text
+
+
+def test_a_page_holds_no_more_lives_than_fit_and_forgotten_ones_first(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    found = data(whole_story())
+    monkeypatch.setattr(lives, "MOST_CHARACTERS", len(life_at(found, "signal-s1", {})))
+    assert list(lives_data(found)) == ["signal-s1"]
+
+
+def test_ids_with_any_characters_lead_to_their_lives():
+    task = replace(evolving.seed(HOSTILE), origin=Seeded(source="x"))
+    (anchor,) = lives_data(data([task]))
+    assert anchor.isascii()
+    assert parsed(life_at(data([task]), anchor, {})).names >= {"article", "code"}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("lives") / "report.html"
+    write_report(path, data(whole_story()))
+    return path.as_uri()
+
+
+@needs_browser
+def test_links_show_lives_one_at_a_time(report: str):
+    with opened(f"{report}#task-made-1") as browser:
+        life = browser.page.locator("#life")
+        assert life.locator("h3").inner_text().startswith("Task made-1")
+        assert browser.page.evaluate("document.activeElement.textContent").startswith("Task made-1")
+        life.get_by_role("link", name="seed-1").click()
+        life.get_by_text("grammar:static").wait_for()
+        life.get_by_role("link", name="s1").first.click()
+        life.get_by_text("Refused by the gate duplicate").wait_for()
+        browser.page.evaluate("location.hash = 'task-none'")
+        life.get_by_text("`coevolve board`").wait_for()
+
+
+@needs_browser
+def test_457_skills_can_be_filtered_and_sorted_by_keyboard(tmp_path: Path):
+    path = tmp_path / "report.html"
+    many = replace(evolving.seed("many"), skills=tuple(f"tool_{n:03}" for n in range(TOOLS)))
+    write_report(path, data([many, *whole_story()]))
+    with opened(path.as_uri()) as browser:
+        table = browser.page.get_by_role("group", name="Skills, the lowest success first")
+        rows = table.locator("tbody tr:not([hidden])")
+        assert rows.count() == TOOLS + 3
+        browser.page.get_by_label("Rows with these words: Skills").fill("tool_45")
+        assert rows.count() == 7
+        browser.page.get_by_label("Rows with these words: Skills").fill("")
+        head = table.get_by_role("button", name="tasks made")
+        head.press("Enter")
+        head.press("Enter")
+        column = table.get_by_role("columnheader", name="tasks made")
+        assert column.get_attribute("aria-sort") == "descending"
+        assert rows.first.locator("th").inner_text() in {"ls", "cd"}
+
+
+@pytest.mark.parametrize(("width", "dark"), [(400, True), (1400, False), (2000, True)])
+@needs_browser
+def test_a_life_fits_and_passes_the_check_of_accessibility(report: str, width: int, dark: bool):
+    with opened(f"{report}#signal-s1", width=width, dark=dark) as browser:
+        browser.page.locator("#life h3").wait_for()
+        assert browser.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        found = Axe().run(browser.page)
+        assert found.violations_count == 0, found.generate_report()
+
+
+def test_the_report_is_written_with_hostile_candidates(tmp_path: Path):
+    reason = evolving.verdict("c3", "s1", Refused(gate="duplicate", found=HOSTILE))
+    write_report(tmp_path / "report.html", data([*whole_story(), reason]))
+    assert "<img" not in (tmp_path / "report.html").read_text("utf-8").split("<script>")[0]
