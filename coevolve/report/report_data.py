@@ -16,8 +16,7 @@ from coevolve.runs.evolution_totals import EvolutionTotals, evolution_snapshots
 from coevolve.runs.group_totals import dropped_groups
 from coevolve.runs.lineage import TOPICS as EVOLUTION_TOPICS
 from coevolve.runs.lineage import LineageIndex
-from coevolve.runs.progress import TOPICS as PROGRESS_TOPICS
-from coevolve.runs.progress import Progress
+from coevolve.runs.progress import Progress, progress_snapshots
 from protocols.capabilities import Capabilities, absent
 from protocols.config import RunConfig
 from protocols.errors import RunError
@@ -26,7 +25,7 @@ from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.tasks import Task, TaskText
 
-TOPICS = tuple(dict.fromkeys((*TIMELINE_TOPICS, *PROGRESS_TOPICS, *EVOLUTION_TOPICS)))
+TOPICS = tuple(dict.fromkeys((*TIMELINE_TOPICS, *EVOLUTION_TOPICS)))
 """Topics of single records that are shown; the totals have their own."""
 
 NO_TOOL = "no call"
@@ -52,7 +51,10 @@ class Described(Protocol):
 
 @dataclass(frozen=True)
 class ReportData:
-    """The data of one run up to its newest record."""
+    """The data of one run up to its newest record.
+
+    Progress, totals and costs count all records, and the rest those that the journal has.
+    """
 
     config: RunConfig
     skills: Mapping[str, Sequence[str]]
@@ -79,8 +81,7 @@ class ReportData:
     """The measured effect of each source of gradient; None if nobody measured it."""
 
     def fold(self, message: Message, time_ns: int) -> None:
-        """Add one record of Unix time ``time_ns``, except to the totals and the costs."""
-        self.progress.fold(message)
+        """Add one record of Unix time ``time_ns`` to what counts the records of the journal."""
         self.evolution.fold(message, time_ns)
         self.timeline.fold(message, time_ns)
 
@@ -111,13 +112,16 @@ async def gather(
 ) -> ReportData:
     """Return the data of all records in the journal so far. The run may still be going on.
 
-    Records that the journal dropped count in the totals, the costs, and the groups of each task.
+    Records that the journal dropped count in the progress, the totals, the costs, and the groups of
+    each task.
     """
     dropped = await dropped_groups(reader)
+    progress, _ = await progress_snapshots(reader, environment.labels()).folded()
     totals, _ = await evolution_snapshots(reader).folded()
     costs, _ = await costs_snapshots(reader).folded()
     data = replace(
         nothing_yet(config, environment, attribution),
+        progress=progress,
         evolution=LineageIndex(dropped=dropped.tasks),
         totals=totals,
         costs=costs,
@@ -136,8 +140,8 @@ def listed_note(evolution: LineageIndex) -> str:
     if since is None:
         return ""
     return (
-        f" The journal has dropped the summaries of older groups: single ones are shown from "
-        f"policy version {since} on."
+        f" The journal has dropped the summaries of older groups, and lineages of older tasks that "
+        f"left the pool: single groups are shown from policy version {since} on."
     )
 
 

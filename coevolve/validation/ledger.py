@@ -13,7 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from coevolve.journal.codec import TASKS_BY_ID, VERDICTS_BY_CANDIDATE, decode_as, topics_of
+from coevolve.journal.codec import (
+    CANDIDATES_BY_ID,
+    TASKS_BY_ID,
+    VERDICTS_BY_CANDIDATE,
+    decode_as,
+    topics_of,
+)
 from coevolve.journal.fold import fold
 from coevolve.journal.snapshots import SPAN, Snapshots
 from coevolve.validation.gates import NoIndex, TaskIndex
@@ -142,6 +148,11 @@ class Ledger:
     def settings(self) -> object:
         """The settings on which the state depends."""
         return self._most_tasks
+
+    @property
+    def keeps(self) -> list[tuple[str, str]]:
+        """The candidates that are being probed or parked."""
+        return [(CANDIDATES_BY_ID, candidate_id) for candidate_id in self._probes]
 
     def dump(self) -> LedgerState:
         """Return what it remembers."""
