@@ -31,7 +31,7 @@ from coevolve.runs.display import Display
 from coevolve.runs.evolution_totals import evolution_snapshots
 from coevolve.runs.group_totals import group_snapshots
 from coevolve.runs.looking import look_at_parts
-from coevolve.runs.metrics_file import MetricsFile, kept_bytes, lines_before
+from coevolve.runs.metrics_file import MetricsFile, first_left, kept_bytes
 from coevolve.runs.progress import TOPICS, progress_snapshots
 from coevolve.runs.scaling import EnginePool, Scaling
 from coevolve.runs.supervisor import Supervisor, note_replacements
@@ -50,7 +50,7 @@ from protocols.control import (
 )
 from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Message, StoredRecord
-from protocols.learning import PolicyVersion, StepReport
+from protocols.learning import PolicyVersion
 
 STOP = "stop_requested"
 """Asks a running run to stop. A run that has restarted since ignores it."""
@@ -275,7 +275,9 @@ class Run:
         not shown.
         """
         through = await self._take_up()
-        first_step = 0 if through else await self._first_step()
+        first_step = 0
+        if not through:
+            first_step, self.progress.lines = await first_left(self.reader, self._directory.metrics)
         metrics = MetricsFile(self._directory.metrics, self.progress.lines, first_step)
 
         def take(record: StoredRecord) -> None:
@@ -308,17 +310,6 @@ class Run:
             return 0
         self.progress = progress
         return through
-
-    async def _first_step(self) -> int:
-        """Let the progress begin with the metrics of steps that the journal dropped.
-
-        Return the first step that it has; 0 if it dropped none, or if the metrics are gone.
-        """
-        reports = await self.reader.scan("step_report", limit=1)
-        step = decode_as(reports[0], StepReport).step if reports else 1
-        lines = lines_before(self._directory.metrics, step) if step > 1 else 0
-        self.progress.lines = lines
-        return step if lines else 0
 
     async def _write_snapshots(self, through: int) -> None:
         for each in self._snapshots:

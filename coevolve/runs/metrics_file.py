@@ -3,18 +3,21 @@
 The file is a fold of the journal like `coevolve.runs.progress.Progress`, which counts its lines. A
 run that resumes from a snapshot keeps as many lines as the snapshot counts, and writes the others
 again. Without a usable snapshot it keeps the lines before those of the first step that the journal
-still has (`lines_before`).
+still has (`first_left`).
 """
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
+from coevolve.journal.codec import decode_as
 from coevolve.runs.instance_gap import Side, instance_gaps
 from coevolve.runs.progress import Progress
 from coevolve.runs.score import Score
 from protocols.errors import RunError
+from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import CanaryScores, Evaluation, StepReport
 
@@ -102,8 +105,18 @@ def _canaries(score: Score) -> dict[str, float]:
     return {"guard/canaries": score.mean, "guard/canaries_std_error": score.std_error}
 
 
-def lines_before(path: Path, step: int) -> int:
-    """Return the number of lines before that of a step's report; 0 if the file does not have it."""
+async def first_left(reader: Reader, path: Path) -> tuple[int, int]:
+    """Return the first step that the journal has, and the number of lines before its own.
+
+    Both are 0 if the journal dropped no step, or if the file does not have this one's line.
+    """
+    reports = await reader.scan("step_report", limit=1)
+    step = decode_as(reports[0], StepReport).step if reports else 1
+    lines = await asyncio.to_thread(_lines_before, path, step) if step > 1 else 0
+    return (step, lines) if lines else (0, 0)
+
+
+def _lines_before(path: Path, step: int) -> int:
     with contextlib.suppress(OSError, ValueError), path.open(encoding="utf-8") as file:
         for number, line in enumerate(file):
             found = json.loads(line)

@@ -3,7 +3,8 @@
 It is folded only from records, including the validator's own, so a new process has the same state
 as the old one. A snapshot of it names the tasks of the index, whose bodies are read from the
 journal. The index holds the `MOST_TASKS` synthesized tasks that were admitted last, so that the
-memory of a long run is bounded; a copy of an older one is not noticed. Which candidates have a
+memory of a long run is bounded; a copy of an older one is not noticed. A new process has those of
+them in the index that the journal still has. Which candidates have a
 verdict is asked of the journal, for those at hand (`Ledger.recall`).
 """
 
