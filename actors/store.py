@@ -37,6 +37,7 @@ class StoreShell:
             durability=config.durability,
             map_size_bytes=config.map_size_gb << 30,
             retain_bytes=int(config.retain_gb * (1 << 30)),
+            retain_records=config.retain_records,
             broken=_end,
         )
         self._store = CalledStore(journal)

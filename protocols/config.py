@@ -262,8 +262,12 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     content."""
 
     retain_gb: Positive = 32.0
-    """Gigabytes beyond which the journal drops the oldest rollouts, and then requests that are
-    older than all rollouts left. It keeps all tasks, verdicts, signals and versions."""
+    """Gigabytes beyond which the journal drops the oldest rollouts, and then what is older than all
+    rollouts left and nothing needs: requests, step reports, and the lineage of tasks that left the
+    pool. It keeps all scores and versions; ``metrics.jsonl`` keeps the metrics of all steps."""
+
+    retain_records: Annotated[int, msgspec.Meta(ge=256)] = 1000
+    """Newest records of each of these kinds that stay nevertheless."""
 
     lease_s: Positive = 120.0
     """Seconds of silence after which a member loses the work that it took."""

@@ -244,6 +244,9 @@ class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True, tag="state_snapsh
     states: tuple[bytes, ...]
     """The pieces of the state, each a msgpack struct."""
 
+    keeps: tuple[tuple[str, str], ...] = ()
+    """Index keys of the records that the part still reads by them; retention spares these."""
+
 
 class PartStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of one live actor, on request; never recorded in the journal."""

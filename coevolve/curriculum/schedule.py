@@ -88,6 +88,7 @@ class Schedule:
     """Counts requested, consumed and open work; a `coevolve.journal.snapshots.Piece`."""
 
     kind = ScheduleState
+    keeps = ()
 
     def __init__(self, config: RunConfig) -> None:
         self._per_step = config.learner.groups_per_step

@@ -49,7 +49,7 @@ import numpy as np
 from coevolve.curriculum.pool_task import Life, PoolTask
 from coevolve.curriculum.schedule import cycle_of
 from coevolve.curriculum.task_draws import UniformDraws, WeightedDraws
-from coevolve.journal.codec import topics_of
+from coevolve.journal.codec import TASKS_BY_ID, topics_of
 from protocols.config import RunConfig
 from protocols.evolution import Admitted, CandidateVerdict, GroupSummary, OnTask, Signal
 from protocols.journal import Message
@@ -127,6 +127,12 @@ class Pool:
     def settings(self) -> object:
         """The settings on which the pool depends."""
         return self._rules, self._imitates, self._evolve_every
+
+    @property
+    def keeps(self) -> list[tuple[str, str]]:
+        """The made tasks of the pool, and those of which a group is in flight."""
+        made = [task.task_id for task in self._tasks.values() if task.is_synthesized]
+        return [(TASKS_BY_ID, task_id) for task_id in dict.fromkeys((*made, *self._flying))]
 
     def dump(self) -> PoolState:
         """Return everything that the pool remembers."""

@@ -78,6 +78,7 @@ class SourceSampler:
 
     kind = Nothing
     settings = None
+    keeps = ()
 
     def __init__(self, source: TaskSource) -> None:
         self._source = source
@@ -131,6 +132,11 @@ class PoolSampler:
     def settings(self) -> object:
         """The settings on which the pool depends."""
         return self.pool.settings
+
+    @property
+    def keeps(self) -> list[tuple[str, str]]:
+        """The pool's tasks."""
+        return self.pool.keeps
 
     def dump(self) -> PoolState:
         """Return what the pool remembers."""

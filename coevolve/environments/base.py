@@ -146,6 +146,7 @@ class TaskObserver:
 
     topics = ("group_summary", "signal")
     kind = DetectorState
+    keeps = ()
 
     def __init__(self, config: RunConfig, tools: Sequence[str] = ()) -> None:
         """Start empty; a pattern in ``tools`` counts as rare until a rollout contains it."""

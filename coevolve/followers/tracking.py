@@ -8,7 +8,8 @@ from coevolve.followers.interface import Artifact, Point, Tracker
 from coevolve.followers.rollout_table import rollout_table, sample
 from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import fold_records
-from coevolve.runs.metrics_file import line_of
+from coevolve.runs.directory import RunDirectory
+from coevolve.runs.metrics_file import first_left, line_of
 from coevolve.runs.progress import TOPICS as PROGRESS_TOPICS
 from coevolve.runs.progress import Progress, progress_snapshots
 from protocols.followers_config import TrackersConfig
@@ -54,6 +55,10 @@ class Tracking:
         self._progress: Progress | None = None
         self._through = 0
         self._reached = 0
+        self._metrics = RunDirectory(run).metrics
+        self._first_step = 0
+        """The first step that the journal has if it dropped some; what is before has no points."""
+
         self._groups: tuple[int, Sequence[TrainedGroup]] = (0, ())
         self._due: list[_Due] = []
 
@@ -100,14 +105,18 @@ class Tracking:
         progress, through = await self._snapshots.restore()
         if progress.lines >= self._reached:  # what goes with its last point may be missing
             progress, through = self._snapshots.new(), 0
+            self._first_step, progress.lines = await first_left(self._reader, self._metrics)
         self._progress, self._through = progress, through
 
     def _take(self, record: StoredRecord) -> None:
         assert self._progress is not None
         message = decode(record)
         self._progress.fold(message)
-        number = self._progress.lines
         line = line_of(message, self._progress)
+        if line is not None and self._progress.step < self._first_step:
+            self._progress.lines -= 1
+            return
+        number = self._progress.lines
         if isinstance(message, StepReport) and message.groups:
             self._groups = message.step, message.groups
         if number < self._reached or (line is not None and number == self._reached):

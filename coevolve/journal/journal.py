@@ -9,7 +9,8 @@ Guarantees:
 - Each (producer, counter) is executed once, so a producer may repeat a write until it is answered.
 - Each consumer finishes each record at most once, together with the outputs.
 - Retention (``retain_bytes`` of the ``evictable`` topics) deletes the oldest records first, then
-  those of other topics that nothing needs any more (`coevolve.journal.retention`). It deletes no
+  those of other topics that nothing needs any more, but for the newest ``retain_records`` of each
+  (`coevolve.journal.retention`). It deletes no
   record that a consumer of the topic has not finished. If a consumer stops for good, its backlog
   stays and the file grows. Of the snapshots of a part it keeps the newest two.
 - A refused write, a full disk and a full map change nothing; the journal continues when there is
@@ -54,7 +55,7 @@ from coevolve.journal.opening import (
     open_for_writing,
 )
 from coevolve.journal.queries import Snapshot, snapshot
-from coevolve.journal.retention import EVICTABLE, SPENT, Needs, Retention
+from coevolve.journal.retention import EVICTABLE, SPENT, SPENT_KEPT, Needs, Retention
 from coevolve.journal.sync_point import SLACK_BYTES, SYNC_S, Held, SyncPoint
 from coevolve.journal.synced_file import this_boot
 from protocols.errors import JournalError, RefusedError
@@ -93,6 +94,7 @@ class Journal:
         retain_bytes: int = 32 << 30,
         evictable: Sequence[str] = EVICTABLE,
         spent: Mapping[str, Needs] = SPENT,
+        retain_records: int = SPENT_KEPT,
         clock: Callable[[], float] = time.monotonic,
         clock_ns: Callable[[], int] = time.time_ns,
         sync_s: float = SYNC_S,
@@ -119,7 +121,7 @@ class Journal:
             folder,
             written,
             pipelined=durability == "power",
-            retention=Retention(retain_bytes, tuple(evictable), spent),
+            retention=Retention(retain_bytes, tuple(evictable), spent, retain_records),
             clock=clock,
             clock_ns=clock_ns,
             broken=broken,

@@ -161,6 +161,12 @@ def index_key(index: str, key: str) -> bytes:
     return b"k" + encode_name(index) + b"\0" + encoded
 
 
+def moved_key(entry: bytes, index: str, to: str) -> bytes | None:
+    """Return the entry of the same key in the index ``to``; None if it is not of ``index``."""
+    prefix = index_key(index, "")
+    return index_key(to, "") + entry[len(prefix) :] if entry.startswith(prefix) else None
+
+
 class PackedRecord(msgspec.Struct, frozen=True, gc=False):
     """A record encoded for the file by the caller, so that the writer gets only valid records."""
 

@@ -5,11 +5,18 @@ rollouts. It never deletes one that a consumer of the topic has not finished.
 
 Records of some other topics are *spent* once they are older than every rollout that is left, every
 consumer of their topic has finished them, and nothing in `Needs` needs them. They go as well, but
-for the newest `SPENT_KEPT` of each topic: those tell a part that reads the topic without a snapshot
-how far the run has come. Whoever shows totals takes them from a snapshot and the records after it.
+for the newest of each topic (``kept``, by default `SPENT_KEPT`): those tell a part that reads the
+topic without a snapshot how far the run has come. Whoever shows totals takes them from a snapshot
+and the records after it.
 
 Of the snapshots of a part the newest two stay. So the older one of them says from where on the part
-reads again.
+reads again. A snapshot also names the records that its part still reads by their keys, such as the
+tasks of the pool; what one of these two names stays.
+
+A task that the loop made takes its lineage along: the candidate goes after the task, the signal
+after its candidates, and what is about a candidate or a signal after these. So what is left of a
+lineage shows what it leads to. All of a run's tables are then bounded: by the rollouts, by
+``kept``, and by the pool.
 """
 
 from collections.abc import Mapping
@@ -18,7 +25,7 @@ from typing import NamedTuple
 import lmdb
 import msgspec
 
-from coevolve.journal.layout import Tables, sequence_of, topic_key, unpack_record
+from coevolve.journal.layout import Tables, index_key, sequence_of, topic_key, unpack_record
 
 EVICTABLE = ("rollout", "failed_rollout")
 """Topics whose oldest records go beyond the budget."""
@@ -33,7 +40,11 @@ SPENT_EVERY = 1000
 """Records after which the journal looks again which ones are spent."""
 
 SPENT_PER_RECORD = 2
-"""Most spent records that go for each new one, so that no commit takes long."""
+"""Most records of a topic that the journal looks at for each new one, so that no commit takes
+long."""
+
+SPENT_AGAIN = 20_000
+"""Records after which it looks again at those that something still needed."""
 
 
 class Needs(NamedTuple):
@@ -48,6 +59,22 @@ class Needs(NamedTuple):
     older: tuple[str, ...] = ()
     """Topics whose records go first: none that is left may be older than a record that goes."""
 
+    only: str = ""
+    """Index of which a record needs a key to go at all; empty for all records of the topic."""
+
+    after: tuple[tuple[str, str], ...] = ()
+    """Indexes of the record and other ones: it goes once the other one has nothing under its key
+    any more."""
+
+    answered: tuple[tuple[str, str], ...] = ()
+    """Indexes of the record and other ones: it goes only if the other one has something under its
+    key, which the snapshots know."""
+
+    @property
+    def are_single(self) -> bool:
+        """Whether each record has to be looked at, because there is more to it than its age."""
+        return bool(self.only or self.after or self.answered)
+
 
 SPENT: Mapping[str, Needs] = {
     "rollout_request": Needs(snapshots=("curriculum",)),
@@ -60,11 +87,54 @@ SPENT: Mapping[str, Needs] = {
     "model_call": Needs(
         snapshots=("launcher's calls", "launcher's costs", "launcher's totals"), units=True
     ),
+    "step_report": Needs(
+        snapshots=(
+            *("curriculum", "learner's checkpoints", "learner's guard"),
+            *("launcher's costs", "launcher's progress", "launcher's totals"),
+        )
+    ),
+    "task": Needs(
+        snapshots=("curriculum", "launcher's costs", "launcher's totals", "validator"),
+        only="tasks_by_signal",
+        after=(
+            ("tasks_by_id", "rollouts_by_task"),
+            ("tasks_by_id", "steps_by_task"),
+            ("tasks_by_id", "summaries_by_task"),
+            ("tasks_by_id", "tasks_by_root"),
+        ),
+    ),
+    "candidate": Needs(
+        snapshots=("curriculum", "launcher's totals", "validator"),
+        after=(("candidates_by_signal", "tasks_by_signal"),),
+        answered=(("candidates_by_id", "verdicts_by_candidate"),),
+    ),
+    "candidate_verdict": Needs(
+        snapshots=(
+            *("curriculum", "launcher's costs", "launcher's progress", "launcher's totals"),
+            "validator",
+        ),
+        after=(("verdicts_by_candidate", "candidates_by_id"),),
+    ),
+    "probe_report": Needs(
+        snapshots=("launcher's costs", "validator"),
+        after=(("probes_by_candidate", "candidates_by_id"),),
+    ),
+    "signal": Needs(
+        snapshots=("curriculum", "launcher's progress", "launcher's totals", "signals"),
+        after=(("signals_by_id", "candidates_by_signal"),),
+    ),
+    "signal_settled": Needs(
+        snapshots=("curriculum", "launcher's costs", "launcher's progress", "launcher's totals"),
+        after=(("settled_by_signal", "signals_by_id"),),
+    ),
+    "exploration": Needs(after=(("explorations_by_signal", "signals_by_id"),)),
 }
 """Topics whose records can be spent.
 
 A summary goes after the requests of its group, because a fold that knew of the requests alone would
-wait for the group. The last probe of a candidate that is parked is in the validator's snapshots.
+wait for the group. The last probe of a candidate that is parked is in the validator's snapshots,
+which name the candidate. A task goes after the rollouts, steps and summaries about it, because who
+reads these reads the task.
 """
 
 
@@ -74,6 +144,8 @@ class Retention(NamedTuple):
     budget_bytes: int
     evictable: tuple[str, ...]
     spent: Mapping[str, Needs]
+    kept: int = SPENT_KEPT
+    """Newest records of each of these topics that stay."""
 
 
 class _Snapshot(msgspec.Struct, tag=SNAPSHOTS):
@@ -81,17 +153,26 @@ class _Snapshot(msgspec.Struct, tag=SNAPSHOTS):
 
     part: str
     through: int
+    keeps: tuple[tuple[str, str], ...] | None = None
+    """None in a snapshot of a version that named nothing, which says nothing here."""
 
 
 _decoder = msgspec.msgpack.Decoder(_Snapshot)
 
 
-def covered(txn: "lmdb.Transaction[bytes]", tables: Tables) -> dict[str, int]:
-    """Return, by part, the sequence through which each of its newest two snapshots goes.
+class Covered(NamedTuple):
+    """What the newest two snapshots of each part say; parts without two readable ones say none."""
 
-    A part without two readable snapshots is left out. Raises DamageError.
-    """
-    found: dict[str, list[int]] = {}
+    through: Mapping[str, int] = {}
+    """Part -> the sequence through which both go."""
+
+    keeps: frozenset[bytes] = frozenset()
+    """Index entries of the records that some snapshot names."""
+
+
+def covered(txn: "lmdb.Transaction[bytes]", tables: Tables) -> Covered:
+    """Return what the newest snapshots say. Raises DamageError."""
+    found: dict[str, list[_Snapshot]] = {}
     entry = topic_key(SNAPSHOTS)
     cursor = txn.cursor(tables.indexes)
     for key in cursor.iternext_dup() if cursor.set_key(entry) else ():
@@ -100,9 +181,17 @@ def covered(txn: "lmdb.Transaction[bytes]", tables: Tables) -> dict[str, int]:
             snapshot = _decoder.decode(unpack_record(sequence_of(key), value, entry).body)
         except (msgspec.MsgspecError, ValueError):
             continue
-        found.setdefault(snapshot.part, []).append(snapshot.through)
-    return {
-        part: min(through[-SNAPSHOTS_KEPT:])
-        for part, through in found.items()
-        if len(through) >= SNAPSHOTS_KEPT
+        found.setdefault(snapshot.part, []).append(snapshot)
+    newest = {part: of_part[-SNAPSHOTS_KEPT:] for part, of_part in found.items()}
+    through = {
+        part: min(each.through for each in of_part)
+        for part, of_part in newest.items()
+        if len(of_part) == SNAPSHOTS_KEPT and all(each.keeps is not None for each in of_part)
     }
+    keeps = {
+        index_key(*key)
+        for of_part in newest.values()
+        for each in of_part
+        for key in each.keeps or ()
+    }
+    return Covered(through, frozenset(keeps))

@@ -9,14 +9,15 @@ Guarantees:
   the snapshot as well.
 - A snapshot of another form is ignored: of another version of this file, of other types, topics or
   settings. The part then reads its older one, or else all records.
-- The journal keeps the newest two of each part (`coevolve.journal.transaction`).
+- The journal keeps the newest two of each part (`coevolve.journal.transaction`), and the records
+  that these name.
 
 A state consists of pieces, for example the curriculum's schedule and its sampler. A part whose
 environment brings a piece that is no `Piece` has no snapshots.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -35,6 +36,9 @@ FORMAT = 2
 SPAN = 20_000
 """Records of any topic after which another snapshot is due."""
 
+IndexKey = tuple[str, str]
+"""An index and a key in it, as in `protocols.journal.Record`."""
+
 log = structlog.get_logger()
 
 
@@ -50,6 +54,11 @@ class Piece(Protocol):
     @property
     def settings(self) -> object:
         """All settings on which the state depends, as JSON can hold them."""
+        ...
+
+    @property
+    def keeps(self) -> Iterable[IndexKey]:
+        """Index keys of the older records that the part still reads."""
         ...
 
     def dump(self) -> msgspec.Struct:
@@ -86,6 +95,11 @@ class WholeState(msgspec.Struct):
     def settings(self) -> object:
         """No setting matters."""
         return None
+
+    @property
+    def keeps(self) -> Iterable[IndexKey]:
+        """It reads no older record."""
+        return ()
 
     @property
     def pieces(self) -> Sequence[object]:
@@ -171,6 +185,7 @@ class Snapshots(Generic[StateT]):
                 through=self._through,
                 form=self._form(pieces),
                 states=tuple(msgspec.msgpack.encode(piece.dump()) for piece in pieces),
+                keeps=tuple(key for piece in pieces for key in piece.keeps),
             ),
         )
 

@@ -22,7 +22,7 @@ from coevolve.journal.layout import (
     unpack_triple,
     unpair_key,
 )
-from coevolve.journal.retention import covered
+from coevolve.journal.retention import Covered, covered
 from coevolve.journal.root import CONSUMERS, MAIN, SEATS, Root
 
 RECEIPTS = 1000
@@ -70,14 +70,19 @@ class State:
         self.receipts: dict[str, Answered] = {}
         """Producer -> its last write, for up to `RECEIPTS` producers."""
 
-        self.covered: dict[str, int] = {}
-        """See `coevolve.journal.retention.covered`."""
+        self.covered = Covered()
 
         self.spent: dict[str, int] = {}
         """Topic -> sequence through which its records may go; without topics that have none."""
 
         self.spent_due = 0
         """Sequence from which on `spent` is old."""
+
+        self.looked: dict[str, int] = {}
+        """Topic -> sequence through which the records left are ones that something needed."""
+
+        self.again_due = 0
+        """Sequence from which on `looked` is old."""
 
     def reload(self, txn: "lmdb.Transaction[bytes]", tables: Tables) -> None:
         """Reload everything except the leases from the file."""
@@ -102,6 +107,7 @@ class State:
             consumer.drop_leases_without_place()
         self.covered = covered(txn, tables)
         self.spent, self.spent_due = {}, 0
+        self.looked, self.again_due = {}, 0
 
     def note(self, producer: str, write: Answered) -> None:
         """Keep a producer's last write in memory."""
@@ -128,6 +134,10 @@ class State:
     def evicted(self, topic: str) -> int:
         """Return how many records of ``topic`` retention deleted."""
         return self._known(topic).evicted
+
+    def kept(self, topic: str) -> int:
+        """Return how many records of ``topic`` the file has."""
+        return self._known(topic).kept
 
     def unfinished(self, consumer: Consumer) -> int:
         """Return a consumer's number of unfinished records, including leased ones."""

@@ -25,6 +25,7 @@ from coevolve.journal.layout import (
     PackedRecord,
     Tables,
     encode_name,
+    moved_key,
     pack_names,
     pack_pair,
     pack_rows,
@@ -41,8 +42,8 @@ from coevolve.journal.layout import (
 from coevolve.journal.retention import (
     SNAPSHOTS,
     SNAPSHOTS_KEPT,
+    SPENT_AGAIN,
     SPENT_EVERY,
-    SPENT_KEPT,
     SPENT_PER_RECORD,
     Needs,
     Retention,
@@ -296,16 +297,22 @@ class WriteTransaction:
         state = self._state
         if state.last >= state.spent_due:
             state.spent_due = state.last + SPENT_EVERY
+            if not state.spent and state.last >= state.again_due:
+                state.again_due = state.last + SPENT_AGAIN
+                state.looked.clear()
             state.spent = self._spent(retention)
         dropped: set[str] = set()
         for topic, through in list(state.spent.items()):
-            most = min(SPENT_PER_RECORD * len(self._records), state.count(topic).kept - SPENT_KEPT)
-            oldest = list(islice(self._sequences(topic), max(0, most)))
-            spent = [sequence for sequence in oldest if sequence <= through]
-            for sequence in spent:
-                self._delete(sequence, topic)
-                dropped.add(topic)
-            if not spent:
+            needs = retention.spent[topic]
+            oldest = self._sequences(topic, state.looked.get(topic, 0))
+            most = list(islice(oldest, SPENT_PER_RECORD * len(self._records)))
+            looked = [sequence for sequence in most if sequence <= through]
+            for sequence in looked:
+                if not needs.are_single or self._is_spent(sequence, needs):
+                    self._delete(sequence, topic)
+                    dropped.add(topic)
+            state.looked[topic] = looked[-1] if looked else through
+            if len(looked) < len(most) or not most:
                 del state.spent[topic]
         return dropped
 
@@ -317,21 +324,60 @@ class WriteTransaction:
         left = self._oldest(retention.evictable)
         older = min((sequence for sequence, _ in left), default=state.last) - 1
         return {
-            topic: min(older, state.finished_by_all(topic), *self._bounds(needs))
+            topic: min(
+                self._newest_but(topic, retention.kept),
+                *(older, state.finished_by_all(topic), *self._bounds(needs)),
+            )
             for topic, needs in retention.spent.items()
+            if state.kept(topic) > retention.kept
         }
+
+    def _newest_but(self, topic: str, kept: int) -> int:
+        """Return the newest sequence of a topic but for its newest ``kept``, of which it has more.
+
+        A record that is not the first or the last of its topic is reached step by step.
+        """
+        cursor = self._txn.cursor(self._tables.indexes)
+        cursor.set_key(topic_key(topic))
+        cursor.last_dup()
+        backwards = cursor.iterprev_dup(keys=False, values=True)
+        return sequence_of(next(islice(backwards, kept, None)))
+
+    def _is_spent(self, sequence: int, needs: Needs) -> bool:
+        """Return whether nothing needs a record that is old enough."""
+        value = self._txn.get(sequence_key(sequence), db=self._tables.records)
+        if value is None:
+            raise DamageError(f"record {sequence} is in the index and is missing")
+        entries = unpack_entries(sequence, value)
+        if not self._state.covered.keeps.isdisjoint(entries):
+            return False
+        if needs.only and not _moved(entries, ((needs.only, needs.only),)):
+            return False
+        if any(self._first(entry) for entry in _moved(entries, needs.after)):
+            return False
+        known = min(self._known_to(needs.snapshots), default=0)
+        return all(0 < self._first(each) <= known for each in _moved(entries, needs.answered))
+
+    def _first(self, entry: bytes) -> int:
+        """Return the oldest sequence under an index entry, or 0."""
+        value = self._txn.get(entry, db=self._tables.indexes)
+        return 0 if value is None else sequence_of(value)
 
     def _bounds(self, needs: Needs) -> Iterator[int]:
         """Yield the sequences beyond which records are needed."""
         yield self._state.last
-        for part in needs.snapshots:
-            yield self._state.covered.get(part, 0)
+        yield from self._known_to(needs.snapshots)
         if needs.units:
             for topic, place in self._state.places():
                 for sequence in islice(self._sequences(topic, place.cursor), 1):
                     yield sequence - 1
         for sequence, _ in self._oldest(needs.older):
             yield sequence - 1
+
+    def _known_to(self, parts: Iterable[str]) -> Iterator[int]:
+        """Yield the sequences through which the snapshots of these parts go."""
+        for part in parts:
+            yield self._state.covered.through.get(part, 0)
 
     def _supersede(self) -> None:
         """Delete the older snapshots of each part that wrote one."""
@@ -373,6 +419,12 @@ class WriteTransaction:
         if not self._txn.delete(entry, sequence_key(sequence), db=self._tables[table]):
             raise DamageError(f"the entry {entry!r} of record {sequence} is missing")
         self._state.root.change(table, -1, -entry_check(entry, sequence))
+
+
+def _moved(entries: Iterable[bytes], indexes: Iterable[tuple[str, str]]) -> list[bytes]:
+    """Return the entries of the same keys in other indexes."""
+    moved = (moved_key(entry, own, other) for own, other in indexes for entry in entries)
+    return [entry for entry in moved if entry is not None]
 
 
 def _put_all(cursor: "lmdb.Cursor[bytes]", rows: Iterable[tuple[bytes, bytes]]) -> None:

@@ -53,6 +53,7 @@ class Guard:
     """
 
     kind = GuardState
+    keeps = ()
     settings = None
 
     def __init__(self, config: LearnerConfig) -> None:

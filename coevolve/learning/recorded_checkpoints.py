@@ -30,6 +30,7 @@ class RecordedCheckpoints:
 
     kind = CheckpointsState
     settings = None
+    keeps = ()
 
     def __init__(self) -> None:
         self._existing: dict[int, Checkpoint] = {}

@@ -11,6 +11,7 @@ from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.evolution_totals import evolution_snapshots
 from coevolve.runs.group_totals import DroppedGroups, dropped_groups
 from coevolve.runs.lineage import LineageIndex
+from coevolve.runs.progress import progress_snapshots
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.evolution import GroupSummary
@@ -26,7 +27,8 @@ async def gather(
 ) -> ReportData:
     """Return the data of all records in the journal so far. The run may still be going on.
 
-    Records that the journal dropped count in the totals, the costs, and the groups of each task.
+    Records that the journal dropped count in the progress, the totals, the costs, and the groups of
+    each task.
     """
     return await (await Gathering.begin(reader, config, environment)).newest(attribution)
 
@@ -46,19 +48,21 @@ class Gathering:
     async def begin(cls, reader: Reader, config: RunConfig, environment: Described) -> "Gathering":
         """Return the data of a run, of which only snapshots were read."""
         dropped = await dropped_groups(reader)
+        progress = progress_snapshots(reader, environment.labels())
         totals, costs = evolution_snapshots(reader), costs_snapshots(reader)
-        (known, known_through), (spent, spent_through) = (
-            await totals.restore(),
-            await costs.restore(),
-        )
+        gone, gone_through = await progress.restore()
+        known, known_through = await totals.restore()
+        spent, spent_through = await costs.restore()
         data = replace(
             nothing_yet(config, environment),
+            progress=gone,
             evolution=LineageIndex(dropped=dropped.tasks),
             totals=known,
             costs=spent,
         )
         found = cls(reader, data, dropped)
         found._totals = [
+            _Total(progress.topics, gone.fold, gone_through),
             _Total(totals.topics, known.fold, known_through),
             _Total(costs.topics, spent.fold, spent_through),
         ]

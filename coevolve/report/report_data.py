@@ -13,7 +13,6 @@ from coevolve.runs.costs import Costs
 from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.lineage import TOPICS as EVOLUTION_TOPICS
 from coevolve.runs.lineage import LineageIndex
-from coevolve.runs.progress import TOPICS as PROGRESS_TOPICS
 from coevolve.runs.progress import Progress
 from protocols.capabilities import Capabilities, absent
 from protocols.config import RunConfig
@@ -22,7 +21,7 @@ from protocols.evolution import Candidate, GroupSummary
 from protocols.journal import Message
 from protocols.tasks import Task, TaskText
 
-TOPICS = tuple(dict.fromkeys((*TIMELINE_TOPICS, *PROGRESS_TOPICS, *EVOLUTION_TOPICS)))
+TOPICS = tuple(dict.fromkeys((*TIMELINE_TOPICS, *EVOLUTION_TOPICS)))
 """Topics of single records that are shown; the totals have their own."""
 
 NO_TOOL = "no call"
@@ -52,7 +51,10 @@ class Described(Protocol):
 
 @dataclass(frozen=True)
 class ReportData:
-    """The data of one run up to its newest record."""
+    """The data of one run up to its newest record.
+
+    Progress, totals and costs count all records, and the rest those that the journal has.
+    """
 
     config: RunConfig
     skills: Mapping[str, Sequence[str]]
@@ -82,8 +84,7 @@ class ReportData:
     """The measured effect of each source of gradient; None if nobody measured it."""
 
     def fold(self, message: Message, time_ns: int) -> None:
-        """Add one record of Unix time ``time_ns``, except to the totals and the costs."""
-        self.progress.fold(message)
+        """Add one record of Unix time ``time_ns`` to what counts the records of the journal."""
         self.evolution.fold(message, time_ns)
         self.timeline.fold(message, time_ns)
 
@@ -113,8 +114,8 @@ def listed_note(evolution: LineageIndex) -> str:
     if since is None:
         return ""
     return (
-        f" The journal has dropped the summaries of older groups: single ones are shown from "
-        f"policy version {since} on."
+        f" The journal has dropped the summaries of older groups, and lineages of older tasks that "
+        f"left the pool: single groups are shown from policy version {since} on."
     )
 
 

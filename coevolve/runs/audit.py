@@ -9,7 +9,9 @@ is left (`coevolve.journal.retention`). So where records were deleted, the books
 answers to requests that are older than the oldest one left, or about missing answers to requests
 that are older than the oldest answer left. Requests of probes go as well, the oldest first, and
 each is newer than its candidate. So the books say nothing about reports of probes of candidates
-that are older than the oldest of these requests left.
+that are older than the oldest of these requests left. The oldest steps go too, and the lineages of
+old tasks, each from its candidate to what is about it. So then the books say nothing about verdicts
+and settled signals, and the steps may begin later than with the first.
 """
 
 import sys
@@ -179,7 +181,7 @@ class Books:
             faults=(
                 *self._repeated(),
                 *self._unasked(retained=bool(deleted)),
-                *self._order(),
+                *self._order(retained=bool(deleted)),
                 *(self._left_open(opened, retained=bool(deleted)) if self._finished else ()),
             ),
         )
@@ -196,6 +198,8 @@ class Books:
     def _unasked(self, *, retained: bool) -> Iterable[str]:
         """Name the answers without a request; ``retained``: whether retention deleted records."""
         for answer, request in ANSWERS.items():
+            if retained and answer in DROPPED_AFTER:
+                continue
             found = set(self._of(answer)) - set(self._of(request))
             if retained and answer == "rollout":
                 oldest = min((each.number for each in self._requested.values()), default=NEVER)
@@ -207,11 +211,13 @@ class Books:
 
     def _is_asked_lately(self, candidate_id: str) -> bool:
         """Return whether no request of the candidate's probes can have been deleted."""
-        return self._proposed.get(candidate_id, sys.maxsize) > self._first_probe
+        return self._proposed.get(candidate_id, 0) > self._first_probe
 
-    def _order(self) -> Iterable[str]:
-        if self._steps != list(range(1, len(self._steps) + 1)):
-            yield f"steps: need to be 1, 2, 3, ... and are {_named(self._steps)}"
+    def _order(self, *, retained: bool) -> Iterable[str]:
+        first = self._steps[0] if retained and self._steps else 1
+        if self._steps != list(range(first, first + len(self._steps))):
+            needed = ", ".join(str(first + number) for number in range(3))
+            yield f"steps: need to be {needed}, ... and are {_named(self._steps)}"
         if self._versions != sorted(set(self._versions)):
             yield f"policy versions: need to increase and are {_named(self._versions)}"
 
@@ -234,6 +240,9 @@ ANSWERS: Mapping[str, str] = {
     "verdict": "candidate",
 }
 """Answer -> what has to be there before."""
+
+DROPPED_AFTER = ("settled signal", "verdict")
+"""Answers that retention deletes after what has to be there before."""
 
 
 def _entries(message: Message) -> Iterable[tuple[str, Hashable]]:

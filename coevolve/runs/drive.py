@@ -31,7 +31,7 @@ from coevolve.runs.display import Display
 from coevolve.runs.evolution_totals import evolution_snapshots
 from coevolve.runs.group_totals import group_snapshots
 from coevolve.runs.looking import look_at_parts
-from coevolve.runs.metrics_file import MetricsFile, kept_bytes
+from coevolve.runs.metrics_file import MetricsFile, first_left, kept_bytes
 from coevolve.runs.progress import TOPICS, progress_snapshots
 from coevolve.runs.scaling import EnginePool, Scaling
 from coevolve.runs.supervisor import Supervisor, note_replacements
@@ -275,7 +275,10 @@ class Run:
         not shown.
         """
         through = await self._take_up()
-        metrics = MetricsFile(self._directory.metrics, self.progress.lines)
+        first_step = 0
+        if not through:
+            first_step, self.progress.lines = await first_left(self.reader, self._directory.metrics)
+        metrics = MetricsFile(self._directory.metrics, self.progress.lines, first_step)
 
         def take(record: StoredRecord) -> None:
             self._take(record, metrics, shown=record.sequence >= opened)

@@ -2,18 +2,22 @@
 
 The file is a fold of the journal like `coevolve.runs.progress.Progress`, which counts its lines. A
 run that resumes from a snapshot keeps as many lines as the snapshot counts, and writes the others
-again.
+again. Without a usable snapshot it keeps the lines before those of the first step that the journal
+still has (`first_left`).
 """
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
+from coevolve.journal.codec import decode_as
 from coevolve.runs.instance_gap import Side, instance_gaps
 from coevolve.runs.progress import Progress
 from coevolve.runs.score import Score
 from protocols.errors import RunError
+from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import CanaryScores, Evaluation, StepReport
 
@@ -26,19 +30,31 @@ GAPS: Mapping[Side, tuple[str, str]] = {
 """Side -> names of its instance gap and of the gap's standard error."""
 
 
+OTHER_LINES = frozenset(("timing_s/testing", "guard/canaries"))
+"""Names of which one is in each line that is not that of a step's report."""
+
+
 class MetricsFile:
     """The file, open for writing."""
 
-    def __init__(self, path: Path, lines: int = 0) -> None:
-        """Open the file after its first ``lines`` lines; see `kept_bytes`. Raises RunError."""
+    def __init__(self, path: Path, lines: int = 0, first_step: int = 0) -> None:
+        """Open the file after its first ``lines`` lines; see `kept_bytes`. Raises RunError.
+
+        These have the lines of all messages before the report of ``first_step``.
+        """
         self._path = path
+        self._first_step = first_step
         with self._explained():
             self._file = path.open("a", encoding="utf-8", buffering=1)
             self._file.truncate(kept_bytes(path, lines) or 0)
 
     def write(self, message: Message, progress: Progress) -> None:
         """Write the line for a message that ``progress`` has folded; some kinds have none."""
-        if (line := line_of(message, progress)) is not None:
+        if (line := line_of(message, progress)) is None:
+            return
+        if progress.step < self._first_step:
+            progress.lines -= 1  # the file has it, and counts it
+        else:
             with self._explained():
                 self._file.write(json.dumps(line) + "\n")
 
@@ -87,6 +103,26 @@ def line_of(message: Message, progress: Progress) -> dict[str, float] | None:
 
 def _canaries(score: Score) -> dict[str, float]:
     return {"guard/canaries": score.mean, "guard/canaries_std_error": score.std_error}
+
+
+async def first_left(reader: Reader, path: Path) -> tuple[int, int]:
+    """Return the first step that the journal has, and the number of lines before its own.
+
+    Both are 0 if the journal dropped no step, or if the file does not have this one's line.
+    """
+    reports = await reader.scan("step_report", limit=1)
+    step = decode_as(reports[0], StepReport).step if reports else 1
+    lines = await asyncio.to_thread(_lines_before, path, step) if step > 1 else 0
+    return (step, lines) if lines else (0, 0)
+
+
+def _lines_before(path: Path, step: int) -> int:
+    with contextlib.suppress(OSError, ValueError), path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file):
+            found = json.loads(line)
+            if found.get("step") == step and not OTHER_LINES.intersection(found):
+                return number
+    return 0
 
 
 def kept_bytes(path: Path, lines: int) -> int | None:

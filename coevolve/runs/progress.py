@@ -89,6 +89,7 @@ class Progress:
     """
 
     kind = ProgressState
+    keeps = ()
 
     labels: Mapping[str, Sequence[str]]
     """Held-out task id -> labels under which its success is reported."""

@@ -44,6 +44,7 @@ class Detector:
     """The rules and their state; a `coevolve.journal.snapshots.Piece`."""
 
     kind = DetectorState
+    keeps = ()
 
     def __init__(self, config: SignalsConfig, tools: Sequence[str]) -> None:
         """Start without history; ``tools`` are all tools of the policy, called or not."""

@@ -3,7 +3,8 @@
 It is folded only from records, including the validator's own, so a new process has the same state
 as the old one. A snapshot of it names the tasks of the index, whose bodies are read from the
 journal. The index holds the `MOST_TASKS` synthesized tasks that were admitted last, so that the
-memory of a long run is bounded; a copy of an older one is not noticed. Which candidates have a
+memory of a long run is bounded; a copy of an older one is not noticed. A new process has those of
+them in the index that the journal still has. Which candidates have a
 verdict is asked of the journal, for those at hand (`Ledger.recall`).
 """
 
@@ -13,7 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from coevolve.journal.codec import TASKS_BY_ID, VERDICTS_BY_CANDIDATE, decode_as, topics_of
+from coevolve.journal.codec import (
+    CANDIDATES_BY_ID,
+    TASKS_BY_ID,
+    VERDICTS_BY_CANDIDATE,
+    decode_as,
+    topics_of,
+)
 from coevolve.journal.fold import fold
 from coevolve.journal.snapshots import SPAN, Snapshots
 from coevolve.validation.gates import NoIndex, TaskIndex
@@ -142,6 +149,11 @@ class Ledger:
     def settings(self) -> object:
         """The settings on which the state depends."""
         return self._most_tasks
+
+    @property
+    def keeps(self) -> list[tuple[str, str]]:
+        """The candidates that are being probed or parked."""
+        return [(CANDIDATES_BY_ID, candidate_id) for candidate_id in self._probes]
 
     def dump(self) -> LedgerState:
         """Return what it remembers."""

@@ -48,6 +48,7 @@ from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import open_for_reading
 from coevolve.journal.reader import JournalReader
 from coevolve.journal.snapshots import SPAN, Snapshots
+from coevolve.learning.guard import Guard, guard_snapshots
 from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
 from coevolve.signals.detector import Detector
 from coevolve.validation.gates import NoIndex
@@ -58,6 +59,7 @@ from protocols.evolution import ProbeRequest
 from protocols.evolution_config import SignalsConfig
 from protocols.interfaces import Reader
 from protocols.journal import Append, Complete, Message, Receipt, Record, Take
+from protocols.learner_config import LearnerConfig
 from tests.bench import output
 from tests.bench.soak_readers import LAUNCHER, READERS
 from tests.evolving import (
@@ -76,6 +78,9 @@ from tests.evolving import (
 from tests.pieces import State
 
 DAYS = 7
+POOL = 64
+"""Live tasks that the loop made, and as many retired ones."""
+
 GROUP = 8
 SEEDS = 150
 GROUPS_PER_STEP = 8
@@ -83,7 +88,7 @@ GROUPS_PER_TASK = 16
 """Groups for each task that the loop makes."""
 
 SPREAD = 40_503
-"""Spreads the groups over the tasks that the loop made."""
+"""Spreads the groups over the newest tasks that the loop made."""
 
 TOOLS = ("cd", "ls", "mv")
 PAGES = ("branch_pages", "leaf_pages", "overflow_pages")
@@ -130,6 +135,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--records", type=int, default=2_000_000, help="records of the week")
     parser.add_argument("--kilobytes", type=int, default=4, help="size of a rollout")
     parser.add_argument("--retain-mb", type=int, default=256, help="rollouts that are kept")
+    parser.add_argument(
+        "--retain-records", type=int, default=1000, help="records of each other topic that are kept"
+    )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-soak-") as folder:
         days = list(_week(Path(folder), options))
@@ -137,7 +145,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _week(folder: Path, options: argparse.Namespace) -> Iterator[Day]:
-    run = _Run(folder, b"." * (options.kilobytes * 1000), options.retain_mb << 20)
+    run = _Run(folder, options)
     for day in range(1, DAYS + 1):
         run.write_until(options.records * day // DAYS)
         yield run.measured(day)
@@ -147,10 +155,10 @@ def _week(folder: Path, options: argparse.Namespace) -> Iterator[Day]:
 class _Run:
     """A journal, and all that parts write to it."""
 
-    def __init__(self, folder: Path, body: bytes, retain_bytes: int) -> None:
+    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
         self._folder = folder
-        self._body = body
-        self._retain_bytes = retain_bytes
+        self._body = b"." * (options.kilobytes * 1000)
+        self._options = options
         self._counter = 0
         self._groups = count(GROUPS_PER_STEP)
         self._made = 0
@@ -197,7 +205,7 @@ class _Run:
     def _live(self, group: int) -> None:
         """Write a group's whole life, and now and then a step and a task."""
         is_seed = group % 2 or not self._made
-        task = f"seed-{group % SEEDS}" if is_seed else f"m{group * SPREAD % self._made}"
+        task = f"seed-{group % SEEDS}" if is_seed else self._drawn(group)
         self._lived.append((group, task))
         version = group // GROUPS_PER_STEP
         request = requested(group, task, version)
@@ -216,6 +224,10 @@ class _Run:
         if group % GROUPS_PER_TASK == 0:
             messages += self._task(task)
         self._finish("signals", "rollout", [encode(message) for message in messages])
+
+    def _drawn(self, group: int) -> str:
+        """Return a task that the pool has."""
+        return f"m{self._made - 1 - group * SPREAD % min(self._made, POOL)}"
 
     def _task(self, about: str) -> list[Message]:
         number = self._made
@@ -272,7 +284,11 @@ class _Run:
         return Receipt(producer="soak", counter=self._counter)
 
     def _open(self) -> Journal:
-        return Journal.open(self._folder, retain_bytes=self._retain_bytes)
+        return Journal.open(
+            self._folder,
+            retain_bytes=self._options.retain_mb << 20,
+            retain_records=self._options.retain_records,
+        )
 
 
 def step_on(step: int, groups: Sequence[tuple[int, str]]) -> Message:
@@ -297,11 +313,16 @@ def _signals(reader: Reader) -> Snapshots[State]:
 
 
 def _curriculum(reader: Reader) -> Snapshots[State]:
-    config = msgspec.convert({"name": "soak"}, RunConfig)
+    pool = {"capacity": POOL, "retired_capacity": POOL}
+    config = msgspec.convert({"name": "soak", "pool": pool}, RunConfig)
     topics = {*POOL_TOPICS, *SCHEDULE_TOPICS}
     return Snapshots(
         reader, "curriculum", sorted(topics), lambda: State((Schedule(config), Pool(config)))
     )
+
+
+def _guard(reader: Reader) -> Snapshots[Guard]:
+    return guard_snapshots(reader, LearnerConfig())
 
 
 SNAPSHOTTED: dict[str, Callable[[Reader], Snapshots[Any]]] = {
@@ -309,6 +330,7 @@ SNAPSHOTTED: dict[str, Callable[[Reader], Snapshots[Any]]] = {
     "signals": _signals,
     "curriculum": _curriculum,
     "learner": checkpoint_snapshots,
+    "guard": _guard,
     **LAUNCHER,
 }
 WHOLE = ", whole"

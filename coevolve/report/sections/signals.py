@@ -12,8 +12,7 @@ from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, number, percent
 from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.histories import WAITING, SynthesizerTotals
-from coevolve.runs.lineage import LineageIndex
-from protocols.evolution import Admitted, Parked, Refused, SignalKind
+from protocols.evolution import Refused, SignalKind
 
 COLUMNS = 40
 LISTED = 200
@@ -50,28 +49,28 @@ def signals_section(data: ReportData) -> Markup:
 def candidates_section(data: ReportData) -> Markup:
     """Return the admitted candidates, the refused ones by gate, and the synthesizers."""
     title = "Candidates and verdicts"
-    evolution = data.evolution
-    if not evolution.candidates and not evolution.settled:
+    if not data.totals.by_synthesizer and not data.totals.settled:
         return section("candidates", title, missing("Nothing has been synthesized."))
-    parts = [_funnel(evolution), _refusals(data.totals), *_refused(data)]
+    parts = [_funnel(data.totals), _refusals(data.totals), *_refused(data)]
     all_totals = data.totals.synthesizers()
     if all_totals:
         parts.append(_synthesizers(all_totals))
     return section("candidates", title, *parts)
 
 
-def funnel(evolution: LineageIndex) -> list[tuple[str, float]]:
+def funnel(totals: EvolutionTotals) -> list[tuple[str, float]]:
     """Return how many signals and candidates remain at each stage from a signal to a task."""
-    outcomes = [verdicts[-1].outcome for verdicts in evolution.verdicts.values()]
-    admitted = Counter(each.label for each in outcomes if isinstance(each, Admitted))
-    parked = sum(isinstance(each, Parked) for each in outcomes)
-    synthesized = sum(each.outcome == "synthesized" for each in evolution.settled.values())
+    synthesizers = totals.synthesizers()
+    admitted = sum((Counter(each.labels) for each in synthesizers), Counter[str]())
+    parked = sum(each.parked for each in synthesizers)
+    refused = sum(each.refused for each in synthesizers)
+    settled = sum((Counter(each) for each in totals.settled.values()), Counter[str]())
     return [
-        ("signals", len(evolution.signals)),
-        ("signals that were resolved", len(evolution.settled)),
-        ("signals that led to candidates", synthesized),
-        ("candidates", len(evolution.candidates)),
-        ("candidates judged", len(outcomes)),
+        ("signals", sum(totals.signals.values())),
+        ("signals that were resolved", settled.total()),
+        ("signals that led to candidates", settled["synthesized"]),
+        ("candidates", sum(each.candidates for each in synthesizers)),
+        ("candidates judged", admitted.total() + parked + refused),
         ("sound: admitted or parked", admitted.total() + parked),
         ("admitted", admitted.total()),
         ("  of these mastered", admitted["mastered"]),
@@ -105,8 +104,8 @@ def _over_versions(data: ReportData) -> Markup:
     )
 
 
-def _funnel(evolution: LineageIndex) -> Markup:
-    rows = funnel(evolution)
+def _funnel(totals: EvolutionTotals) -> Markup:
+    rows = funnel(totals)
     title = "From signals to tasks"
     return figure(
         title,

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -11,10 +12,16 @@ from coevolve.curriculum import schedule
 from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
 from coevolve.curriculum.task_pool import Pool
-from coevolve.journal.codec import encode
+from coevolve.journal.codec import (
+    CANDIDATES_BY_ID,
+    SNAPSHOTS_BY_PART,
+    TASKS_BY_ID,
+    decode,
+    encode,
+)
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.journal.retention import SPENT, SPENT_EVERY, SPENT_KEPT
+from coevolve.journal.retention import SPENT, SPENT_AGAIN, SPENT_EVERY, SPENT_KEPT
 from coevolve.journal.snapshots import Snapshots
 from coevolve.journal.verification import faults
 from coevolve.runs.audit import audit
@@ -22,16 +29,46 @@ from coevolve.validation.gates import NoIndex
 from coevolve.validation.ledger import Ledger
 from protocols.config import RunConfig
 from protocols.control import StateSnapshot, UnitsBegan
-from protocols.evolution import Parked, ProbeRequest
+from protocols.evolution import (
+    Candidate,
+    CandidateVerdict,
+    Exploration,
+    Parked,
+    ProbeReport,
+    ProbeRequest,
+    Signal,
+    SignalSettled,
+)
 from protocols.interfaces import Reader
 from protocols.journal import Append, Message, Receipt, Record
 from protocols.rollouts import FailedRollout
-from tests.evolving import BODY, called, discarded, requested, seed, verdict, visit
+from protocols.tasks import Task
+from tests.evolving import (
+    BODY,
+    admission,
+    called,
+    candidate,
+    discarded,
+    exploration,
+    probed,
+    requested,
+    seed,
+    settled,
+    signal,
+    stepped,
+    verdict,
+    visit,
+)
 from tests.journals import WAIT_S, complete, completed, record, take, taken
 from tests.pieces import State
 
 GROUP = 8
 GROUPS = 400
+FEW = 3
+LINEAGE = (
+    *("signal", "exploration", "candidate", "probe_report", "task", "candidate_verdict"),
+    "signal_settled",
+)
 ANSWERED = GROUP * GROUPS
 
 
@@ -40,13 +77,22 @@ class Writer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.journal = Journal.open(folder, retain_bytes=0)
+        self.journal = self.opened()
         self._counter = 0
 
     def reopen(self) -> None:
         """Close the journal and open it again."""
         self.journal.close()
-        self.journal = Journal.open(self.folder, retain_bytes=0)
+        self.journal = self.opened()
+
+    def opened(self, retain_records: int = SPENT_KEPT) -> Journal:
+        """Open the journal."""
+        return Journal.open(self.folder, retain_bytes=0, retain_records=retain_records)
+
+    def keep_few(self) -> None:
+        """Open the journal again, so that it keeps `FEW` records of each topic."""
+        self.journal.close()
+        self.journal = self.opened(FEW)
 
     def write(self, *records: Record) -> tuple[int, ...]:
         """Append records in one transaction."""
@@ -76,10 +122,28 @@ class Writer:
             ]
             self.tell(*members, *answers, discarded(group))
 
-    def cover(self, through: int, number: int = 1, *parts: str) -> None:
-        """Write a snapshot of the curriculum, or of other parts."""
+    def cover(
+        self, through: int, number: int = 1, *parts: str, keeps: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        """Write a snapshot of the curriculum, or of other parts, that names what it keeps."""
         for part in parts or ("curriculum",):
-            self.tell(StateSnapshot(part=part, number=number, through=through, form="", states=()))
+            self.tell(
+                StateSnapshot(
+                    part=part,
+                    number=number,
+                    through=through,
+                    form="",
+                    states=(),
+                    keeps=tuple(keeps),
+                )
+            )
+
+    def cover_all(self, *keeps: tuple[str, str]) -> None:
+        """Write two snapshots of every part."""
+        parts = sorted({part for needs in SPENT.values() for part in needs.snapshots})
+        through = self.journal.newest(())
+        for number in (1, 2):
+            self.cover(through, number, *parts, keeps=keeps)
 
     def pass_time(self) -> None:
         """Write so many records that the journal looks for spent ones, and drops them."""
@@ -289,6 +353,134 @@ def test_a_part_that_starts_again_has_the_state_that_all_requests_gave(writer: W
     assert len(writer.sequences("rollout_request")) < 3 * ANSWERED
     state, _ = asyncio.run(curriculum(store).folded())
     assert _dumped(state) == _dumped(whole)
+
+
+def evolved(number: int) -> tuple[Message, ...]:
+    """Return what the loop records about one task."""
+    cause, made = f"s{number}", f"c{number}"
+    return (
+        signal(cause),
+        exploration(f"e-{cause}", cause),
+        candidate(made, cause),
+        probed(made, 1),
+        *admission(made, cause, f"m{number}"),
+        settled(cause, 1),
+    )
+
+
+def lineages(writer: Writer) -> dict[str, list[int]]:
+    """Return by topic the numbers of the tasks about which the journal has a record."""
+    with writer.journal.snapshot() as state:
+        return {
+            topic: [
+                _number(message)
+                for each in state.scan(topic, limit=1 << 30)
+                if (message := decode(each)) != seed()
+            ]
+            for topic in LINEAGE
+        }
+
+
+def _number(message: Message) -> int:
+    match message:
+        case Task(task_id=name):
+            return int(name[1:])
+        case Candidate(candidate_id=name) | CandidateVerdict(candidate_id=name):
+            return int(name[1:])
+        case ProbeReport(candidate_id=name):
+            return int(name[1:])
+        case Signal(signal_id=name) | SignalSettled(signal_id=name) | Exploration(signal_id=name):
+            return int(name[1:])
+        case other:
+            raise AssertionError(other)
+
+
+def test_lineages_go_when_their_tasks_left_the_pool_but_for_the_newest(writer: Writer):
+    writer.tell(seed(), *(each for number in range(20) for each in evolved(number)))
+    writer.live(0, 1)
+    writer.keep_few()
+    writer.cover_all((TASKS_BY_ID, "m4"))
+    _pass_twice(writer)
+    assert lineages(writer) == {topic: [4, 17, 18, 19] for topic in LINEAGE}
+    assert len(writer.sequences("task")) == 5  # with the seed
+    writer.cover_all()
+    _pass_twice(writer)
+    assert lineages(writer) == {topic: [17, 18, 19] for topic in LINEAGE}
+
+
+def _pass_twice(writer: Writer) -> None:
+    """Let the journal look again at the records that something needed."""
+    for _ in range(2 * SPENT_AGAIN // (3 * SPENT_EVERY)):
+        writer.pass_time()
+
+
+def test_lineages_stay_without_the_snapshots_of_the_parts_that_fold_them(writer: Writer):
+    writer.tell(*(each for number in range(20) for each in evolved(number)))
+    writer.live(0, 1)
+    writer.keep_few()
+    writer.cover(writer.journal.newest(()), 1)
+    writer.cover(writer.journal.newest(()), 2)
+    _pass_twice(writer)
+    found = lineages(writer)
+    assert found.pop("exploration") == list(range(20))
+    assert set(map(tuple, found.values())) == {tuple(range(20))}
+
+
+def test_a_candidate_that_is_probed_or_not_judged_stays_with_its_signal(writer: Writer):
+    parked = verdict("c0", "s0", Parked(probe_rollouts=1))
+    writer.tell(signal("s0"), candidate("c0", "s0"), parked, signal("s1"), candidate("c1", "s1"))
+    writer.tell(*(each for number in range(2, 20) for each in evolved(number)))
+    writer.live(0, 1)
+    writer.keep_few()
+    writer.cover_all((CANDIDATES_BY_ID, "c0"))
+    _pass_twice(writer)
+    found = lineages(writer)
+    assert found["signal"] == found["candidate"] == [0, 1, 17, 18, 19]
+    assert found["candidate_verdict"] == [0, 17, 18, 19]
+
+
+@pytest.mark.parametrize("about", [stepped(1, "m0"), visit("m0", 1)])
+def test_a_task_stays_while_there_is_a_record_about_it(writer: Writer, about: Message):
+    writer.tell(*(each for number in range(20) for each in evolved(number)))
+    writer.tell(about)
+    writer.live(0, 1)
+    writer.keep_few()
+    writer.cover_all()
+    _pass_twice(writer)
+    assert lineages(writer)["task"] == [0, 17, 18, 19]
+    writer.tell(*(stepped(step, "seed-1") for step in range(2, 9)))
+    writer.tell(*(visit("seed-1", 1, version) for version in range(1, 9)))
+    writer.live(1, 1)
+    writer.cover_all()
+    _pass_twice(writer)
+    assert lineages(writer)["task"] == [17, 18, 19]
+
+
+def test_a_snapshot_that_names_nothing_lets_nothing_go(writer: Writer):
+    """Snapshots of earlier versions say nothing about the records that their parts read."""
+    writer.tell(*(each for number in range(20) for each in evolved(number)))
+    writer.live(0, 1)
+    writer.keep_few()
+    writer.cover_all()
+    writer.cover_all()
+    old = {"type": "state_snapshot", "part": "validator", "number": 3, "through": 1 << 40}
+    body = msgspec.msgpack.encode({**old, "form": "", "states": []})
+    writer.write(
+        Record(topic="state_snapshot", body=body, keys=((SNAPSHOTS_BY_PART, "validator"),))
+    )
+    _pass_twice(writer)
+    assert lineages(writer)["task"] == list(range(20))
+
+
+async def test_an_audit_of_a_journal_without_its_oldest_lineages_finds_no_fault(writer: Writer):
+    writer.tell(*(each for number in range(20) for each in evolved(number)))
+    writer.tell(*(stepped(step, "seed-1") for step in range(1, 20)))
+    writer.live(0, 1)
+    writer.keep_few()
+    writer.cover_all()
+    _pass_twice(writer)
+    assert len(writer.sequences("step_report")) == FEW
+    assert not (await audit(LocalStore(writer.journal))).faults
 
 
 def _dumped(state: State) -> Sequence[object]:

@@ -325,6 +325,7 @@ class Counted:
     """A piece that adds up successes."""
 
     kind = Sum
+    keeps = ()
 
     def __init__(self, settings: object = None) -> None:
         self.settings = settings

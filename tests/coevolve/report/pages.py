@@ -171,6 +171,7 @@ def data(
     found = nothing_yet(config, Reported(text))
     for number, message in enumerate(messages):
         found.fold(message, 1_790_000_000 * SECOND_NS + number * SECOND_NS)
+        found.progress.fold(message)
         found.totals.fold(message)
         found.costs.fold(message)
     return found

@@ -140,7 +140,7 @@ def test_the_page_shows_the_numbers_of_its_data():
     assert f"4 of {found.costs.groups} training groups (57.1 %)" in text
     for line in found.costs.lines():
         assert line.name + line.text in text
-    for name, count in funnel(found.evolution):
+    for name, count in funnel(found.totals):
         assert f"{name}{count:.0f}" in text
     assert "Admitted as learnable: 2 of 4 probes succeeded at policy version 4." in text
     assert "60.0 %" in text  # of the CPU time is the models'

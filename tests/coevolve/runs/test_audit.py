@@ -9,7 +9,7 @@ from protocols.evolution import Candidate, ProbeReport, ProbeRequest
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, PolicyVersion
 from protocols.rollouts import FailedRollout, RolloutRequest
-from tests.evolving import BODY, candidate
+from tests.evolving import BODY, admitted, candidate, settled, stepped, verdict
 
 STARTED = RunStarted(run_id="1", config="{}")
 REQUEST = RolloutRequest(
@@ -123,6 +123,21 @@ def test_a_probe_whose_request_retention_deleted_is_no_fault():
     assert not audited(STARTED, first, report, gap=1).faults
     found = audited(STARTED, first, report, *later).faults
     assert found == ("probe report: 1 without a probe request: c0/probe-0",)
+
+
+def test_steps_begin_later_only_where_retention_deleted_the_first_ones():
+    steps = [stepped(number) for number in (3, 4)]
+    assert not audited(STARTED, *steps, gap=9).faults
+    (fault,) = audited(STARTED, *steps).faults
+    assert fault == "steps: need to be 1, 2, 3, ... and are 3, 4"
+    (fault,) = audited(STARTED, *steps[::-1], gap=9).faults
+    assert fault == "steps: need to be 4, 5, 6, ... and are 4, 3"
+
+
+def test_a_verdict_whose_candidate_retention_deleted_is_no_fault():
+    late = verdict("c0", "s0", admitted("m0")), settled("s0", 1)
+    assert not audited(STARTED, *late, gap=9).faults
+    assert len(audited(STARTED, *late).faults) == 2
 
 
 def test_a_probe_without_a_request_is_found_although_retention_deleted_older_ones():

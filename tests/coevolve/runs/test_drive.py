@@ -50,6 +50,11 @@ class Stage:
         self.metrics = self._directory.metrics
         self._writes = 0
 
+    def forget(self) -> None:
+        """Go on with an empty journal."""
+        self.journal.close()
+        self.journal = Journal.open(self._directory.path / "other")
+
     async def write(self, *messages: Message) -> None:
         self._writes += 1
         receipt = Receipt(producer="test", counter=self._writes)
@@ -72,8 +77,9 @@ async def stage(tmp_path: Path, quickstart: RunConfig) -> AsyncIterator[Stage]:
     learner = msgspec.structs.replace(quickstart.learner, steps=STEPS)
     journal = Journal.open(tmp_path / "store")
     config = msgspec.structs.replace(quickstart, learner=learner)
-    yield Stage(journal, config, tmp_path / "run")
-    journal.close()
+    stage = Stage(journal, config, tmp_path / "run")
+    yield stage
+    stage.journal.close()
 
 
 async def _whole(stage: Stage) -> Progress:
@@ -104,6 +110,19 @@ async def test_a_run_goes_on_from_its_snapshot(stage: Stage):
     lines = stage.metrics.read_text().splitlines()
     assert len(lines) == whole.lines == STEPS + 1
     assert all(f'"step": {n}' in line for n, line in enumerate(lines[:STEPS], 1))
+
+
+async def test_metrics_of_steps_that_the_journal_dropped_stay_without_a_snapshot(stage: Stage):
+    steps = [stepped(number, "a") for number in range(1, STEPS + 1)]
+    earlier = *steps[:2], scored(1, 2), steps[2], scored(2, 3), *steps[3:5]
+    await stage.launched(Store(stage.journal), Shown(), *earlier, StopRequested(run_id="r"))
+    written = stage.metrics.read_text().splitlines()
+    stage.forget()
+    await stage.write(scored(2, 3), *steps[3:5])
+    last = await stage.launched(Store(stage.journal), Shown(), *steps[5:], scored(STEPS, 3))
+    lines = stage.metrics.read_text().splitlines()
+    assert lines[: len(written)] == written
+    assert len(lines) == STEPS + 3 == last.progress.lines
 
 
 async def test_a_run_whose_metrics_are_gone_writes_them_anew(stage: Stage):

@@ -237,6 +237,7 @@ class DesignObserver:
     """
 
     kind = ObserverState
+    keeps = ()
     topics = ("group_summary", "signal")
 
     def __init__(

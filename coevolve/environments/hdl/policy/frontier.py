@@ -150,6 +150,11 @@ class Frontier:
         begun = [beginning(design, self._config) for _, design in sorted(self._designs.items())]
         return self.pool.settings, settings.rounds, settings.next_state, seed, begun
 
+    @property
+    def keeps(self) -> list[tuple[str, str]]:
+        """The pool's tasks."""
+        return self.pool.keeps
+
     def dump(self) -> FrontierState:
         """Return what it remembers."""
         return FrontierState(
