@@ -21,6 +21,7 @@ from coevolve.yaml_text import NotYamlError, parse_yaml
 from protocols.capabilities import absent
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
+from protocols.numbers import MOST
 from protocols.objectives import Dapo, NoObjective, PolicyGradient
 from protocols.synthesizers import PolicyModel
 
@@ -119,6 +120,12 @@ def _flight_rules(config: RunConfig) -> tuple[Fault, ...]:
             f"{config.most_rollouts_in_flight} rollouts that may be in flight "
             "(rollout.in_flight_groups x rollout.group_size), so some would idle; use at "
             f"most {config.most_rollouts_in_flight}",
+        ),
+        (
+            config.most_rollouts_in_flight > MOST,
+            f"$.rollout.group_size: {config.most_rollouts_in_flight} rollouts would be in flight, "
+            "which is learner.groups_per_step x (1 + learner.max_staleness) x rollout.group_size, "
+            f"or rollout.in_flight_groups x rollout.group_size; lower one to have at most {MOST}",
         ),
     )
 

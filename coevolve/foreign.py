@@ -124,6 +124,21 @@ def bytes_of(path: Path, most: int, *, pipe_s: float = PIPE_S) -> bytes:
     return content
 
 
+def check_values(document: bytes, most: int) -> None:
+    """Refuse JSON of more than ``most`` values, before it is decoded. Raises ValueError."""
+    found = values_in(document)
+    if found > most:
+        raise ValueError(f"it needs at most {most} values, found up to {found}")
+
+
+def values_in(document: bytes) -> int:
+    """Return at least how many values a JSON document has; each takes up to 100 bytes decoded.
+
+    Commas and brackets in its texts are counted, too.
+    """
+    return sum(map(document.count, (b",", b"[", b"{")))
+
+
 def opened(path: str, flags: int) -> int:
     """Open a file for reading. The usual way waits until a pipe has a writer, perhaps for ever."""
     descriptor = os.open(path, flags | os.O_NONBLOCK)

@@ -22,7 +22,7 @@ PLURALS: Mapping[str, str] = {
 
 
 def form(kind: Any) -> str:
-    """Return the form of a setting of type ``kind``, for example ``whole number, at least 1``."""
+    """Return the form of a setting of type ``kind``, for example ``whole number, 0 to 1024``."""
     bounds = bounds_of(kind)
     return ", ".join(each for each in (_noun(plain(kind)), bounds) if each)
 
@@ -119,4 +119,4 @@ def _of_value(meta: msgspec.Meta) -> str:
 
 
 def _shown(number: float) -> str:
-    return f"{number:g}" if isinstance(number, float) else f"{number}"
+    return f"{int(number)}" if number == int(number) else f"{number:g}"

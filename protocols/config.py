@@ -14,7 +14,19 @@ from protocols.followers_config import PrometheusConfig, TrackersConfig
 from protocols.journal import Durability
 from protocols.learner_config import LearnerConfig
 from protocols.learning import WeightsFormat
-from protocols.numbers import Count, NonNegative, Positive
+from protocols.numbers import (
+    MOST_MB,
+    MOST_TOKENS,
+    AtOnce,
+    Count,
+    Megabytes,
+    NonNegative,
+    Processes,
+    Seconds,
+    Seed,
+    Tokens,
+    Tries,
+)
 
 
 class ChatConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +69,7 @@ class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Whether the backward pass recomputes each layer's activations in place of keeping them. It
     costs a third more arithmetic and saves most of the memory of activations."""
 
-    lora_rank: Count = 16
+    lora_rank: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 16
     """Rank of the adapter's matrices, with ``train: lora``."""
 
     lora_alpha: Count = 32
@@ -106,23 +118,23 @@ class VllmEngine(
     ``adapter``: beside the weights; a new version is switched to in milliseconds whatever the
     model's size, and every request keeps the adapter that it began with."""
 
-    kv_cache_mb: NonNegative = 256
+    kv_cache_mb: Annotated[int, msgspec.Meta(ge=0, le=MOST_MB)] = 256
     """Megabytes for the cache of keys and values. 0, on a GPU only: all that
     ``gpu_memory_utilization`` leaves."""
 
     gpu_memory_utilization: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.9
     """Share of a GPU's memory that one engine takes if ``kv_cache_mb`` is 0."""
 
-    block_size: Annotated[int, msgspec.Meta(ge=32, multiple_of=32)] = 32
+    block_size: Annotated[int, msgspec.Meta(ge=32, le=1024, multiple_of=32)] = 32
     """Tokens per block of the cache: a block is stored, and found again, as a whole."""
 
-    batch_tokens: Annotated[int, msgspec.Meta(ge=256)] = 2048
+    batch_tokens: Annotated[int, msgspec.Meta(ge=256, le=MOST_TOKENS)] = 2048
     """Maximum tokens that one step computes."""
 
-    threads: Count = 1
+    threads: Processes = 1
     """CPU threads of the arithmetic. More than one helps only above about 20 million parameters."""
 
-    gpus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    gpus: Annotated[float, msgspec.Meta(ge=0.0, le=1024.0)] = 0.0
     """GPUs of each engine, as Ray counts them. 0 uses the CPU, and 1 a GPU. A share, such as 0.5,
     leaves the rest of the GPU to others, for example to a learner with ``learner.gpus``; limit the
     memory by ``kv_cache_mb`` then. An engine uses one GPU at most: for more GPUs raise
@@ -137,7 +149,7 @@ class VllmEngine(
     """Whether a GPU runs the model's operations one by one, without compiling them and without CUDA
     graphs: a faster start, less memory, and slower tokens. A CPU always does."""
 
-    step_timeout_s: Positive = 120.0
+    step_timeout_s: Seconds = 120.0
     """Seconds after which a step, or a change of weights, counts as stuck; the run then replaces
     the engine."""
 
@@ -152,11 +164,11 @@ Engine = TransformersEngine | VllmEngine
 class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rollout actors and how they sample."""
 
-    actors: Count = 1
+    actors: Processes = 1
     """Processes that make rollouts, each with its own engine. ``coevolve attach scale`` changes
     the number during the run."""
 
-    actors_per_node: NonNegative = 0
+    actors_per_node: Annotated[int, msgspec.Meta(ge=0, le=1024)] = 0
     """Rollout actors on each node that ``placement.rollout`` allows, as far as it has room for
     them, with ``actors`` as the maximum on all nodes. A node that joins the cluster gets its actors
     during the run, and the actors of a node that leaves are let go. 0: Ray chooses nodes for
@@ -165,19 +177,19 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     engine: Engine = TransformersEngine()
     """The engine that samples, for rollouts and for evaluation."""
 
-    group_size: Annotated[int, msgspec.Meta(ge=2)] = 8
+    group_size: Annotated[int, msgspec.Meta(ge=2, le=65_536)] = 8
     """Rollouts of one task that are compared with each other (K)."""
 
-    concurrent: Count = 96
+    concurrent: AtOnce = 96
     """Rollouts in flight per actor, beside attempts that are scored (``evaluator.concurrent``)."""
 
-    temperature: Positive = 1.0
+    temperature: Annotated[float, msgspec.Meta(ge=0.001, le=100.0)] = 1.0
     """Sampling temperature of training rollouts."""
 
-    max_tokens: Count = 256
+    max_tokens: Tokens = 256
     """Maximum tokens of a whole conversation, prompt included."""
 
-    max_call_tokens: Count = 40
+    max_call_tokens: Tokens = 40
     """Maximum tokens of one message of the policy, with all its calls."""
 
     max_calls_per_turn: Count = 4
@@ -187,36 +199,36 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Groups that are requested and that the learner has not consumed. 0 means as many as staleness
     allows: ``learner.groups_per_step * (1 + learner.max_staleness)``."""
 
-    tries: Count = 3
+    tries: Tries = 3
     """Attempts at one rollout that infrastructure failures ended, before it is a failed rollout."""
 
 
 class SimulatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The simulator pool."""
 
-    workers: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 2
+    workers: Processes = 2
     """Processes that simulate."""
 
-    timeout_s: Positive = 10.0
+    timeout_s: Seconds = 10.0
     """Seconds that one batch of commands may take; then the worker's child process is replaced."""
 
-    memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 512
+    memory_mb: Megabytes = 512
     """Megabytes of address space of a child process."""
 
 
 class DeliveryConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Proof that every engine serves the policy version that was published."""
 
-    tolerance: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    tolerance: Annotated[float, msgspec.Meta(ge=0.0, le=1000.0)] = 0.0
     """Nats by which learner and engine may differ on the probe: on each token if both compute in
     float32, otherwise on average. 0 chooses by precision
     (`coevolve.delivery.probe.tolerance_of`)."""
 
-    sampler_tolerance: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    sampler_tolerance: Annotated[float, msgspec.Meta(ge=0.0, le=1000.0)] = 0.0
     """Nats by which learner and engine may differ, on average, on tokens that the learner's present
     weights sampled. 0 chooses by precision (`coevolve.delivery.sampler.tolerance_of`)."""
 
-    timeout_s: Positive = 300.0
+    timeout_s: Seconds = 300.0
     """Seconds after publication within which each rollout engine must prove that version or a newer
     one. An engine that restarts must be back within them. An engine that is added during the
     run may take longer to its first proof."""
@@ -228,7 +240,7 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     every: Count = 40
     """Steps between evaluations. The first and the last version are always scored."""
 
-    concurrent: Count = 128
+    concurrent: AtOnce = 128
     """Attempts at held-out tasks in flight, on each engine that makes them."""
 
     engine: Literal["rollout", "own"] = "rollout"
@@ -237,7 +249,7 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     much memory, and as many GPUs, as that of a rollout actor; it scores while the others move to
     newer versions."""
 
-    fresh: Annotated[int, msgspec.Meta(ge=0)] = 0
+    fresh: NonNegative = 0
     """Maximum number of held-out tasks that each evaluation also attempts under other names, for
     the instance gap: always the first ones, and the same names. As many random tasks of the last
     256 steps are attempted as given and under other names. 0: none. Needs an environment that makes
@@ -261,15 +273,15 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Gigabytes of address space that the journal's map reserves; the file is as large as its
     content."""
 
-    retain_gb: Positive = 32.0
+    retain_gb: Annotated[float, msgspec.Meta(gt=0.0, le=65536.0)] = 32.0
     """Gigabytes beyond which the journal drops the oldest rollouts, and then what is older than all
     rollouts left and nothing needs: requests, step reports, and the lineage of tasks that left the
     pool. It keeps all scores and versions; ``metrics.jsonl`` keeps the metrics of all steps."""
 
-    retain_records: Annotated[int, msgspec.Meta(ge=256)] = 1000
+    retain_records: Annotated[int, msgspec.Meta(ge=256, le=10**9)] = 1000
     """Newest records of each of these kinds that stay nevertheless."""
 
-    lease_s: Positive = 120.0
+    lease_s: Seconds = 120.0
     """Seconds of silence after which a member loses the work that it took."""
 
     copies: Place = ""
@@ -283,15 +295,15 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Notices that nothing moves, and what fails again and again."""
 
-    quiet_s: Positive = 60.0
+    quiet_s: Seconds = 60.0
     """Seconds without a new record after which the run says who waits for whom."""
 
-    attempts: Annotated[int, msgspec.Meta(ge=2)] = 3
+    attempts: Annotated[int, msgspec.Meta(ge=2, le=1000)] = 3
     """Attempts at one unit of work (a rollout, a signal, a candidate, a group, a score) that raise
     an unexpected error or kill the process. Then the unit is a dead letter, which ``coevolve attach
     letters`` lists, and the run goes on without it."""
 
-    restart_s: Positive = 180.0
+    restart_s: Seconds = 180.0
     """Seconds that a part may take to restart, on its own node or on another; then the run ends. A
     run with several rollout actors continues with the others, and uses a late one again; it also
     continues without an optional part. Loading a large model may take minutes."""
@@ -325,7 +337,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     other libraries. They then start in a second instead of several, and share the memory that the
     imports take. Engines of vLLM are no forks, and with ``policy.device: cuda`` nothing is."""
 
-    stop_s: Positive = 8.0
+    stop_s: Seconds = 8.0
     """How long an interrupted run may take to finish the current step, seconds. After that the
     process ends, and a resumed run repeats the step. ``coevolve attach stop`` has no such limit."""
 
@@ -385,7 +397,7 @@ class PlacementConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     validator: Nodes = "launcher"
     """Nodes of the part that judges candidates."""
 
-    cpus: dict[PlacedPart, Annotated[float, msgspec.Meta(gt=0.0)]] = {}
+    cpus: dict[PlacedPart, Annotated[float, msgspec.Meta(gt=0.0, le=1024.0)]] = {}
     """CPUs that Ray reserves for each process of a kind of part, for example ``{rollout: 4}``. None
     are reserved for the others, which share what is there."""
 
@@ -402,7 +414,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ]
     """The run's name, and the name of its folder under ``runs/``."""
 
-    seed: NonNegative = 0
+    seed: Seed = 0
     """Seeds sampling, the order of tasks, and random weights. Parts that run side by side finish in
     an order of their own, so equal seeds do not make equal runs."""
 
@@ -424,7 +436,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     CoEvolve (F). 0: each task joins when it is admitted, while training goes on. Arms that make no
     tasks leave it out of account."""
 
-    evolve_wait_s: Positive = 600.0
+    evolve_wait_s: Seconds = 600.0
     """Seconds that training waits for synthesis, with ``evolve_every``, before it goes on."""
 
     policy: PolicyConfig = PolicyConfig()

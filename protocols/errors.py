@@ -70,6 +70,12 @@ class JournalDamagedError(JournalError):
     is_permanent = True
 
 
+class JournalAccessError(JournalError):
+    """This user may not read or write the files of the journal."""
+
+    is_permanent = True
+
+
 class JournalLockedError(JournalError):
     """Another process is writing this journal."""
 

@@ -5,7 +5,17 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocols.evolution import PatternKind, SignalKind
-from protocols.numbers import Count, NonNegative, Positive, Share
+from protocols.numbers import (
+    AtOnce,
+    Count,
+    Dollars,
+    NonNegative,
+    Positive,
+    Seconds,
+    Share,
+    TokenBudget,
+    Tries,
+)
 from protocols.synthesizers import PolicyModel, ReaderModel, SynthesizerModel, SynthesizerReader
 
 
@@ -88,36 +98,36 @@ class SynthesizerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     model: SynthesizerModel = PolicyModel()
     """The model that synthesizes tasks."""
 
-    rounds: Count = 4
+    rounds: Tries = 4
     """Explorations per signal, each from a different train-split state."""
 
-    steps: Count = 12
+    steps: Tries = 12
     """Maximum calls of one exploration."""
 
-    concurrent: Count = 4
+    concurrent: AtOnce = 4
     """Number of signals processed concurrently."""
 
     expire_versions: Count = 20
     """A signal expires if it waits while the policy makes this many versions."""
 
-    longest_rest_s: Positive = 60.0
+    longest_rest_s: Seconds = 60.0
     """Longest pause before a model that fails is asked again, seconds; the first is 1 s, and each
     further one is twice as long."""
 
-    max_tokens: NonNegative = 0
+    max_tokens: TokenBudget = 0
     """Maximum prompt and answer tokens of the whole run; 0 for no limit."""
 
-    max_cost_usd: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    max_cost_usd: Dollars = 0.0
     """Maximum cost of the whole run at the endpoint's configured prices; 0 for no limit."""
 
-    max_tokens_by_kind: dict[SignalKind, Count] = {}
+    max_tokens_by_kind: dict[SignalKind, Annotated[int, msgspec.Meta(ge=1, le=10**15)]] = {}
     """Maximum prompt and answer tokens for the signals of each kind."""
 
 
 class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings for validating candidates."""
 
-    probes: Count = 4
+    probes: Tries = 4
     """Number of rollouts that label a valid candidate."""
 
     probe_share: Share = 0.1
@@ -136,7 +146,7 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     retry_after_versions: Count = 10
     """Policy versions after which a parked candidate is probed again."""
 
-    concurrent: Count = 32
+    concurrent: AtOnce = 32
     """Number of candidates validated concurrently."""
 
     judge: bool = False
@@ -149,7 +159,7 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     the reference of a made task only if a reader or a success of the policy has confirmed it. Its
     calls count towards the budget of ``synthesizer``."""
 
-    rebuilds: Annotated[int, msgspec.Meta(ge=0)] = 1
+    rebuilds: Annotated[int, msgspec.Meta(ge=0, le=100)] = 1
     """How often an endpoint also writes the calls itself, without seeing the reference; the
     candidate's verifier says whether they do the same."""
 

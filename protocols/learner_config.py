@@ -4,7 +4,19 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocols.numbers import Count, NonNegative, Positive, Share
+from protocols.numbers import (
+    AtOnce,
+    Count,
+    LearningRate,
+    NonNegative,
+    Positive,
+    Processes,
+    Seconds,
+    Share,
+    Tokens,
+    Tries,
+    Weight,
+)
 from protocols.objectives import Credit, Dpo, Grpo, ImportanceLevel, NoObjective, Objective, Sft
 
 
@@ -15,14 +27,14 @@ class ImitationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     its gradient does not affect the step of the policy gradient.
     """
 
-    weight: Annotated[float, msgspec.Meta(ge=0.0)] = 8.0
+    weight: Weight = 8.0
     """Loss weight of the reference of a failed group; 0 turns imitation off."""
 
     success_share: Share = 0.0
     """A group teaches by its reference, and not by the policy gradient, if at most this share of
     its rollouts succeeded. 0: only if all of them failed."""
 
-    learning_rate: Positive = 1e-3
+    learning_rate: LearningRate = 1e-3
     """Learning rate of imitation's own optimizer; ``learner.schedule`` and ``warmup_steps`` also
     apply to it."""
 
@@ -32,7 +44,7 @@ class ImitationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     replay_per_step: NonNegative = 24
     """Number of kept references that each step imitates again; 0 turns replay off."""
 
-    replay_weight: Annotated[float, msgspec.Meta(ge=0.0)] = 2.0
+    replay_weight: Weight = 2.0
     """Weight of a replayed reference."""
 
 
@@ -71,13 +83,13 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     steps: Count = 80
     """Training steps of the run."""
 
-    groups_per_step: Count = 8
+    groups_per_step: AtOnce = 8
     """Groups that one step trains on."""
 
     objective: Objective = Grpo()
     """The training objective, with its own parameters."""
 
-    learning_rate: Positive = 2e-3
+    learning_rate: LearningRate = 2e-3
     """Learning rate of AdamW after the warm-up."""
 
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -89,20 +101,20 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     final_rate_share: Share = 0.0
     """Final learning rate of ``linear`` and ``cosine``, as a share of ``learning_rate``."""
 
-    weight_decay: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    weight_decay: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] = 0.0
     """Weight decay of AdamW."""
 
     max_grad_norm: Positive = 1.0
     """Norm to which longer gradients are clipped."""
 
-    ppo_epochs: Count = 1
+    ppo_epochs: Tries = 1
     """Number of passes over the batch in each step."""
 
-    mini_batches: Count = 1
+    mini_batches: AtOnce = 1
     """Number of updates in each pass. With a single update per step, clipping never takes
     effect."""
 
-    micro_batch_tokens: Count = 682
+    micro_batch_tokens: Tokens = 682
     """Maximum tokens of one forward and backward pass, including padding. This bounds a step's
     memory. For a small model, larger micro-batches cost more in padding than they save. A single
     longer row gets a micro-batch of its own."""
@@ -122,15 +134,15 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     importance_cap: Positive = 2.0
     """Maximum of the importance ratio, trainer to engine; larger ratios are truncated."""
 
-    kl_coefficient: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    kl_coefficient: Weight = 0.0
     """Weight of the divergence from the run's initial model; 0 needs no reference model."""
 
-    loss_normalizer_tokens: Count = 12
+    loss_normalizer_tokens: Tokens = 12
     """Expected sampled tokens per rollout. Token losses are divided by this constant if the
     objective's ``aggregation`` is ``constant``."""
 
     imitation: ImitationConfig = ImitationConfig()
-    refill_batches: NonNegative = 8
+    refill_batches: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 8
     """Maximum number of uninformative groups that a step replaces by others, in batches of
     ``groups_per_step``. A group is uninformative when its rollouts do not differ and no reference
     is imitated. Above the maximum, uninformative groups fill the batch. 0 replaces none; the
@@ -143,11 +155,11 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     (``actor/kl_from_start``). With full weights the learner keeps a second copy of the model for
     this. 0 turns the measurement off."""
 
-    max_staleness: NonNegative = 2
+    max_staleness: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 2
     """Maximum number of policy versions by which a rollout may lag behind the learner when it is
     trained on."""
 
-    failure_timeout_s: Positive = 300.0
+    failure_timeout_s: Seconds = 300.0
     """The run ends if, for this long, infrastructure failures leave every group without rollouts to
     compare. At least ``groups_per_step`` groups must fail in a row first."""
 
@@ -164,10 +176,10 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     steps by more than 5 % of the time, it leaves some out. Raise this for large models, to write
     less to the disk; 0 writes none."""
 
-    threads: Count = 1
+    threads: Processes = 1
     """CPU threads of the learner's arithmetic, in each of its processes."""
 
-    devices: Count = 1
+    devices: Processes = 1
     """Number of processes over which weights, gradients and optimizer are sharded, with
     ``policy.device: cuda`` each on a GPU of its own. They may be on several nodes
     (``placement.learner``). When a run is resumed with another number, it continues from the same
@@ -177,7 +189,7 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """GPUs of each of these processes, with ``policy.device: cuda``, as Ray counts them. A share,
     such as 0.5, leaves the rest of the GPU to an engine (``rollout.engine.gpus``)."""
 
-    device_timeout_s: Positive = 600.0
+    device_timeout_s: Seconds = 600.0
     """With several ``devices``: how long one waits for another before the step is aborted."""
 
     @property

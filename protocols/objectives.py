@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-Bound = Annotated[float, msgspec.Meta(gt=0.0)]
+Bound = Annotated[float, msgspec.Meta(gt=0.0, le=1e9)]
 BelowOne = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
 
 Aggregation = Literal["constant", "token_mean", "sequence_mean"]

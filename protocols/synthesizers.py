@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from protocols.numbers import Dollars, Seconds, Temperature, Tokens, Tries
+
 Url = Annotated[
     str,
     msgspec.Meta(
@@ -20,8 +22,6 @@ Variable = Annotated[
     ),
 ]
 
-Price = Annotated[float, msgspec.Meta(ge=0.0)]
-
 
 class PolicyModel(
     msgspec.Struct,
@@ -37,7 +37,7 @@ class PolicyModel(
     """Which weights synthesize. ``start``: those that the run began with; training does not wear
     them down. ``newest``: the version that rollouts use."""
 
-    temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 1.0
+    temperature: Temperature = 1.0
     """Sampling temperature. Below 1 the policy's wording looks surer than it is, and wrong
     instructions are believed."""
 
@@ -64,23 +64,23 @@ class EndpointModel(
     named has to be set. Empty for ``OPENAI_API_KEY``, which may be unset for servers that want no
     key. The key itself is never recorded."""
 
-    temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.7
+    temperature: Temperature = 0.7
     """Sampling temperature that the server is asked for; 0 is greedy."""
 
-    max_answer_tokens: Annotated[int, msgspec.Meta(ge=1)] = 2048
+    max_answer_tokens: Tokens = 2048
     """Maximum tokens of one answer."""
 
-    timeout_s: Annotated[float, msgspec.Meta(gt=0.0)] = 120.0
+    timeout_s: Seconds = 120.0
     """Seconds that one call may take."""
 
-    tries: Annotated[int, msgspec.Meta(ge=1)] = 4
+    tries: Tries = 4
     """Attempts at one call. Between two of them the client waits as long as the server's
     Retry-After says, or else twice as long each time."""
 
-    usd_per_million_prompt_tokens: Price = 0.0
+    usd_per_million_prompt_tokens: Dollars = 0.0
     """Price of prompts, in US dollars, to count the cost; 0 counts none."""
 
-    usd_per_million_answer_tokens: Price = 0.0
+    usd_per_million_answer_tokens: Dollars = 0.0
     """Price of answers, in US dollars, to count the cost; 0 counts none."""
 
 

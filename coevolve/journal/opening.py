@@ -37,6 +37,7 @@ from coevolve.journal.root import MAIN, Root
 from coevolve.journal.stale_readers import LOCK_TABLE
 from coevolve.journal.synced_file import SYNCED_FILE, go_back, this_boot, was_cut
 from protocols.errors import (
+    JournalAccessError,
     JournalError,
     JournalFormatError,
     JournalFullError,
@@ -236,6 +237,12 @@ def _translate_errors(folder: Path) -> Generator[None]:
         raise JournalFullError(
             f"the journal {folder} needs space for its first pages and got {error}; free space on "
             "the disk, or raise store.map_size_gb"
+        ) from error
+    except (lmdb.ReadonlyError, PermissionError) as error:
+        raise JournalAccessError(
+            f"the journal {folder} needs files that this user may read and write, because readers "
+            f"enter themselves into {LOCK_TABLE}; found {error}; be the user who launched the run, "
+            "or copy its folder"
         ) from error
     except (lmdb.Error, OSError) as error:
         raise JournalError(

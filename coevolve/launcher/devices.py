@@ -6,13 +6,22 @@ it starts.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from coevolve.launcher.fitting import LOWER, ROUNDING, Demand, demands, missing_labels, unfit
 from coevolve.launcher.nodes import Node, cluster_nodes, local_node
 from coevolve.runs.reach import listens, speaks_grpc
-from protocols.config import RunConfig
+from protocols.config import PlacedPart, RunConfig
 from protocols.errors import DependencyError
+
+PER_CPU: Mapping[PlacedPart, int] = {"rollout": 2, "learner": 2, "simulator": 64}
+"""Maximum number of processes that compute on CPUs, for each CPU."""
+
+SETTINGS: Mapping[PlacedPart, str] = {
+    "rollout": "rollout.actors",
+    "learner": "learner.devices",
+    "simulator": "simulator.workers",
+}
 
 
 def missing_devices(config: RunConfig) -> list[str]:
@@ -23,7 +32,7 @@ def missing_devices(config: RunConfig) -> list[str]:
     address = config.cluster.address
     asked = demands(config)
     needed = frozenset(
-        resource for resource in ("CPU", "GPU") if any(each.each[resource] for each in asked)
+        resource for resource in ("CPU", "GPU") if any(_counts(each, resource) for each in asked)
     )
     try:
         _check_address(address)
@@ -40,9 +49,34 @@ def lacking(demanded: Sequence[Demand], nodes: Sequence[Node], address: str) -> 
     asked = [each.on(nodes) for each in demanded]
     return [
         *missing_labels(asked, nodes, address),
-        *unfit(asked, nodes, address, "CPU"),
+        *(unfit(asked, nodes, address, "CPU") or _crowded(asked, nodes)),
         *(_too_few_gpus(asked, nodes, address) or unfit(asked, nodes, address, "GPU")),
     ]
+
+
+def _counts(demand: Demand, resource: str) -> bool:
+    """Return whether it matters how much of a resource the nodes have."""
+    many = resource == "CPU" and demand.processes > _most(demand, 1.0)
+    return many or bool(demand.each[resource])
+
+
+def _most(demand: Demand, cpus: float) -> int:
+    """Return how many processes of a part may compute on CPUs."""
+    each = PER_CPU.get(demand.part, 0)
+    return int(each * max(1.0, cpus)) if each and not demand.each["GPU"] else demand.processes
+
+
+def _crowded(asked: Sequence[Demand], nodes: Sequence[Node]) -> Iterator[str]:
+    """Yield a sentence for each part of which too many processes would compute on CPUs."""
+    for each in asked:
+        cpus = sum(node.resources.get("CPU", 0.0) for node in nodes if each.allows(node))
+        most = _most(each, cpus)
+        if each.processes > most:
+            yield (
+                f"{SETTINGS[each.part]}: {each.processes} processes that compute on CPUs are more "
+                f"than {PER_CPU[each.part]} for each of the {cpus:g} CPUs that the nodes have; ask "
+                f"for at most {most}"
+            )
 
 
 def _check_address(address: str) -> None:

@@ -20,9 +20,6 @@ ANYWHERE = ""
 
 GB = 1e9
 
-PER_CPU = 2
-"""Maximum number of engines that compute on CPUs, for each CPU."""
-
 
 class ClusterEngines:
     """A `coevolve.runs.scaling.EngineHost` on the cluster that this process has joined."""
@@ -65,7 +62,7 @@ class ClusterEngines:
         except RunError as error:
             return str(error)
         faults = conflicts(config) or lacking(demands(config), nodes, config.cluster.address)
-        faults = faults or _beyond_cpus(config, nodes) or await self._beyond_memory(actors)
+        faults = faults or await self._beyond_memory(actors)
         return "; ".join(fault.removeprefix("$.") for fault in faults)
 
     def start(self, name: str, place: str) -> SupervisedPart:
@@ -95,19 +92,6 @@ class ClusterEngines:
 def _rollout(config: RunConfig) -> Demand:
     (demand,) = (each for each in demands(config) if each.part == "rollout")
     return demand
-
-
-def _beyond_cpus(config: RunConfig, nodes: Sequence[Node]) -> list[str]:
-    """Return a sentence if too many engines would compute on the nodes' CPUs."""
-    demand = _rollout(config)
-    cpus = sum(node.resources.get("CPU", 0.0) for node in nodes if demand.allows(node))
-    most = int(PER_CPU * max(1.0, cpus))
-    if demand.each["GPU"] or demand.processes <= most:
-        return []
-    return [
-        f"rollout.actors: {demand.processes} engines that compute on CPUs are more than {PER_CPU} "
-        f"for each of the {cpus:g} CPUs that the nodes have; ask for at most {most}"
-    ]
 
 
 def _memory_of(pid: int) -> int:

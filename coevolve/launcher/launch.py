@@ -236,10 +236,13 @@ async def _driven(
 
 async def _report(directory: RunDirectory, config: RunConfig) -> bool:
     """Write the report; return whether it is written. The run has ended in any case."""
+    remedy = f"coevolve report {directory.path.name}"
     try:
         await report(directory, directory.report, environment_of(config))
+    except CoevolveError as error:
+        log.error("report_failed", reason=reason_of(error), repeat_with=remedy)  # noqa: TRY400
+        return False
     except Exception as error:
-        remedy = f"coevolve report {directory.path.name}"
         log.exception("report_failed", reason=reason_of(error), repeat_with=remedy)
         return False
     return True

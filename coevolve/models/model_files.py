@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 from safetensors import safe_open
 
-from coevolve.foreign import boundary, bytes_of, plain, shown
+from coevolve.foreign import boundary, bytes_of, check_values, plain, shown
 from protocols.errors import ConfigError
 
 MOST_LAYERS = 2_000
@@ -18,7 +18,10 @@ MOST_SIZE = 2**31 - 1
 """Maximum of any other whole number in a `config.json`."""
 
 MOST_BYTES = 64 << 20
-"""Maximum bytes of a file of settings; the largest list many thousand tensors or tokens."""
+"""Maximum bytes of a file of settings; the largest list many thousand tensors or tokens..."""
+
+MOST_VALUES = 1_000_000
+"""... and maximum values in it."""
 
 MOST_REASON_CHARS = 1_000
 """Maximum characters of why a chat template is refused, which may quote the template."""
@@ -56,7 +59,9 @@ def as_ids(found: object) -> tuple[int, ...]:
 def read_settings(path: Path) -> Mapping[str, Any]:
     """Return the object in a JSON file of a model. Raises ConfigError."""
     with _usable(path, "a JSON object"):
-        return msgspec.json.decode(bytes_of(path, MOST_BYTES), type=dict[str, Any])
+        content = bytes_of(path, MOST_BYTES)
+        check_values(content, MOST_VALUES)
+        return msgspec.json.decode(content, type=dict[str, Any])
 
 
 def check_config(folder: Path) -> None:

@@ -139,7 +139,10 @@ class RunDirectory:
             self.write_config(config)
             self.write_identity(identity)
         except OSError as error:
-            raise RunError(f"{self.path}: cannot be written: {error}") from error
+            raise RunError(
+                f"{self.path}: cannot be written: {error}; free space on the disk, or give this "
+                "user the right to write there"
+            ) from error
 
 
 def digest_line(lines: bytes) -> bytes:

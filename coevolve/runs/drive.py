@@ -34,7 +34,7 @@ from coevolve.runs.looking import look_at_parts
 from coevolve.runs.metrics_file import MetricsFile, first_left, kept_bytes
 from coevolve.runs.progress import TOPICS, progress_snapshots
 from coevolve.runs.scaling import EnginePool, Scaling
-from coevolve.runs.supervisor import Supervisor, note_replacements
+from coevolve.runs.supervisor import Supervisor, note_replacements, noted
 from coevolve.runs.watchdog import watch
 from protocols.config import RunConfig
 from protocols.control import (
@@ -380,7 +380,7 @@ class Run:
     async def _alarm(self, stalled: Stalled) -> None:
         """Show the alarm before it is recorded, because the journal may be what does not answer."""
         self._display.show(stalled, self.progress)
-        await self._append(stalled)
+        await noted(self._append, stalled)
 
     async def _append(self, message: Message) -> None:
         await self._mailbox.append([message])

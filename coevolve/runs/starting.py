@@ -145,16 +145,15 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
         ) from error
     directory = RunDirectory(path)
     run_id = uuid.uuid4().hex[:12]
-    directory.record_launch(
-        config,
-        RunIdentity(
-            run_id=run_id,
-            name=config.name,
-            namespace=f"coevolve-{config.name}-{run_id}",
-            address="",
-            pid=os.getpid(),
-        ),
+    namespace = f"coevolve-{config.name}-{run_id}"
+    identity = RunIdentity(
+        run_id=run_id, name=config.name, namespace=namespace, address="", pid=os.getpid()
     )
+    try:
+        directory.record_launch(config, identity)
+    except RunError:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
     return directory
 
 
@@ -162,7 +161,9 @@ def _never_began(directory: RunDirectory) -> bool:
     """Return whether the run's launcher died before the first record."""
     try:
         found = {entry.name for entry in directory.path.iterdir()}
-        if "run.json" not in found or not found <= set(RUN_ENTRIES) or _first_start(directory):
+        if "run.json" not in found:
+            return bool(found) and found <= {"config.yaml.new"}
+        if not found <= set(RUN_ENTRIES) or _first_start(directory):
             return False
         with launch_lock(directory):
             return _first_start(directory) is None

@@ -72,7 +72,7 @@ class StepTime:
     """Conversations that an engine samples at once."""
 
 
-MOST_BYTES = 16 << 20
+MOST_BYTES = 1 << 20
 """Maximum bytes of a file of measurements."""
 
 

@@ -56,8 +56,17 @@ async def note_replacements(
             pid = (await part.status()).pid
             if pid and known.setdefault(part.name, pid) != pid:
                 known[part.name] = pid
-                await note(PartFailed(part=part.name, reason=f"{part.name}: its process ended"))
+                reason = f"{part.name}: its process ended"
+                await noted(note, PartFailed(part=part.name, reason=reason))
         await asyncio.sleep(LOOK_S)
+
+
+async def noted(note: Callable[..., Awaitable[None]], *what: object) -> None:
+    """Call ``note``. A full disk ends no run for want of a note about it: it is logged instead."""
+    try:
+        await note(*what)
+    except JournalFullError as error:
+        log.warning("not_noted", what=[str(each) for each in what], reason=str(error))
 
 
 class Supervisor:
@@ -198,14 +207,20 @@ class Supervisor:
     async def _wake(self, part: SupervisedPart) -> None:
         """Record that a part works again, once it has worked for a while and there is room."""
         await asyncio.sleep(STEADY_S)
-        while True:
+        await self._tell_when_there_is_room(awake=part.name)
+
+    async def _tell_when_there_is_room(self, awake: str = "") -> None:
+        """Record who rests; on a full disk, repeat it until there is room or the run stops."""
+        while not self._stop.is_set():
             try:
-                await self._tell_resting(awake=part.name)
+                await self._tell_resting(awake)
             except JournalFullError as error:
-                log.warning("awake_not_noted", part=part.name, reason=str(error))
-                await asyncio.sleep(ROOM_LOOK_S)
+                log.warning("resting_not_noted", reason=str(error))
             else:
                 return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROOM_LOOK_S):
+                    await self._stop.wait()
 
     async def _tell_resting(self, awake: str = "") -> None:
         """Record who rests, if that changed; ``awake`` does not any more, once it is recorded."""
@@ -234,22 +249,22 @@ class Supervisor:
 
     async def _rest(self, part: SupervisedPart, reason: str, rests: int) -> None:
         """Record that a part rests; return when it should be tried again, or at a stop."""
-        await self._let_rest(part, reason)
+        self._let_rest(part, reason)
         pause_s = min(LONGEST_REST_S, REST_S * 2**rests)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause_s):
+                await self._tell_when_there_is_room()
                 await self._stop.wait()
 
-    async def _let_rest(self, part: SupervisedPart, reason: str) -> None:
+    def _let_rest(self, part: SupervisedPart, reason: str) -> None:
         log.warning("part_rests", part=part.name, reason=reason)
         self._resting[part.name] = reason
-        await self._tell_resting()
 
     async def _revive(self, part: SupervisedPart, error: CoevolveError) -> None:
         """Wait until the part's process answers again; replace one that is alive but broken."""
         if (await part.status()).pid:
             await part.renew()
-        await self._note(PartFailed(part=part.name, reason=str(error)))
+        await noted(self._note, PartFailed(part=part.name, reason=str(error)))
         deadline = time.monotonic() + self._restart_s
         while not (await part.status()).pid:
             if self._ends(part):
@@ -260,7 +275,8 @@ class Supervisor:
                     f"{self._restart_s:g} s: {error}"
                 )
                 if part.name in OPTIONAL:
-                    await self._let_rest(part, reason)
+                    self._let_rest(part, reason)
+                    await noted(self._tell_resting)
                 elif not await self._can_be_spared(part):
                     raise LostError(reason)
                 deadline = time.monotonic() + self._restart_s

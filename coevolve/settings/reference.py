@@ -40,7 +40,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     meaning: str
     form: str
-    """Type, range and choices, for example ``whole number, at least 1``."""
+    """Type, range and choices, for example ``whole number, 0 to 1024``."""
 
     default: str | None = None
     """The default as YAML; None if the setting is required."""

@@ -51,7 +51,7 @@ def test_all_faults_are_named_at_once_each_with_path_and_remedy(tmp_path: Path):
     assert "$: unknown field 'sed'; did you mean 'seed'?" in text
     assert "$.simulator: unknown field 'wokers'; did you mean 'workers'?" in text
     assert "$.simulator.workers: needs a whole number, 1 to 1024, found 0" in text
-    assert "$.rollout.group_size: needs a whole number, at least 2, found 1" in text
+    assert "$.rollout.group_size: needs a whole number, 2 to 65536, found 1" in text
 
 
 def test_a_fault_of_any_length_makes_a_message_of_bounded_length(tmp_path: Path):
@@ -69,7 +69,7 @@ def test_a_message_counts_the_faults_that_it_leaves_out():
 
 def test_a_wrong_type_says_what_is_required_and_what_was_found(tmp_path: Path):
     text = refusal(written(tmp_path, "name: a\nlearner: {steps: many}\n"))
-    assert "$.learner.steps: needs a whole number, at least 1, found 'many'" in text
+    assert "$.learner.steps: needs a whole number, 1 to 1000000, found 'many'" in text
 
 
 def test_a_missing_name_is_named(tmp_path: Path):

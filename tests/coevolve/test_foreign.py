@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 from threading import Thread
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,11 +12,13 @@ from coevolve.foreign import (
     SHOWN_CHARS,
     boundary,
     bytes_of,
+    check_values,
     described,
     masked,
     plain,
     resolved,
     shown,
+    values_in,
 )
 from protocols.errors import ConfigError, JournalError
 
@@ -138,3 +141,26 @@ def test_links_in_a_circle_are_resolved(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     assert not resolved(tmp_path / "a" / "c").exists()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def _values(tree: object) -> int:
+    match tree:
+        case dict() | list():
+            children = tree.values() if isinstance(tree, dict) else tree
+            return 1 + sum(map(_values, children))
+        case _:
+            return 1
+
+
+@given(tree=JSON)
+def test_no_value_of_a_document_escapes_the_count(tree: object) -> None:
+    document = msgspec.json.encode(tree)
+    assert values_in(document) >= _values(tree) - 1
+    with pytest.raises(ValueError, match="values"):
+        check_values(document, values_in(document) - 1)

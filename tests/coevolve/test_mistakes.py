@@ -10,10 +10,10 @@ from protocols.errors import ConfigError
 
 IN_FILES = [
     # Numbers.
-    ("learner: {steps: many}", "$.learner.steps: needs a whole number, at least 1, found 'many'"),
+    ("learner: {steps: many}", "$.learner.steps: needs a whole number, 1 to 1000000, found 'many'"),
     ("learner: {steps: '10'}", "found '10'; leave out the quotes"),
     ("learner: {steps: 1e3}", "found 1000.0; write 1000"),
-    ("learner: {steps: -3}", "needs a whole number, at least 1, found -3"),
+    ("learner: {steps: -3}", "needs a whole number, 1 to 1000000, found -3"),
     ("learner: {steps: 99999999999999999999}", "needs a whole number below 2^63, found 99999"),
     ("learner: {learning_rate: 1e999}", "needs a finite number, found inf"),
     ("learner: {learning_rate: 1/1000}", "found '1/1000'; write 0.001"),
@@ -96,7 +96,7 @@ def test_a_mistake_in_a_run_file_is_answered(tmp_path: Path, text: str, answer: 
 
 IN_OVERRIDES = [
     ("learner.steps", "has no '='; write learner.steps=VALUE"),
-    ("learner.steps=", "override learner.steps: needs a whole number, at least 1, found nothing"),
+    ("learner.steps=", "override learner.steps: needs a whole number, 1 to 1000000, found nothing"),
     ("learner..steps=3", "needs the form key.path=value"),
     ("other.yaml", "a command takes one run file"),
     ("seed.x=3", "'seed' is a value, not a section; give seed=value"),
@@ -108,7 +108,7 @@ IN_OVERRIDES = [
     ("policy.lora_targets=[q_proj,", "needs quotes for the shell around the whole override"),
     ("store.copies=s3://me:hunter2@b/c", "override store.copies: needs text, a path, or a URL"),
     ("http://me:hunter2@h/v1", "override 'http://***@h/v1': has no '='; write"),
-    ("$.learner.steps=0", "override learner.steps: needs a whole number, at least 1, found 0"),
+    ("$.learner.steps=0", "override learner.steps: needs a whole number, 1 to 1000000, found 0"),
 ]
 
 

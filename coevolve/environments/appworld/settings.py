@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocols.numbers import Count
+from protocols.numbers import MOST_MB, Count, Processes, Seed, Tries
 
 Source = Literal["own", "official"]
 
@@ -28,19 +28,19 @@ class AppWorldConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     held_out: Count = 48
     """Maximum number of held-out tasks; they are the same in every run."""
 
-    scenarios: Count = 4
+    scenarios: Tries = 4
     """With ``source: own``: scenarios of each template in each split. A scenario has three
     variants."""
 
-    world: Annotated[int, msgspec.Meta(ge=0)] = 0
+    world: Seed = 0
     """With ``source: own``: seed of the people and things of the world."""
 
     partial_credit: bool = False
     """With ``source: official``: whether a failed attempt earns the share of the evaluator's tests
     that it passes, without those that doing nothing passes."""
 
-    episodes: Count = 8
+    episodes: Processes = 8
     """Attempts that a simulator advances at the same time."""
 
-    engine_memory_mb: Annotated[int, msgspec.Meta(ge=1024)] = 4096
+    engine_memory_mb: Annotated[int, msgspec.Meta(ge=1024, le=MOST_MB)] = 4096
     """Address space of each process of the engine; it has one for each open attempt."""

@@ -5,9 +5,21 @@ from typing import Annotated, Literal
 import msgspec
 
 from coevolve.environments.hdl.simulate.messages import SimulationLimits, SubmissionForm
-from protocols.numbers import Count, NonNegative, Share
+from protocols.numbers import (
+    AtOnce,
+    Count,
+    Dollars,
+    NonNegative,
+    Processes,
+    Share,
+    Temperature,
+    TokenBudget,
+    Tokens,
+    Tries,
+    Weight,
+)
 from protocols.rollouts import Writer
-from protocols.synthesizers import EndpointModel, Price
+from protocols.synthesizers import EndpointModel
 
 
 class RejectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,7 +34,7 @@ class RejectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     no_kind_falls: bool = True
     """Whether to reject a step after which any kind of coverage is lower than before."""
 
-    keep: Count = 1
+    keep: AtOnce = 1
     """Maximum number of accepted steps of a group; those with the largest gain are kept.
     (LLM4Cov: 1.)"""
 
@@ -59,13 +71,13 @@ class LocalTeacher(
     model: Annotated[str, msgspec.Meta(min_length=1)]
     """A folder or a cached name, as for ``policy.model``; it needs a chat template."""
 
-    temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.7
+    temperature: Temperature = 0.7
     """Sampling temperature; 0 is greedy."""
 
-    max_answer_tokens: Count = 2048
+    max_answer_tokens: Tokens = 2048
     """Maximum tokens of one answer."""
 
-    max_tokens: Count = 16_384
+    max_tokens: Tokens = 16_384
     """Maximum tokens of prompt and answer together."""
 
 
@@ -82,11 +94,11 @@ class TeacherConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whether the teacher's prompt has rules of syntax. The policy's prompt does not have them, and
     training leaves them out. (LLM4Cov's warm-up.) There are none for stimulus programs."""
 
-    max_tokens: NonNegative = 0
+    max_tokens: TokenBudget = 0
     """Maximum prompt and answer tokens of the teacher's calls in the whole run; 0 sets no limit.
     The run ends before a call that would exceed a limit."""
 
-    max_cost_usd: Price = 0.0
+    max_cost_usd: Dollars = 0.0
     """Maximum cost of these calls, at the model's prices; 0 sets no limit."""
 
 
@@ -99,7 +111,7 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     form: SubmissionForm = "testbench"
     """What the policy writes."""
 
-    rounds: Count = 2
+    rounds: Tries = 2
     """Steps on a design before it starts again from its beginning. Each step improves a testbench
     of the step before. The first is direct inference. (LLM4Cov's online runs: K = 2.)"""
 
@@ -113,7 +125,7 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     teacher: TeacherConfig = TeacherConfig()
 
-    variants: NonNegative = 4
+    variants: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 4
     """Maximum number of variants per design, with other secret constants, in a run that makes tasks
     of its own."""
 
@@ -121,10 +133,10 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Whether instance names vary: one third of the designs each use ``dut``, ``uut`` and
     ``inst_<top>``, so that the policy does not memorize a name. If false, all use ``dut``."""
 
-    evaluation_rounds: Count = 4
+    evaluation_rounds: Tries = 4
     """Steps on each held-out design, the first one included. (LLM4Cov: 1 direct + 3 agentic.)"""
 
-    evaluation_temperature: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    evaluation_temperature: Temperature = 0.0
     """Sampling temperature of these steps; 0 is greedy. A policy that sees little more than
     coverage needs sampling; with greedy decoding it repeats edits that gained nothing."""
 
@@ -134,11 +146,11 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     feedback_characters: Count = 3000
     """Maximum length of the part of a prompt that lists uncovered points, in characters."""
 
-    rarity_bonus: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    rarity_bonus: Weight = 0.0
     """Weight of a bonus that is added to a reward before rewards of a group are compared. The bonus
     is the mean, over the points that a testbench covers, of 1 / (rollouts of its group that cover
     the point)."""
 
     limits: SimulationLimits = SimulationLimits()
-    concurrent: Count = 2
+    concurrent: Processes = 2
     """Evaluations that one simulator worker runs at the same time."""

@@ -28,7 +28,7 @@ from coevolve.foreign import shown
 from protocols.capabilities import NAMES, Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
-from protocols.numbers import Count
+from protocols.numbers import Count, Seed
 from protocols.tasks import Task
 
 
@@ -46,7 +46,7 @@ class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     held_out: Count = 240
     """Maximum number of held-out tasks; they are the same in every run."""
 
-    split_seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    split_seed: Seed = 0
     """Seed that decides which worlds are held out (or instructions, for tasks without a world),
     among tasks that do not name their split. Use the same for runs that are compared."""
 

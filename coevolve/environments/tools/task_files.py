@@ -30,13 +30,16 @@ import msgspec
 from coevolve.dependencies import require
 from coevolve.environments.foreign import told
 from coevolve.environments.tools.task import ToolTask, ToolTurn
-from coevolve.foreign import bytes_of, opened
+from coevolve.foreign import bytes_of, check_values, opened, values_in
 from protocols.errors import ConfigError
 from protocols.tasks import Seeded, Split, Task, body_of
 
 MOST_BYTES = 1 << 28
-"""Maximum bytes of all tasks as JSON; compressed ones unfold to any size. In memory they take up
-to twenty times as much."""
+"""Maximum bytes of all tasks as JSON; compressed ones unfold to any size."""
+
+MOST_VALUES = 1 << 23
+"""Maximum values in them, whose memory does not depend on their bytes. Natural text has a comma,
+and a world has a value, in some thirty bytes."""
 
 BATCH_ROWS = 64
 """Rows of a parquet file that are unfolded at a time."""
@@ -108,18 +111,23 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _bounded(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows. Raises ValueError if they have more than `MOST_BYTES`."""
-    size = 0
+    """Yield the rows. Raises ValueError for more than `MOST_BYTES` or `MOST_VALUES` in all."""
+    size = values = 0
     for row in rows:
-        size += len(msgspec.json.encode(row))
+        document = msgspec.json.encode(row)
+        size, values = size + len(document), values + values_in(document)
         if size > MOST_BYTES:
             raise ValueError(f"it needs at most {MOST_BYTES} bytes of tasks as JSON, found more")
+        if values > MOST_VALUES:
+            raise ValueError(f"it needs at most {MOST_VALUES} values in all tasks, found more")
         yield row
 
 
 def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of the lines. Raises ConfigError, which names the first bad lines."""
-    lines = bytes_of(path, MOST_BYTES).removeprefix(codecs.BOM_UTF8).split(b"\n")
+    content = bytes_of(path, MOST_BYTES)
+    check_values(content, MOST_VALUES)
+    lines = content.removeprefix(codecs.BOM_UTF8).split(b"\n")
     faults: list[str] = []
     for number, line in enumerate(lines, start=1):
         array = "; write each task of a JSON array on its own line" if line[:1] == b"[" else ""
@@ -138,11 +146,20 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
     parquet = _needed("pyarrow.parquet", "pyarrow")
     with open(path, "rb", opener=opened) as source, parquet.ParquetFile(source) as file:
         groups = (file.metadata.row_group(number) for number in range(file.num_row_groups))
-        size = sum(group.total_byte_size for group in groups)
-        if size > MOST_BYTES:
-            raise ValueError(f"it needs at most {MOST_BYTES} bytes, found {size} unfolded")
+        _check_unfolded(list(groups))
         batches = file.iter_batches(batch_size=BATCH_ROWS)
         yield from _with_worlds(row for batch in batches for row in batch.to_pylist())
+
+
+def _check_unfolded(groups: Sequence[Any]) -> None:
+    """Refuse groups of rows that unfold to too much, by what their heads say. Raises ValueError."""
+    size = sum(group.total_byte_size for group in groups)
+    if size > MOST_BYTES:
+        raise ValueError(f"it needs at most {MOST_BYTES} bytes, found {size} unfolded")
+    columns = (group.column(number) for group in groups for number in range(group.num_columns))
+    values = sum(column.num_values for column in columns)
+    if values > MOST_VALUES:
+        raise ValueError(f"it needs at most {MOST_VALUES} values in all tasks, found {values}")
 
 
 def _dataset(path: Path) -> Iterator[dict[str, Any]]:

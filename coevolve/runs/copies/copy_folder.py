@@ -37,6 +37,9 @@ KEPT = 2
 COPIES, FILES = "copies", "files"
 """Names of the folders with the manifests and with the files."""
 
+MOST_BYTES = 64 << 20
+"""Maximum bytes of a manifest, which names each file of a run in some hundred bytes."""
+
 TRIAL = "trial"
 """Name of a file that shows whether the place can be written; the next copy removes a left one."""
 
@@ -161,7 +164,8 @@ class CopyFolder:
 
     def _manifest(self, name: str) -> CopyManifest | None:
         try:
-            content = self._system.cat_file(self._path(COPIES, name))
+            # What is cut off makes it unreadable.
+            content = self._system.cat_file(self._path(COPIES, name), end=MOST_BYTES)
             return msgspec.json.decode(content, type=CopyManifest)
         except msgspec.MsgspecError as error:
             place = f"{self.url}/{COPIES}/{name}"

@@ -9,7 +9,8 @@ import ray
 import torch
 
 from coevolve.config import load_config
-from coevolve.launcher.devices import missing_devices
+from coevolve.launcher.devices import lacking, missing_devices
+from coevolve.launcher.fitting import demands
 from coevolve.launcher.nodes import Node, cluster_nodes
 from coevolve.models.tiny_random.resolve import running
 from protocols.config import RunConfig
@@ -29,6 +30,23 @@ def test_a_run_on_the_cpu_needs_no_device():
     assert not missing_devices(config("quickstart_vllm"))
     tiny = config("bfcl_qwen3_4b", "policy.tiny_random=true")
     assert not missing_devices(running(tiny, Path("none")))
+
+
+def test_more_processes_than_the_cpus_can_carry_are_refused():
+    many = ("rollout.actors=100", "learner.devices=100", "simulator.workers=1000")
+    crowded = demands(config("quickstart", *many))
+    node = Node(node_id="", resources={"CPU": 2.0}, labels={}, is_launchers=True)
+    said = lacking(crowded, [node], "")
+    assert [each.partition(":")[0] for each in said] == [
+        "learner.devices",
+        "rollout.actors",
+        "simulator.workers",
+    ]
+    assert said[0] == (
+        "learner.devices: 100 processes that compute on CPUs are more than 2 for each of the 2 "
+        "CPUs that the nodes have; ask for at most 4"
+    )
+    assert not lacking(demands(config("quickstart", "learner.devices=4")), [node], "")
 
 
 @NO_GPU
@@ -128,8 +146,8 @@ def test_a_named_cluster_is_joined_although_nothing_is_reserved(monkeypatch: pyt
 
 
 def test_more_cpus_than_the_machine_has_are_refused_without_a_cluster():
-    (said,) = missing_devices(config("quickstart", "placement.cpus={learner: 100000}"))
-    assert "reserves 100000 CPUs (learner 100000), and this machine has" in said
+    (said,) = missing_devices(config("quickstart", "placement.cpus={learner: 1000}"))
+    assert "reserves 1000 CPUs (learner 1000), and this machine has" in said
     assert "lower placement.cpus" in said
 
 

@@ -91,7 +91,7 @@ async def test_engines_for_which_there_are_no_cpus_are_refused(quickstart: RunCo
     host = engines(quickstart, [head])
     assert not await host.refusal(4)
     assert await host.refusal(5) == (
-        "rollout.actors: 5 engines that compute on CPUs are more than 2 for each of the 2 CPUs "
+        "rollout.actors: 5 processes that compute on CPUs are more than 2 for each of the 2 CPUs "
         "that the nodes have; ask for at most 4"
     )
 
@@ -112,6 +112,6 @@ async def test_engines_for_which_there_is_no_memory_are_refused(quickstart: RunC
 
 def with_many(quickstart: RunConfig) -> RunConfig:
     """Return a run that has rollouts for very many engines."""
-    rollout = replace(quickstart.rollout, in_flight_groups=1_000_000)
+    rollout = replace(quickstart.rollout, in_flight_groups=100_000)
     learner = replace(quickstart.learner, max_staleness=1_000_000)
     return replace(quickstart, rollout=rollout, learner=learner)

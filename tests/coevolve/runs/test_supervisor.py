@@ -178,6 +178,40 @@ async def test_a_part_that_works_again_while_the_disk_is_full_is_noted_later(
     assert noted == [{"signals": "signals: wrong"}, {}]
 
 
+async def test_a_part_that_begins_to_rest_while_the_disk_is_full_ends_no_run(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for name, seconds in (("REST_S", 0.2), ("STEADY_S", 0.02), ("ROOM_LOOK_S", 0.02)):
+        monkeypatch.setattr(f"coevolve.runs.supervisor.{name}", seconds)
+    part = ScriptPart("signals", [ContractError("wrong")])
+    part.then = lasting = SteadyPart("signals")
+    noted: list[Mapping[str, str]] = []
+    refusals = [JournalFullError("no room"), JournalFullError("no room")]
+    works = asyncio.Event()
+
+    async def note(failure: PartFailed) -> None:
+        raise JournalFullError(f"no room for {failure.part}")
+
+    async def note_resting(causes: Mapping[str, str]) -> None:
+        if causes and refusals:
+            raise refusals.pop()
+        noted.append(causes)
+        if not causes:
+            works.set()
+
+    supervisor = Supervisor([part], note, restart_s=5.0, note_resting=note_resting)
+    running = asyncio.create_task(supervisor.run())
+    try:
+        async with asyncio.timeout(10.0):
+            await works.wait()
+    finally:
+        await lasting.stop()
+        await supervisor.stop()
+        await running
+    assert not refusals
+    assert noted == [{"signals": "signals: wrong"}, {}]
+
+
 @pytest.mark.parametrize("error", [PartDiedError("no memory"), ContractError("wrong")])
 async def test_an_optional_part_never_ends_the_run(error: CoevolveError):
     part = ScriptPart("validator", [error] * FAILURES)

@@ -101,6 +101,16 @@ def test_every_number_has_a_range():
     assert not [named(each) for each in NUMBERS if not list(bounds(each))]
 
 
+ABSURD = (-1e300, -(10**30), 10**17, 10**30, 1e300, math.inf, -math.inf, math.nan)
+
+
+@pytest.mark.parametrize("setting", NUMBERS, ids=named)
+def test_no_number_may_be_absurd(setting: Setting):
+    seed = setting.path.endswith("seed") or setting.path == "environment.world"
+    for value in ABSURD:
+        assert faults(setting, value) or (seed and value == 10**17), value
+
+
 @pytest.mark.parametrize("setting", NUMBERS, ids=named)
 def test_an_explained_range_is_the_decoders(setting: Setting):
     for refused, accepted in bounds(setting):

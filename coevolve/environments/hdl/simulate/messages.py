@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from coevolve.environments.sandbox.levels import SandboxLevel
+from protocols.numbers import Megabytes, Seconds
 
 Metric = Literal["line", "branch", "expr", "toggle", "fsm"]
 """Kinds of coverage. ``line``: a block was executed. ``branch``: a branch was taken. ``expr``: a
@@ -105,13 +106,13 @@ Submission = Testbench | Patch | Stimulus
 class SimulationLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of one evaluation. Exceeding one of the first four is the policy's fault."""
 
-    cpu_s: Annotated[float, msgspec.Meta(gt=0.0)] = 4.0
+    cpu_s: Seconds = 4.0
     """CPU seconds of the simulation itself."""
 
-    memory_mb: Annotated[int, msgspec.Meta(ge=64)] = 1500
+    memory_mb: Megabytes = 1500
     """Maximum address space of the simulation."""
 
-    slots: Annotated[int, msgspec.Meta(ge=1)] = 40_000
+    slots: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 40_000
     """Maximum time slots: a simulation without ``$finish`` is cut off and keeps its coverage."""
 
     solver_steps: Annotated[int, msgspec.Meta(ge=1, lt=2**32)] = 10_000_000
@@ -119,13 +120,13 @@ class SimulationLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     own count, which is the same on every machine, plus 1000 for each search. At the default this
     takes three CPU seconds and more."""
 
-    compile_cpu_s: Annotated[float, msgspec.Meta(gt=0.0)] = 20.0
+    compile_cpu_s: Seconds = 20.0
     """CPU seconds of each stage of compilation."""
 
-    wall_s: Annotated[float, msgspec.Meta(gt=0.0)] = 60.0
+    wall_s: Seconds = 60.0
     """Wall-clock seconds of a whole evaluation."""
 
-    log_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 65_536
+    log_bytes: Annotated[int, msgspec.Meta(ge=1024, le=1 << 28)] = 65_536
     """Maximum output of the simulation, in bytes."""
 
 

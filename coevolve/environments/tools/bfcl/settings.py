@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocols.numbers import Count
+from protocols.numbers import Count, Seed
 
 BfclCategory = Literal["base", "miss_func", "miss_param", "long_context"]
 """BFCL's variants of the same 200 multi-turn conversations; see `bfcl.catalogue`."""
@@ -22,7 +22,7 @@ class BfclConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     categories: Annotated[tuple[BfclCategory, ...], msgspec.Meta(min_length=1)] = ("base",)
     """Categories of the benchmark that tasks are taken from."""
 
-    split_seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    split_seed: Seed = 0
     """Seed that decides which worlds are held out; use the same for runs that are compared."""
 
     held_out_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.3

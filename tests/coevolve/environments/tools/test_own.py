@@ -5,6 +5,7 @@ import importlib
 import itertools
 import json
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from coevolve.environments.tools.own import OwnTools
 from coevolve.environments.tools.references import played_apart
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
-from coevolve.environments.tools.task_files import MOST_BYTES, read_tasks
+from coevolve.environments.tools.task_files import MOST_BYTES, MOST_VALUES, read_tasks
 from coevolve.environments.tools.wire import ToolClient
 from coevolve.environments.tools.worker import ToolWorker
 from protocols.config import SimulatorConfig
@@ -434,6 +435,28 @@ def test_a_table_that_unfolds_to_much_is_refused_before_it_does(folder: Path) ->
         assert path.stat().st_size < 1 << 18
         with pytest.raises(ConfigError, match=rf"it needs at most {MOST_BYTES} bytes"):
             read_tasks(path, "m:KeyValue", split_seed=0, held_out_share=0.3)
+
+
+def test_a_table_of_values_that_take_no_bytes_is_refused_before_it_is_read(folder: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    world = pyarrow.array([[None] * (MOST_VALUES + 1)])
+    path = folder / "t.parquet"
+    parquet.write_table(pyarrow.table({"world": world}), path, compression="zstd")
+    assert path.stat().st_size < 1 << 16
+    with pytest.raises(ConfigError, match=rf"at most {MOST_VALUES} values"):
+        read_tasks(path, "m:KeyValue", split_seed=0, held_out_share=0.3)
+
+
+def test_lines_of_many_small_values_are_refused_before_they_are_decoded(folder: Path) -> None:
+    path = folder / "t.jsonl"
+    path.write_bytes(b'{"world": [' + b"[]," * MOST_VALUES + b"[]]}")
+    tracemalloc.start()
+    with pytest.raises(ConfigError, match=rf"at most {MOST_VALUES} values"):
+        read_tasks(path, "m:KeyValue", split_seed=0, held_out_share=0.3)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.5 * MOST_BYTES
 
 
 def test_a_path_that_no_folder_can_have_is_refused(folder: Path) -> None:
