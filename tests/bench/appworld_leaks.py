@@ -16,6 +16,9 @@ from coevolve.environments.tools.wire import ToolClient
 
 AT_A_TIME = 4
 BLOCKS = 16
+SETTLE_S = 3.0
+"""Seconds for the processes of the last episodes to end, which nobody waits for."""
+
 ONE = "print(apis.spotify.show_song(song_id=1))"
 
 
@@ -48,9 +51,9 @@ async def leaks(episodes: int) -> int:
     simulator = ToolClient(service)
     try:
         await _played(simulator, tasks, max(1, episodes // 10))
-        before = _held()
+        before = await _held()
         await _played(simulator, tasks, episodes - max(1, episodes // 10))
-        after = _held()
+        after = await _held()
     finally:
         await service.close()
     sys.stdout.write(f"after a tenth of {episodes} episodes: {before}\n")
@@ -75,7 +78,8 @@ async def _episode(simulator: ToolClient, name: str, task: ToolTask) -> None:
     assert isinstance(verdict, Failed)
 
 
-def _held() -> Held:
+async def _held() -> Held:
+    await asyncio.sleep(SETTLE_S)
     me = psutil.Process()
     others: list[psutil.Process] = []
     memory = 0
