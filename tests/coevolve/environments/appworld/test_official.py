@@ -47,7 +47,11 @@ async def test_the_sets_are_split_and_the_evaluator_decides(
     train, held_out = environment.source().pool(), environment.scored_tasks()
     assert {each.task_id for each in train} == {first, second}
     assert [each.task_id for each in held_out] == [third, fourth]
-    assert environment.labels() == {third: ("test_normal",), fourth: ("test_challenge",)}
+    assert environment.labels() == {
+        third: ("test_normal", "difficulty 1"),
+        fourth: ("test_challenge", "difficulty 2"),
+    }
+    assert {each.scenario for each in held_out} == {third[:-2], fourth[:-2]}
     assert await environment.instances(train, 1, ()) == {}
     simulator = environment.simulator()
     pool = SimulatorPool([ToolClient(simulator)])
