@@ -156,6 +156,15 @@ def _own(data: Path, settings: AppWorldConfig) -> tuple[Sequence[Task], Sequence
 
 
 def _official(data: Path, settings: AppWorldConfig) -> tuple[Sequence[Task], Sequence[Task]]:
+    scored = {scenario_of(each): name for name in SCORED for each in _ids(data, name)}
+    for name in TRAINING:
+        for each in _ids(data, name):
+            if held := scored.get(scenario_of(each)):
+                raise ConfigError(
+                    f"environment.data: {data / 'datasets' / name}.txt has {each}, a task of "
+                    f"{held}, on which nothing may be trained; take it out"
+                )
+
     def tasks(names: Sequence[str], split: Split) -> list[Task]:
         held = [_as_hard(data, _shuffled(_ids(data, name)), settings) for name in names]
         return [
