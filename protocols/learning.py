@@ -385,6 +385,10 @@ class TaskScore(msgspec.Struct, frozen=True, kw_only=True):
     measures: dict[str, float] = {}
     """The environment's measures besides success, 0..1, by name; the first one is the score."""
 
+    scenario: str = ""
+    """The task's scenario, if the environment has any: its tasks are variants of one another, and
+    it is solved if all of them are."""
+
     @property
     def score(self) -> float:
         """Return the first measure; without measures, 1 for success and 0 for failure."""

@@ -69,6 +69,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
     body: msgspec.Raw
     """The task itself, as msgpack of the environment's own type."""
 
+    scenario: str = ""
+    """The scenario of which the task is a variant; empty if the environment has none."""
+
     @property
     def root(self) -> str:
         """Return the task that is drawn when this one is attempted; usually its own id."""

@@ -25,6 +25,7 @@ from tests.launched import LaunchedRun, launched
 FOLDER = Path(__file__).parents[1] / "configs"
 FILES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 BFCL = [name for name in FILES if name.startswith("bfcl_")]
+APPWORLD = [name for name in FILES if name.startswith("appworld_qwen")]
 CHAT = [*BFCL, "hdl_qwen3_4b"]
 
 TRIED = (
@@ -47,6 +48,7 @@ TRIED = (
 """Small counts and lengths; engine, renderer, tasks, objective and precision stay as they are."""
 
 FEW = ("environment.seeds=4", "environment.held_out=1")
+OWN_TASKS = ("environment.source=own", "environment.templates=[new-note]", "environment.seeds=4")
 LIGHT = ("arm=static", "evolve_every=0")
 FULL = ("evolve_every=1", "evolve_wait_s=20")
 
@@ -84,7 +86,27 @@ def test_the_run_file_on_designs_follows_the_papers_continuation():
     assert (learner.learning_rate, config.rollout.temperature) == (1e-6, 1.0)
 
 
-@pytest.mark.parametrize("name", CHAT)
+@pytest.mark.parametrize("name", APPWORLD)
+def test_a_run_file_for_appworld_follows_the_paper_as_the_one_for_bfcl_does(name: str):
+    config, other = read(name), read(name.replace("appworld", "bfcl"))
+    assert (config.policy, config.learner, config.signals) == (
+        other.policy,
+        other.learner,
+        other.signals,
+    )
+    assert config.rollout.max_calls_per_turn == 30
+    assert (config.rollout.group_size, config.evolve_every) == (8, 10)
+    assert (config.uses, config.environment["source"]) == ("appworld", "official")
+    assert (config.environment["seeds"], config.environment["held_out"]) == (100, 168 + 417)
+
+
+@pytest.mark.appworld
+@pytest.mark.parametrize("name", APPWORLD)
+def test_a_run_file_for_appworld_can_be_tried_on_own_tasks(name: str):
+    preflight.check(read(name, "policy.tiny_random=true", *OWN_TASKS))
+
+
+@pytest.mark.parametrize("name", [*CHAT, *APPWORLD])
 def test_conversations_fit_into_the_model(name: str):
     config = read(name)
     assert config.rollout.max_tokens <= KNOWN[config.policy.model]["max_position_embeddings"]

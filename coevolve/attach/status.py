@@ -88,6 +88,7 @@ def _tree(
         "step": progress.step,
         "steps": subject.config.learner.steps,
         "success": progress.evaluations,
+        "scenarios": progress.scenarios,
         "measured": progress.measured,
         "canaries": progress.canaries,
         "best": progress.choice(),

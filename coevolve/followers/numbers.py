@@ -73,8 +73,7 @@ def _of_progress(config: RunConfig, progress: Progress) -> Iterator[Number]:
             value=value,
             labels={"name": name},
         )
-    measures = {"success": progress.evaluations, **progress.measured}
-    for measure, scores in measures.items():
+    for measure, scores in progress.tables.items():
         version = max(scores, default=None)
         for label, score in scores[version].items() if version is not None else ():
             labels = {"measure": measure, "tasks": label}

@@ -76,6 +76,7 @@ class AttemptScorer:
             task_id=task.task_id,
             turns_passed=episode.turns_passed,
             turns_total=episode.turns_total,
+            scenario=task.scenario,
         )
 
 

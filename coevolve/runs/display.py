@@ -270,10 +270,14 @@ def open_display(config: RunConfig, screen: StartScreen, elapsed_s: float = 0.0)
     return LiveDisplay(config, screen, elapsed_s)
 
 
+INTERVAL = "95 % interval"
+
+
 def score_tables(progress: Progress) -> Sequence[Table]:
     """Return tables of `Progress.tables`, one row per label and one column per version.
 
-    The last columns have the newest version's standard error, and the number of tasks.
+    The last columns have the newest version's standard error, its 95 % interval, and the number of
+    tasks.
     """
     return [_score_table(f"{name}, %", scores) for name, scores in progress.tables.items()]
 
@@ -284,8 +288,11 @@ def _score_table(title: str, scores: Mapping[int, Mapping[str, Score]]) -> Table
     table.add_column("tasks")
     for version in versions:
         table.add_column(f"step {version}", justify="right")
-    for heading in NEWEST:
+    error, tasks = NEWEST
+    for heading in (error, INTERVAL, tasks):
         table.add_column(heading, justify="right")
     for label, cells in score_cells(scores).items():
-        table.add_row(label, *cells, *newest_cells(scores[versions[-1]].get(label)))
+        newest = scores[versions[-1]].get(label)
+        error, tasks = newest_cells(newest)
+        table.add_row(label, *cells, error, newest.ends if newest else "", tasks)
     return table

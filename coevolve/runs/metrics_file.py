@@ -86,8 +86,7 @@ def line_of(message: Message, progress: Progress) -> dict[str, float] | None:
             return {"step": message.step, **message.metrics, **progress.evolution}
         case Evaluation(version=version):
             line = {"step": version, "timing_s/testing": message.wall_s}
-            scored = {"success": progress.evaluations, **progress.measured}
-            for measure, means in scored.items():
+            for measure, means in progress.tables.items():
                 shares = means.get(version, {})
                 line |= {f"val/{measure}/{label}": x.mean for label, x in shares.items()}
                 errors = {label: x.std_error for label, x in shares.items()}

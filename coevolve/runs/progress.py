@@ -27,6 +27,7 @@ from protocols.learning import (
     GroupDiscarded,
     PolicyRegressed,
     StepReport,
+    TaskScore,
 )
 
 TOPICS = tuple(
@@ -53,6 +54,7 @@ TOPICS = tuple(
 RECENT = 5
 
 HELD_OUT = "held out"
+SCENARIOS = "scenarios"
 """Label of the tasks that are never trained on, if other tasks are scored too."""
 
 
@@ -63,6 +65,7 @@ class ProgressState(msgspec.Struct):
     metrics: Mapping[str, float]
     curves: dict[str, list[float]]
     evaluations: dict[int, dict[str, Score]]
+    scenarios: dict[int, dict[str, Score]]
     measured: dict[str, dict[int, dict[str, Score]]]
     halves: dict[int, dict[Half, Score]]
     canaries: dict[int, Score]
@@ -101,6 +104,10 @@ class Progress:
 
     evaluations: dict[int, dict[str, Score]] = field(default_factory=dict[int, dict[str, Score]])
     """Policy version -> label -> success; the label ``all`` covers every task."""
+
+    scenarios: dict[int, dict[str, Score]] = field(default_factory=dict[int, dict[str, Score]])
+    """Policy version -> label -> share of scenarios all of whose scored tasks are solved; empty if
+    the environment has none."""
 
     measured: dict[str, dict[int, dict[str, Score]]] = field(
         default_factory=dict[str, dict[int, dict[str, Score]]]
@@ -172,6 +179,7 @@ class Progress:
                 curves.add(self.curves, message.metrics)
             case Evaluation():
                 self.evaluations[message.version] = self._success(message)
+                self._group(message)
                 self._measure(message)
                 self._halve(message)
                 self.errors[message.version] = message.errors
@@ -216,7 +224,8 @@ class Progress:
     @property
     def tables(self) -> Mapping[str, Mapping[int, Mapping[str, Score]]]:
         """Return by name the scores by each measure of the environment, and then by success."""
-        return {**self.measured, "success": self.evaluations}
+        scenarios = {SCENARIOS: self.scenarios} if self.scenarios else {}
+        return {**self.measured, "success": self.evaluations, **scenarios}
 
     def held_out(self) -> dict[int, Score]:
         """Return the held-out score of each scored version, by `measure`."""
@@ -249,6 +258,18 @@ class Progress:
         return self._means(
             (score.task_id, score.turns_passed == score.turns_total) for score in evaluation.scores
         )
+
+    def _group(self, evaluation: Evaluation) -> None:
+        """Add the scores of scenarios; one has the labels of its first task."""
+        found: defaultdict[str, list[TaskScore]] = defaultdict(list)
+        for each in evaluation.scores:
+            if each.scenario:
+                found[each.scenario].append(each)
+        if found:
+            self.scenarios[evaluation.version] = self._means(
+                (held[0].task_id, all(each.turns_passed == each.turns_total for each in held))
+                for held in found.values()
+            )
 
     def _measure(self, evaluation: Evaluation) -> None:
         """Add the scores by all measures."""

@@ -54,7 +54,12 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def interval(self) -> str:
         """Return the mean and its 95 % interval, in percent, as ``57.1 [52.6, 61.4]``."""
-        return f"{100 * self.mean:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        return f"{100 * self.mean:.1f} [{self.ends}]"
+
+    @property
+    def ends(self) -> str:
+        """Return the ends of the 95 % interval, in percent, as ``52.6, 61.4``."""
+        return f"{100 * self.low:.1f}, {100 * self.high:.1f}"
 
 
 def score_of(scores: Iterable[tuple[str, float]]) -> Score:

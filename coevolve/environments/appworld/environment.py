@@ -27,6 +27,7 @@ from coevolve.environments.appworld.source import (
     AppWorldSource,
     Extra,
     data_folder,
+    difficulty_of,
     open_source,
     own_tasks,
 )
@@ -150,8 +151,12 @@ class AppWorld(BaseEnvironment):
         return self.source().canaries(self._config.learner.guard.tasks)
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the apps that a task's reference uses; the set of an official task."""
-        return {task.task_id: _labels(task) for task in self.scored_tasks()}
+        """Return the difficulty of each task, and its set, or the apps of an own one."""
+        data = self._data()
+        return {
+            task.task_id: (*_labels(task), f"difficulty {difficulty_of(data, task.task_id)}")
+            for task in self.scored_tasks()
+        }
 
     async def instances(
         self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]

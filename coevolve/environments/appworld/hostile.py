@@ -12,7 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from coevolve.environments.appworld.engines import Engine
-from coevolve.environments.appworld.hostile_blocks import BREAKS, EARNS, HEAD, LEAVES, MODULES
+from coevolve.environments.appworld.hostile_blocks import (
+    BREAKS,
+    EARNS,
+    FINDS,
+    HEAD,
+    LEAVES,
+    MODULES,
+    STAYS,
+)
 from coevolve.environments.appworld.interpreter import Interpreter
 from coevolve.environments.appworld.session import (
     Session,
@@ -40,6 +48,31 @@ class _Subject:
         self.secret, self.written = folder / "secret_module.py", folder / "written"
         self.secret.write_text(f"WORD = '{self.word}'")
         folder.chmod(0o777)
+        self._head = HEAD.format(secret=str(self.secret), written=str(self.written))
+
+    def found_after(self, code: str) -> tuple[str, str]:
+        """Return what an attempt finds that began before the one of ``code`` ended, and after."""
+        leaving, beside = self._opened(), self._opened()
+        try:
+            leaving.act(f"{self._head}WORD = {self.word!r}\n{code}")
+            during = beside.act(self._head + FINDS).result
+        finally:
+            leaving.close()
+            beside.close()
+        following = self._opened()
+        try:
+            return during, following.act(self._head + FINDS).result
+        finally:
+            following.close()
+
+    def _opened(self) -> Session:
+        """Return an attempt whose interpreter is started ahead, as every attempt's is."""
+        world = self._engine.open(self._task_id)
+        limits = interpreter_settings(world.opened, block_s=BLOCK_S, memory_mb=MEMORY_MB)
+        limits = replace(limits, modules=MODULES, functions=())
+        session = Session(self._body, world, Interpreter(self._sandbox, limits))
+        session.start()
+        return session
 
     async def observations(self, blocks: Mapping[str, str]) -> dict[str, str]:
         """Return what each block shows; raise CoevolveError if it broke more than its process."""
@@ -51,16 +84,12 @@ class _Subject:
         return {label: text for part in found for label, text in part.items()}
 
     def _played(self, blocks: Sequence[tuple[str, str]]) -> dict[str, str]:
-        head = HEAD.format(secret=str(self.secret), written=str(self.written))
-        world = self._engine.open(self._task_id)
-        limits = interpreter_settings(world.opened, block_s=BLOCK_S, memory_mb=MEMORY_MB)
-        limits = replace(limits, modules=MODULES, functions=())
-        session = Session(self._body, world, Interpreter(self._sandbox, limits))
+        session = self._opened()
         shown: dict[str, str] = {}
         try:
             before = session.state()
             for label, code in blocks:
-                shown[label] = session.act(head + code).result
+                shown[label] = session.act(self._head + code).result
             if session.state() != before:
                 shown["(state)"] = "the blocks changed the world"
             if isinstance(session.verdict(None, partial_credit=False), Passed):
@@ -111,8 +140,17 @@ async def _earn_nothing(subject: _Subject) -> tuple[bool, str]:
     return True, f"{len(EARNS)} blocks earned nothing"
 
 
+async def _keep_nothing(subject: _Subject) -> tuple[bool, str]:
+    for label, code in STAYS.items():
+        for text in await asyncio.to_thread(subject.found_after, code):
+            if subject.word in text:
+                return False, f"{label!r} reaches another attempt"
+    return True, f"{len(STAYS)} blocks left nothing to other attempts"
+
+
 CHECKS: Checks[_Subject] = {
     "hostile blocks leave the interpreter nowhere": _leave_nothing,
     "hostile blocks break nothing": _break_nothing,
     "hostile blocks earn nothing": _earn_nothing,
+    "hostile blocks leave nothing to other attempts": _keep_nothing,
 }

@@ -247,6 +247,59 @@ BREAKS = {
 
 LEAVES = READS | WRITES | RUNS | REACHES
 
+STAYS = {
+    "a variable": "kept = WORD",
+    "a builtin": "import builtins\nbuiltins.kept = WORD",
+    "a module": "sys.modules['kept'] = type(sys)('kept', WORD)\nos.environ['KEPT'] = WORD",
+    "the program's own modules": "import json, math\njson.kept = math.kept = WORD\n"
+    "sys.modules['__main__'].kept = WORD",
+    "a file where it starts": "open('kept', 'w').write(WORD)\nos.mkdir(WORD)",
+    "a file in shared folders": "attempt(*(lambda p=p: open(p + '/kept', 'w').write(WORD) for p in "
+    "('/tmp', '/dev/shm', '/var/tmp', '/run', os.path.dirname(SECRET))))",
+    "shared memory": """
+libc = ctypes.CDLL(None, use_errno=True)
+segment = libc.shmget(4242, 4096, 0o1666)
+fd = libc.shm_open(b'/kept', 0o102, 0o666)
+print(segment, fd, libc.syscall(319, b'kept', 0), libc.semget(4242, 1, 0o1666))""",
+    "a socket without a file": "socket.socket(socket.AF_UNIX).bind(chr(0) + 'kept')",
+    "a process that outlives it": "attempt(lambda: os.fork() or time.sleep(99), "
+    "lambda: os.posix_spawn('/bin/sh', ['sh', '-c', 'sleep 99; echo ' + WORD], {}))",
+    "frames for the next block": "send({'type': 'done', 'turn': 2, 'output': WORD})\n"
+    "send({'type': 'ready'})",
+    "frames at the end of a process": "class Late:\n    def __del__(self):\n"
+    "        send({'type': 'ready'})\n        send({'type': 'done', 'turn': 1, 'output': WORD})\n"
+    "late = Late()\nlate.itself = late\nos.close(100)",
+    "a timer between blocks": "def late(*_):\n"
+    "    send({'type': 'done', 'turn': 2, 'output': WORD})\n"
+    "for which, number in ((signal.ITIMER_VIRTUAL, signal.SIGVTALRM), "
+    "(signal.ITIMER_PROF, signal.SIGPROF)):\n"
+    "    signal.signal(number, late)\n    signal.setitimer(which, 0.01, 0.01)",
+}
+"""Blocks that try to leave a word for another attempt, whose process is started before this one's
+ends, or after it."""
+
+FINDS = """
+found = [{name: held for name, held in globals().items() if name != 'apis'}]
+found += [dict(os.environ), sys.modules.get('kept'), dir(__builtins__)]
+for module in list(sys.modules.values()):
+    found.append(getattr(module, 'kept', None))
+for path in ('.', '/tmp', '/dev/shm', '/var/tmp', '/run', '/proc', os.path.dirname(SECRET)):
+    attempt(lambda: os.listdir(path), lambda: open(path + '/kept').read())
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.shmget(4242, 4096, 0), libc.shm_open(b'/kept', 2, 0), libc.semget(4242, 1, 0))
+for number in range(2, 200):
+    for name in ('environ', 'cmdline', 'mem', 'fd/0', 'fd/100', 'fd/101', 'cwd'):
+        try:
+            found.append(open(f'/proc/{number}/{name}', 'rb').read(100))
+        except BaseException:
+            pass
+attempt(lambda: [os.kill(number, 0) for number in range(2, 200)],
+        lambda: socket.socket(socket.AF_UNIX).connect(chr(0) + 'kept'),
+        lambda: libc.process_vm_readv(1, 0, 0, 0, 0, 0))
+print(found)
+"""
+"""A block that looks for what another attempt left, and for other processes."""
+
 EARNS = {
     "complete": "apis.supervisor.complete_task()",
     "complete with a guess": "apis.supervisor.complete_task(answer='1')",

@@ -102,6 +102,7 @@ class Interpreter:
         self._sandbox = sandbox
         self._settings = settings
         self._process: PipedProgram | None = None
+        self._ready = False
         self._turn = 0
         self.cpu_s = 0.0
         """CPU seconds of the processes that have ended."""
@@ -115,8 +116,7 @@ class Interpreter:
         Raises SimulatorError if the machine starts no process or kills it, and what ``answer``
         raises.
         """
-        process = self._process or self._start()
-        self._process = process
+        process = self._ready_process()
         self._turn += 1
         try:
             process.renew(1.1 * self._settings.block_s + 1.0)
@@ -128,6 +128,15 @@ class Interpreter:
         except BaseException:
             self._end()
             raise
+
+    def start(self) -> None:
+        """Start a process ahead of the first block, without waiting for it.
+
+        `run` starts one where none was started. Raises SimulatorError.
+        """
+        if self._process is None:
+            self._process = self._launched()
+            self._send_hello(self._process)
 
     def close(self) -> None:
         """End the process."""
@@ -161,9 +170,25 @@ class Interpreter:
             return Refused(error=f"No API named '{call.api}' found in the {call.app} app.")
         return answer(call)
 
-    def _start(self) -> PipedProgram:
+    def _ready_process(self) -> PipedProgram:
+        """Return a process that has sealed itself. Raises SimulatorError."""
+        self.start()
+        process = self._process
+        assert process is not None
+        if self._ready:
+            return process
+        process.renew(START_S)
+        try:
+            started = _receive(process)
+        except PipeBrokenError as error:
+            raise self._not_started(error) from error
+        assert isinstance(started, Started)
+        self._ready = True
+        return process
+
+    def _launched(self) -> PipedProgram:
         settings = self._settings
-        process = self._sandbox.open(
+        return self._sandbox.open(
             (str(settings.python), "-I", "-S", "-c", Path(program.__file__).read_text()),
             work=self._work.path,
             cwd=self._work.path,
@@ -177,6 +202,9 @@ class Interpreter:
             ),
             environment={},
         )
+
+    def _send_hello(self, process: PipedProgram) -> None:
+        settings = self._settings
         hello = Hello(
             now=settings.now,
             apps=dict(settings.apps),
@@ -190,12 +218,15 @@ class Interpreter:
         )
         try:
             process.send(frame(hello))
-            started = _receive(process)
         except PipeBrokenError as error:
-            words = process.close().words.strip()[-LAST_CHARS:]
-            raise SimulatorError(f"the interpreter did not start: {error}: {words}") from error
-        assert isinstance(started, Started)
-        return process
+            raise self._not_started(error) from error
+
+    def _not_started(self, error: PipeBrokenError) -> SimulatorError:
+        """End the process, and return the error with its last words."""
+        process = self._process
+        self._end()
+        words = process.close().words.strip()[-LAST_CHARS:] if process else ""
+        return SimulatorError(f"the interpreter did not start: {error}: {words}")
 
     def _check_end(self, process: PipedProgram) -> None:
         """End a process that broke off. Raises SimulatorError if others killed it.
@@ -212,6 +243,7 @@ class Interpreter:
         if self._process:
             self.cpu_s += self._process.close().cpu_s
         self._process = None
+        self._ready = False
 
 
 def _receive(process: PipedProgram) -> FromProgram:

@@ -44,6 +44,10 @@ class Session:
         self._interpreter = interpreter
         self._ends = False
 
+    def start(self) -> None:
+        """Start the interpreter without waiting for it. Raises SimulatorError."""
+        self._interpreter.start()
+
     def act(self, code: str) -> Observed:
         """Execute a block. Raises SimulatorError."""
         if len(code) > MAX_CHARS:
@@ -78,10 +82,11 @@ class Session:
     def close(self) -> float:
         """End both processes; return the CPU seconds that they used."""
         try:
-            return self._world.cpu_s()
+            spent_s = self._world.cpu_s()
         finally:
             self._interpreter.close()
             self._world.close()
+        return spent_s + self._interpreter.cpu_s
 
     def _answer(self, call: Called) -> Answered | Refused:
         self._ends |= (call.app, call.api) == COMPLETES
@@ -91,9 +96,18 @@ class Session:
 def opened(
     world: World, sandbox: Sandbox, task: ToolTask, *, block_s: float, memory_mb: int
 ) -> Session:
-    """Return a session on a world."""
+    """Return a session on a world; its interpreter starts while the first block is written.
+
+    Raises SimulatorError.
+    """
     settings = interpreter_settings(world.opened, block_s=block_s, memory_mb=memory_mb)
-    return Session(task, world, Interpreter(sandbox, settings))
+    session = Session(task, world, Interpreter(sandbox, settings))
+    try:
+        session.start()
+    except BaseException:
+        session.close()
+        raise
+    return session
 
 
 def interpreter_settings(shown: Opened, *, block_s: float, memory_mb: int) -> Settings:

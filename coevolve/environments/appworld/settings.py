@@ -22,6 +22,11 @@ class AppWorldConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     templates: tuple[str, ...] = ()
     """With ``source: own``: names of the templates to draw tasks from. Empty: all."""
 
+    difficulties: tuple[Literal[1, 2, 3], ...] = ()
+    """How hard tasks may be: by the benchmark, or for own tasks 1 for one app and one change, and
+    one more each for a second app and for a second change. The first variant decides for its
+    scenario. Empty: all."""
+
     seeds: Count = 100
     """Maximum number of training tasks that the run starts with."""
 

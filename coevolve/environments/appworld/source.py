@@ -14,6 +14,7 @@ from coevolve.environments.appworld.engines import Engine
 from coevolve.environments.appworld.own import (
     HELD_OUT_FROM,
     own_data,
+    scenario_of,
     task_ids,
     template_names,
     template_of,
@@ -58,6 +59,10 @@ class _Specs(msgspec.Struct, frozen=True, kw_only=True):
     instruction: str
     supervisor: dict[str, str]
     datetime: str
+
+
+class _Metadata(msgspec.Struct, frozen=True, kw_only=True):
+    difficulty: int
 
 
 class AppWorldSource:
@@ -141,6 +146,9 @@ def _own(data: Path, settings: AppWorldConfig) -> tuple[Sequence[Task], Sequence
     train = _shuffled(task_ids(templates, settings.scenarios))
     held_out = _shuffled(task_ids(templates, settings.scenarios, HELD_OUT_FROM))
     memory_mb = settings.engine_memory_mb
+    if settings.difficulties:
+        own_tasks(data, (*train, *held_out), "train", memory_mb)
+        train, held_out = (_as_hard(data, each, settings) for each in (train, held_out))
     return (
         own_tasks(data, train, "train", memory_mb),
         own_tasks(data, held_out[: settings.held_out], "held_out", memory_mb),
@@ -148,8 +156,17 @@ def _own(data: Path, settings: AppWorldConfig) -> tuple[Sequence[Task], Sequence
 
 
 def _official(data: Path, settings: AppWorldConfig) -> tuple[Sequence[Task], Sequence[Task]]:
+    scored = {scenario_of(each): name for name in SCORED for each in _ids(data, name)}
+    for name in TRAINING:
+        for each in _ids(data, name):
+            if held := scored.get(scenario_of(each)):
+                raise ConfigError(
+                    f"environment.data: {data / 'datasets' / name}.txt has {each}, a task of "
+                    f"{held}, on which nothing may be trained; take it out"
+                )
+
     def tasks(names: Sequence[str], split: Split) -> list[Task]:
-        held = [_shuffled(_ids(data, name)) for name in names]
+        held = [_as_hard(data, _shuffled(_ids(data, name)), settings) for name in names]
         return [
             _task(data, each, split, f"official:{name}")
             for name, ids in zip(names, held, strict=True)
@@ -165,8 +182,34 @@ def _ids(data: Path, name: str) -> list[str]:
 
 
 def _shuffled(ids: Sequence[str]) -> tuple[str, ...]:
-    order = np.random.default_rng((_SHUFFLE_STREAM, len(ids))).permutation(len(ids))
-    return tuple(ids[int(number)] for number in order)
+    """Shuffle the scenarios; the variants of each stay together."""
+    scenarios: dict[str, list[str]] = {}
+    for each in ids:
+        scenarios.setdefault(scenario_of(each), []).append(each)
+    held = tuple(scenarios.values())
+    order = np.random.default_rng((_SHUFFLE_STREAM, len(ids))).permutation(len(held))
+    return tuple(each for number in order for each in held[int(number)])
+
+
+def _as_hard(data: Path, ids: Sequence[str], settings: AppWorldConfig) -> tuple[str, ...]:
+    """Return the tasks of the scenarios whose first variant has a wanted difficulty."""
+    if not settings.difficulties:
+        return tuple(ids)
+    firsts: dict[str, str] = {}
+    for each in sorted(ids):
+        firsts.setdefault(scenario_of(each), each)
+    wanted = {
+        scenario
+        for scenario, first in firsts.items()
+        if difficulty_of(data, first) in settings.difficulties
+    }
+    return tuple(each for each in ids if scenario_of(each) in wanted)
+
+
+def difficulty_of(data: Path, task_id: str) -> int:
+    """Return how hard a task is, from 1 to 3: by the benchmark, or by the template."""
+    path = data / "tasks" / task_id / "ground_truth" / "metadata.json"
+    return msgspec.json.decode(path.read_bytes(), type=_Metadata).difficulty
 
 
 def _task(data: Path, task_id: str, split: Split, source: str) -> Task:
@@ -191,6 +234,7 @@ def _task(data: Path, task_id: str, split: Split, source: str) -> Task:
         origin=Seeded(source=source),
         skills=skills_of(reference),
         body=body_of(body),
+        scenario=scenario_of(task_id),
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from coevolve.environments.sandbox.supervision import CHUNK_BYTES, Confined, reap
+from coevolve.environments.sandbox.supervision import CHUNK_BYTES, Confined, cpu_s_so_far, reap
 from protocols.errors import CoevolveError
 
 
@@ -35,7 +35,8 @@ class Closed:
     """What it wrote to standard error, at most a pipe's capacity."""
 
     cpu_s: float
-    """CPU seconds of the program, and of those of its processes that were waited for."""
+    """CPU seconds of the program, and of those of its processes that were waited for or still ran
+    at its kill."""
 
 
 class PipedProgram:
@@ -134,13 +135,16 @@ class PipedProgram:
     def close(self) -> Closed:
         """Kill the program with all its processes, and return its end; idempotent."""
         if self._closed is None:
+            spent_s = cpu_s_so_far(self._process.pid)
             self._confined.kill(self._process.pid)
             code, cpu_s = reap(self._process)
             words = self._last_words()
             for stream in self._streams:
                 stream.close()
             self._held.close()
-            self._closed = Closed(code=self._confined.code(code), words=words, cpu_s=cpu_s)
+            self._closed = Closed(
+                code=self._confined.code(code), words=words, cpu_s=max(cpu_s, spent_s)
+            )
         return self._closed
 
     def _await(self, fd: int, event: int) -> None:

@@ -105,7 +105,7 @@ def supervise(
         stopped = _watch(child, output, started + wall_s, output_bytes)
     finally:
         if stopped:
-            spent_s = _cpu_s_so_far(child.pid)
+            spent_s = cpu_s_so_far(child.pid)
             confined.kill(child.pid)
         code, cpu_s = reap(child)
     _drain(child, output, output_bytes)
@@ -118,7 +118,7 @@ def supervise(
     )
 
 
-def _cpu_s_so_far(pid: int) -> float:
+def cpu_s_so_far(pid: int) -> float:
     """Return the CPU seconds of a process and its descendants, before they are killed."""
     total = 0.0
     with contextlib.suppress(psutil.Error):

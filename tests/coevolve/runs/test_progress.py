@@ -76,6 +76,22 @@ def test_designs_are_reported_by_coverage_with_held_out_ones_separate():
     assert titles == ["coverage, %", "success, %"]
 
 
+def test_a_scenario_is_solved_if_all_its_variants_are():
+    passed = {"x_1": 1, "x_2": 1, "y_1": 1, "y_2": 0}
+    scores = tuple(
+        TaskScore(task_id=task, turns_passed=turns, turns_total=1, scenario=task[0])
+        for task, turns in passed.items()
+    )
+    progress = Progress({"x_1": ("easy",), "x_2": ("easy",), "y_1": ("hard",), "y_2": ("hard",)})
+    progress.fold(Evaluation(version=3, scores=scores, errors=0, wall_s=1.0))
+    assert means(progress.evaluations[3]) == {"all": 0.75, "easy": 1.0, "hard": 0.5}
+    assert means(progress.scenarios[3]) == {"all": 0.5, "easy": 1.0, "hard": 0.0}
+    assert (progress.measure, progress.scenarios[3]["all"].tasks) == ("success", 2)
+    tables = score_tables(progress)
+    assert [table.title for table in tables] == ["success, %", "scenarios, %"]
+    assert next(iter(tables[1].columns[3].cells)) == progress.scenarios[3]["all"].ends
+
+
 def test_without_coverage_versions_are_reported_by_success():
     progress = Progress(LABELS)
     progress.fold(evaluated(40, a=2, b=1, c=2))

@@ -7,6 +7,7 @@ changes on its own beside them (balances, notifications) are named, and not look
 # pyright: basic
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,8 +63,6 @@ def predicted_answer(models):
 
 
 def plain(value):
-    if isinstance(value, str):
-        return value.strip()
     return value if isinstance(value, (bool, int, float, list, type(None))) else str(value)
 
 
@@ -114,6 +113,20 @@ class Drawn:
             "they are as the task says": failing[any(each.added for each in self.changes.values())],
             "the answer is right": failing[True],
         }
+
+    @property
+    def apps(self) -> int:
+        """The number of apps that the reference logs in to, at least 1."""
+        return max(1, len(set(re.findall(r"apis\.(\w+)\.login\(", "\n".join(self.reference)))))
+
+    @property
+    def difficulty(self) -> int:
+        """How hard it is, from 1 to 3: one more for a second app, and one for a second change."""
+        changed = sum(
+            len(each.added) + len(each.updated) + len(each.removed)
+            for each in self.changes.values()
+        )
+        return min(3, self.apps + (changed > 1))
 
     @property
     def private(self) -> dict[str, Any]:

@@ -86,6 +86,7 @@ class World:
         """Open ``task`` of the folder ``data``; what the engine writes goes into ``folder``."""
         from appworld.environment import AppWorld
         from appworld.requester import _get_api_name_to_doc
+        from records import Records
 
         (Path(folder) / "data").symlink_to(data)
         os.environ["APPWORLD_ROOT"] = folder
@@ -96,6 +97,7 @@ class World:
         self._public = {app: sorted(held) for app, held in self._apis.items() if app != "admin"}
         self._task = self._world.task
         self._documents = _get_api_name_to_doc
+        self._records = {app: Records(self._world.models[app]) for app in self._task.allowed_apps}
         signal.signal(signal.SIGALRM, out_of_time)
 
     def opened(self) -> dict[str, Any]:
@@ -143,16 +145,20 @@ class World:
         return time.process_time()
 
     def digests(self) -> dict[str, str]:
-        """Return a digest of each table with rows: equal if it holds the same records."""
+        """Return a digest of each table with rows: equal if it holds the same records.
+
+        Ids of records that were added do not count, and of the task only status and answer do, in
+        the form in which the engine's evaluator compares answers.
+        """
+        from records import answer_hash
+
         found: dict[str, str] = {}
-        for app in self._task.allowed_apps:
-            for name, kind in self._world.models[app].items():
-                if name == "SQLModel":
-                    continue
-                hashes = sorted(map(str, kind.find_all_take_fields("record_hash")))
+        for app, records in self._records.items():
+            for name, hashes in records.hashes().items():
                 if hashes:
                     digest = hashlib.sha256("\n".join(hashes).encode())
                     found[f"{app}.{name}"] = digest.hexdigest()[:16]
+        found["supervisor.Task"] = answer_hash(self._world.models["supervisor"])[:16]
         return found
 
     def evaluated(self) -> dict[str, Any]:
@@ -216,24 +222,41 @@ def made(tasks: list[str], data: str) -> dict[str, Any]:
     return {"answer": True}
 
 
+class NoShell:
+    """Stands for the engine's shell: no code is run here."""
+
+    def __init__(self, **_: Any) -> None:
+        self.user_ns: dict[str, Any] = {}
+
+    def run_cell(self, code: str) -> None:
+        """Run nothing."""
+
+
 def warm(data: str) -> None:
     """Import and build what every world needs, without starting a thread."""
     os.environ["APPWORLD_ROOT"] = str(Path(data).parent)
-    from appworld import requester
+    import records
+    from appworld import environment, requester
     from appworld.apps import build_main_app, get_all_apps
     from appworld.collections.api_docs import ApiDocCollection
-    from appworld.common.utils import import_apis_module
-    from appworld.environment import AppWorld
+    from appworld.common.datetime import DateTime
+    from appworld.common.utils import freeze_time, import_apis_module
 
-    assert AppWorld
+    assert records
+    environment.InteractiveShellEmbed = NoShell
     apps = get_all_apps()
     ApiDocCollection.load(
         load_apps=tuple(get_all_apps(skip_admin=True)), include_response_schemas=True
     )
+    for app in get_all_apps(skip_admin=True):
+        requester._get_api_name_to_doc(app, include_private_apis=True)
     for app in apps:
         import_apis_module(app)
     built = build_main_app(tuple(sorted(apps)))
     requester.build_main_app = lambda names=None: built
+    # The first time that the clock is stopped, all modules are searched for clocks.
+    with freeze_time(DateTime(2023, 5, 18)):
+        pass
     gc.collect()
     gc.freeze()
 

@@ -118,7 +118,6 @@ def _supervisor(m: Any, user: Any, instruction: str) -> dict[str, str]:
 def _write_truth(folder: Path, drawn: Drawn) -> None:
     folder.mkdir()
     (folder / "evaluation.py").write_text(drawn.evaluation)
-    apps = {name.split(".")[0] for name in drawn.changes}
     labels = [{"requirement": name, "label": label} for name, label in drawn.requirements.items()]
     for name, content in {
         "answer": drawn.answer,
@@ -127,8 +126,8 @@ def _write_truth(folder: Path, drawn: Drawn) -> None:
         "test_data": labels,
         "metadata": {
             "mode": "minimal",
-            "difficulty": 1,
-            "num_apps": max(1, len(apps)),
+            "difficulty": drawn.difficulty,
+            "num_apps": drawn.apps,
             "num_apis": 1,
             "num_api_calls": 1,
             "num_solution_code_lines": 1,

@@ -117,6 +117,33 @@ def test_worlds_of_one_task_share_nothing(data: Path, engine: Engine) -> None:
     second.close()
 
 
+TEXTS = """
+passwords = {a["account_name"]: a["password"] for a in apis.supervisor.show_account_passwords()}
+number = apis.supervisor.show_profile()["phone_number"]
+token = apis.phone.login(username=number, password=passwords["phone"])["access_token"]
+numbers = sorted(c["phone_number"] for c in apis.phone.search_contacts(access_token=token))[:2]
+for number in numbers[::STEP]:
+    apis.phone.send_text_message(phone_number=number, message="Late", access_token=token)
+apis.supervisor.complete_task(answer=ANSWER)
+"""
+
+
+def test_the_order_of_additions_and_the_form_of_an_answer_do_not_count(
+    data: Path, engine: Engine, own_sandbox: Sandbox
+) -> None:
+    def digests(step: int, answer: str, text: str = "Late") -> dict[str, str]:
+        block = TEXTS.replace("STEP", str(step)).replace("ANSWER", answer).replace("Late", text)
+        return end(engine, own_sandbox, tasks(data)[0], [block])[1]
+
+    expected = digests(1, "8")
+    assert digests(-1, "' 8 '") == expected
+    assert digests(1, "9") != expected
+    differing = digests(-1, "8", "Early")
+    assert {"phone.GlobalTextMessage", "phone.UserTextMessage"} <= {
+        name for name, digest in differing.items() if digest != expected[name]
+    }
+
+
 def test_an_unknown_task_and_data_that_are_none_are_told(data: Path, engine: Engine) -> None:
     with pytest.raises(SimulatorError, match="doesn't exist"):
         engine.open("nothing_1")
