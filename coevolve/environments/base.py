@@ -49,6 +49,7 @@ class BaseEnvironment:
     )
     own_models: ClassVar[Mapping[str, ModelConfig]] = {}
     exports: ClassVar[Mapping[str, Exporter]] = {}
+    withheld: ClassVar[str] = ""
     commands: ClassVar[Mapping[str, str]] = {}
     evaluation: ClassVar[str] = ""
 

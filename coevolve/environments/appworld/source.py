@@ -77,8 +77,13 @@ class AppWorldSource(SplitTasks):
                 f"environment: needs at least 1 task in each split, found {len(kept)} training "
                 f"tasks and {len(held_out)} held-out tasks; correct its settings"
             )
+        self._known = frozenset(task.task_id for task in kept)
         seeds = int(config.environment.get("seeds", AppWorldConfig().seeds))
         super().__init__(config, kept, held_out, seeds=seeds, streams=_STREAMS)
+
+    def trains_on(self, task_id: str) -> bool:
+        """Return whether a task is of the training split, so that its world may be explored."""
+        return task_id in self._known
 
 
 def data_folder(settings: AppWorldConfig) -> Path:
