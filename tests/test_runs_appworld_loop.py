@@ -1,4 +1,4 @@
-"""A real run that makes tasks in AppWorld's apps with a scripted synthesizer, killed and resumed."""
+"""A run that makes tasks in AppWorld's apps with a scripted synthesizer, killed and resumed."""
 
 import os
 import signal

@@ -16,6 +16,7 @@ import msgspec
 from coevolve.dependencies import lacking
 from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.likeness import code_likeness
+from coevolve.environments.appworld.instances import names_in_code, with_names
 from coevolve.environments.appworld.observer import CodeObserver
 from coevolve.environments.appworld.own import instance_id
 from coevolve.environments.appworld.place import NAME, NOTICE, REQUIRES
@@ -37,9 +38,11 @@ from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.environment import ToolEnvironment
-from coevolve.environments.tools.gates.similarity import Likenesses
+from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
+from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.environments.tools.wire import ToolService
 from coevolve.export.exporter import Exporter
 from coevolve.models.model_folder import model_folder
@@ -49,7 +52,7 @@ from coevolve.validation.gates import Gates, TaskIndex
 from protocols.config import RunConfig
 from protocols.interfaces import Reader, SimulatorService, Supervision
 from protocols.synthesizers import PolicyModel
-from protocols.tasks import Seeded, Task, TaskText, TurnText
+from protocols.tasks import Seeded, Synthesized, Task, TaskText, TurnText
 
 if TYPE_CHECKING:
     from coevolve.environments.tools.synthesis.questions import Questions
@@ -142,9 +145,24 @@ class AppWorld(ToolEnvironment):
     async def instances(
         self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]
     ) -> Mapping[str, Task]:
-        """Return further draws from the templates of own tasks; official tasks have none."""
-        del simulators
-        if self._settings.source != "own":
+        """Return further draws from the templates of own tasks, and made tasks with other names.
+
+        Official tasks have none.
+        """
+        made = [task for task in tasks if isinstance(task.origin, Synthesized)]
+        found = await self._drawn([task for task in tasks if task not in made], seed)
+        if made:
+            from coevolve.environments.tools.evolution import trial_pool
+
+            names = Vocabulary(map(tool_task, self.source().pool()), names_in_code)
+            instances = Instances(
+                trial_pool(simulators), names, self._leaks, of=names_in_code, put=with_names
+            )
+            found |= await instances.of(made, seed)
+        return found
+
+    async def _drawn(self, tasks: Sequence[Task], seed: int) -> dict[str, Task]:
+        if self._settings.source != "own" or not tasks:
             return {}
         data, memory_mb = data_folder(self._settings), self._settings.engine_memory_mb
         drawn = {task.task_id: instance_id(task.task_id, seed) for task in tasks}
@@ -153,6 +171,10 @@ class AppWorld(ToolEnvironment):
             task.task_id: msgspec.structs.replace(each, split=task.split)
             for task, each in zip(tasks, made, strict=True)
         }
+
+    @cached_property
+    def _shows_held_out(self) -> Leaks:
+        return Leaks(self.scored_tasks(), features=code_likeness)
 
     def describe(self, task: Task) -> TaskText:
         """Return the instruction and the blocks that solve the task."""

@@ -122,7 +122,7 @@ class Likenesses:
         """Add a task by its features, like `add`."""
         self.discard(key)
         self._known[key] = known
-        for feature in known.request:
+        for feature in known.request | known.calls:
             self._having[feature].add(key)
         for number, turn in enumerate(known.turns):
             for feature in turn:
@@ -131,7 +131,7 @@ class Likenesses:
     def discard(self, key: str) -> None:
         """Remove a task; an unknown key is no error."""
         known = self._known.pop(key, None)
-        for feature in known.request if known else ():
+        for feature in known.request | known.calls if known else ():
             self._having[feature].discard(key)
         for number, turn in enumerate(known.turns if known else ()):
             for feature in turn:
@@ -201,9 +201,14 @@ class Likenesses:
 class Leaks:
     """Tells which tasks overlap with held-out ones."""
 
-    def __init__(self, held_out: Iterable[Task], similarity: float = SAME_REQUEST) -> None:
-        """Compare with ``held_out``. Requests are the same from ``similarity`` on."""
-        self._held_out = Likenesses(similarity)
+    def __init__(
+        self,
+        held_out: Iterable[Task],
+        similarity: float = SAME_REQUEST,
+        features: Callable[[ToolTask], Likeness] = likeness,
+    ) -> None:
+        """Compare ``features`` with ``held_out``; requests are the same from ``similarity`` on."""
+        self._held_out = Likenesses(similarity, features)
         for task in held_out:
             self._held_out.add(task.task_id, task.body)
 
