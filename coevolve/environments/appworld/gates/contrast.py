@@ -4,7 +4,6 @@ import ast
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from typing import Any
 
 from coevolve.environments.appworld.mutants import mutants_of
 from coevolve.environments.tools.gates.contrast import Contrast, mixed
@@ -27,21 +26,20 @@ async def among_blocks(candidate: Candidate, body: ToolTask, trials: Trials) -> 
         (blocks, found) for blocks, found in zip(mutants, tried, strict=True) if not passes(found)
     ]
     others.sort(key=lambda each: any(seen.failed for seen in each[1].turns[0].observed))
-    decoys = dict.fromkeys(_written(blocks) for blocks, _ in others)
-    decoys.pop(_written(reference), None)
-    return mixed(_written(reference), tuple(decoys)[:MOST], rng)
+    every = dict.fromkeys(_written(blocks) for blocks, _ in others)
+    decoys = [each for each in every if each != _written(reference) and not _shows_gap(each)]
+    return mixed(_written(reference), decoys[:MOST], rng)
 
 
 def _written(blocks: Sequence[str]) -> Turns:
-    """Return blocks in their normal form: no comments, and no ``pass`` beside other statements."""
-    return (tuple(ast.unparse(_Needed().visit(ast.parse(block))) for block in blocks),)
+    """Return blocks in their normal form, without comments and dropped statements."""
+    trees = [ast.parse(block) for block in blocks]
+    for tree in trees:
+        tree.body = [each for each in tree.body if not isinstance(each, ast.Pass)]
+    return (tuple(ast.unparse(tree) for tree in trees if tree.body),)
 
 
-class _Needed(ast.NodeTransformer):
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
-        body: Any = getattr(node, "body", None)
-        if isinstance(body, list):
-            kept = [each for each in body if not isinstance(each, ast.Pass)]  # pyright: ignore[reportUnknownVariableType]
-            node.body = kept or body[:1]  # type: ignore[attr-defined]
-        return node
+def _shows_gap(turns: Turns) -> bool:
+    """Return whether the form of a mutant tells that a statement was dropped from it."""
+    (blocks,) = turns
+    return any(isinstance(node, ast.Pass) for each in blocks for node in ast.walk(ast.parse(each)))

@@ -28,6 +28,7 @@ from coevolve.environments.appworld.gates.literals import (
 )
 from coevolve.environments.appworld.gates.wording import invented, told_answer, unanswered
 from coevolve.environments.appworld.mutants import Mutant, dropped, literals, mutants_of
+from coevolve.environments.appworld.session import NOT_COMPLETED
 from coevolve.environments.appworld.source import COMMON, SET, Extra, WorldOf, skills_of
 from coevolve.environments.tools.commands import Failed, Tried, with_results
 from coevolve.environments.tools.gates.executed import ExecutedGates
@@ -257,10 +258,13 @@ def _replay_fault(blocks: Sequence[str], played: Tried) -> str:
     for number, observed in enumerate(turn.observed, 1):
         if observed.failed:
             return f"block {number} of {len(blocks)}: {observed.result.strip()[-160:]}"
-    return turn.verdict.reason if isinstance(turn.verdict, Failed) else ""
+    return NOT_COMPLETED if turn.verdict == Failed(reason=NOT_COMPLETED) else ""
 
 
 def _difference(first: Tried, second: Tried) -> str:
+    """Return how two executions differ; the verdict on the first compares it with a third."""
+    if isinstance(verdict := first.turns[0].verdict, Failed):
+        return f"another execution ends elsewhere: {verdict.reason}"
     if first.turns[0].observed != second.turns[0].observed:
         return "the second execution prints something else"
     return "" if first == second else "the second execution ends in another state"

@@ -159,14 +159,12 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "description_omits": ("Write down 'Call' in Simple Note.", (LOGIN, NOTE, COMPLETE)),
     "description_invents": (f"{ASKED} Pin it 'high up'.", (LOGIN, NOTE, COMPLETE)),
     "description_answers": (
-        "My first name is John123: what is my first note's title with 'Today' written down? "
-        "Note 'Call', under the title 'Today', and answer with it.",
+        "Note 'Call' in Simple Note, under the title 'Today', and tell me the title of it.",
         (
             LOGIN,
-            NOTE,
-            "titles = [n['title'] for n in apis.simple_note.search_notes(query='Today', "
-            "access_token=token)]",
-            "apis.supervisor.complete_task(answer=titles[0])",
+            f"made = {NOTE}",
+            "note = apis.simple_note.show_note(note_id=made['note_id'], access_token=token)",
+            "apis.supervisor.complete_task(answer=note['title'])",
         ),
     ),
 }
