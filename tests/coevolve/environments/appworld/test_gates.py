@@ -10,24 +10,29 @@ import pytest
 from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.contrast import among_blocks
 from coevolve.environments.appworld.gates.gates import ORDER, CodeGates
+from coevolve.environments.appworld.instances import names_in_code, with_names
 from coevolve.environments.appworld.own import task_ids
 from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.appworld.source import SET, own_tasks
 from coevolve.environments.appworld.synthesis.questions import code_questions
 from coevolve.environments.appworld.worker import AppWorldWorker
 from coevolve.environments.sandbox.runner import Sandbox
+from coevolve.environments.tools.commands import Failed
 from coevolve.environments.tools.gates.contrast import AskedReader
+from coevolve.environments.tools.gates.trials import Trials, passes
+from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.synthesis.accounts import Account
 from coevolve.environments.tools.synthesis.brief import Start, ToolContext
 from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer
 from coevolve.environments.tools.synthesis.reader import EndpointReader
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body, tool_task
+from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.validation.gates import Findings, Sound
 from protocols.config import SimulatorConfig
 from protocols.evolution import Candidate, OnPattern, Refused
 from protocols.synthesis import Brief
-from protocols.tasks import body_of
+from protocols.tasks import Synthesized, Task, body_of
 from tests.app_synthesizer import COMPLETE, CREATE, HOW_MANY, LOGIN, app_brain, noting, proposals
 from tests.chat_server import serving
 from tests.synthesizing import MemoryCalls, model_at
@@ -193,8 +198,6 @@ async def test_no_world_but_that_of_a_training_task_is_used(
 async def test_decoys_are_readable_and_do_something_else(
     simulator: SimulatorPool, documents: ApiDocuments, start: ToolTask
 ) -> None:
-    from coevolve.environments.tools.gates.trials import Trials, passes
-
     made = candidate(start, ASKED, LOGIN, NOTE, COMPLETE)
     trials = Trials(simulator, "decoys", read_body(made.body))
     contrast = await among_blocks(made, read_body(made.body), trials)
@@ -204,3 +207,23 @@ async def test_decoys_are_readable_and_do_something_else(
             isinstance(node, ast.Pass) for block in option[0] for node in ast.walk(ast.parse(block))
         )
         assert passes(await trials.play(option)) == (number == contrast.right)
+
+
+async def test_a_made_task_has_an_instance_under_other_names(
+    data: Path, simulator: SimulatorPool, start: ToolTask
+) -> None:
+    others = own_tasks(data, task_ids(("songs-as-a-note",), 1)[:1], "train", 4096)
+    made = Task(
+        task_id="made",
+        split="train",
+        origin=Synthesized(candidate_id="c", signal_id="s"),
+        body=candidate(start, ASKED, LOGIN, NOTE, COMPLETE).body,
+    )
+    names = Vocabulary([start, *map(tool_task, others)], names_in_code)
+    instances = Instances(simulator, names, of=names_in_code, put=with_names)
+    (instance,) = (await instances.of([made], 1)).values()
+    (turn,) = tool_task(instance).turns
+    assert "Today" not in turn.instruction + "".join(turn.reference)
+    assert tool_task(instance).world == start.world
+    tried = await simulator.trial("memorized", tool_task(instance), ((LOGIN, NOTE, COMPLETE),))
+    assert isinstance(tried.turns[0].verdict, Failed)
