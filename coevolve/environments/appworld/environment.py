@@ -34,6 +34,7 @@ from coevolve.environments.appworld.source import (
 from coevolve.environments.appworld.worker import AppWorldWorker
 from coevolve.environments.base import RewardsAlone
 from coevolve.environments.findings import Finding
+from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.environments.settings import settings_of
@@ -215,6 +216,10 @@ class AppWorld(ToolEnvironment):
         from coevolve.environments.appworld.evolution import code_gates
 
         return code_gates(context, simulators, self._documents, self.source().trains_on)
+
+    async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
+        """Refuse: the faults that are planted for it are those of calls. Raises ConfigError."""
+        raise self._no_gate_rates()
 
     def task_index(self) -> TaskIndex:
         """Return an index that finds near-duplicates."""
