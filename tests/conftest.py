@@ -70,7 +70,7 @@ def _timeout_s(item: pytest.Item) -> float:
 
 
 WAITS = (
-    "coevolve.environments.tools.environment.ATTEMPT_GATHER_S",
+    "coevolve.environments.tools.environment.ToolEnvironment.attempt_gather_s",
     "coevolve.environments.tools.evolution.GATHER_S",
     "coevolve.rollouts.evaluator.REST_S",
     "coevolve.rollouts.scoring.GATHER_S",

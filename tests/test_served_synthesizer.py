@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
-from coevolve.environments.tools.synthesis import prompts
+from coevolve.environments.tools.synthesis import prompt_parts
 from coevolve.environments.tools.synthesis.accounts import Account
 from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer
 from coevolve.environments.tools.synthesis.judge import EndpointJudge
@@ -64,7 +64,7 @@ class Served:
     """A run of an adapter on a random chat model, its export, and the export's server."""
 
     def __init__(self, folder: Path) -> None:
-        texts = [message.content for message in prompts.reflect(BRIEF)]
+        texts = [message.content for message in prompt_parts.reflect(BRIEF)]
         base = chat_model(folder / "base-model", texts * 4)
         config = settings(RunConfig(name="x"), policy={"model": str(base), "train": "lora"})
         versions = write_versions(folder / "w", config, (0, 1))

@@ -212,14 +212,14 @@ async def _compare(run_dir: Path, *, as_json: bool) -> bool:
     config, reader = RunDirectory(run_dir).config(), run_reader(run_dir)
     install(config)
     environment = _tool_environment(config)
-    simulator = environment.simulator()
+    simulator, questions = environment.simulator(), environment.questions()
 
     async def refuse(messages: Sequence[Message]) -> tuple[int, ...]:
         raise JournalError(f"{run_dir}: is only read; {len(messages)} records were to be added")
 
     def open_model(model: SynthesizerModel) -> Synthesizer:
         return evolution.synthesizer_model(
-            config, LocalFiles(run_dir), reader, refuse, (simulator,), model
+            config, LocalFiles(run_dir), reader, refuse, (simulator,), questions, model
         )
 
     signals: list[Resynthesized] = []

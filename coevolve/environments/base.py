@@ -49,6 +49,7 @@ class BaseEnvironment:
     )
     own_models: ClassVar[Mapping[str, ModelConfig]] = {}
     exports: ClassVar[Mapping[str, Exporter]] = {}
+    withheld: ClassVar[str] = ""
     commands: ClassVar[Mapping[str, str]] = {}
     evaluation: ClassVar[str] = ""
 
@@ -114,10 +115,7 @@ class BaseEnvironment:
 
     async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
         """Refuse: this environment does not measure its gates. Raises ConfigError."""
-        raise ConfigError(
-            f"environment.use: {self.name} does not measure its gates; environments with tools do, "
-            "such as bfcl and filesystem"
-        )
+        raise self._no_gate_rates()
 
     def task_index(self) -> TaskIndex:
         """Raise ConfigError: this environment makes no tasks."""
@@ -130,6 +128,12 @@ class BaseEnvironment:
     def supervision(self, reader: Reader) -> Supervision:
         """Return a supervision that adds nothing to the rewards."""
         return RewardsAlone()
+
+    def _no_gate_rates(self) -> ConfigError:
+        return ConfigError(
+            f"environment.use: {self.name} does not measure its gates; environments with tools do, "
+            "such as bfcl and filesystem"
+        )
 
     def _no_synthesis(self) -> ConfigError:
         return ConfigError(

@@ -109,6 +109,9 @@ class Environment(Protocol):
     exports: ClassVar[Mapping[str, Exporter]]
     """The tables that `coevolve export` can write for a run, by name."""
 
+    withheld: ClassVar[str]
+    """Why `coevolve export` writes no other tables, as a sentence; empty if nothing forbids it."""
+
     commands: ClassVar[Mapping[str, str]]
     """Its own commands, ``coevolve NAME COMMAND``: name -> ``module:attribute`` of a click command,
     which is imported only when it is used."""

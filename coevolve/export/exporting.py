@@ -28,6 +28,9 @@ class Exported(Sampled, Protocol):
     exports: ClassVar[Mapping[str, Exporter]]
     """The tables that the environment can write, by name."""
 
+    withheld: ClassVar[str]
+    """Why it writes no others, as a sentence; empty if nothing forbids it."""
+
 
 def export_weights(
     directory: RunDirectory,
@@ -111,7 +114,7 @@ def _exporter(directory: RunDirectory, environment: Exported, kind: str) -> Expo
     """Return the exporter of the table ``kind``. Raises RunError if the run has no such table."""
     if kind in environment.exports:
         return environment.exports[kind]
+    reason = environment.withheld or f"its tables: {', '.join(environment.exports) or 'none'}"
     raise RunError(
-        f"{directory.path}: environment {directory.config().uses} has no table {kind}; "
-        f"its tables: {', '.join(environment.exports)}"
+        f"{directory.path}: environment {directory.config().uses} has no table {kind}; {reason}"
     )

@@ -6,23 +6,24 @@ public APIs. `coevolve.environments.appworld.worker` has both.
 """
 
 import asyncio
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from coevolve.curriculum.task_sampler import SourceSampler, TaskSampler
-from coevolve.delivery.engine import VerifiedEngine
 from coevolve.dependencies import lacking
+from coevolve.environments.appworld.documents import ApiDocuments
+from coevolve.environments.appworld.gates.likeness import code_likeness
+from coevolve.environments.appworld.instances import names_in_code, with_names
 from coevolve.environments.appworld.observer import CodeObserver
 from coevolve.environments.appworld.own import instance_id
-from coevolve.environments.appworld.place import NAME, REQUIRES
+from coevolve.environments.appworld.place import NAME, NOTICE, REQUIRES
 from coevolve.environments.appworld.prompt import opening_text, output_text
 from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.appworld.source import (
+    SET,
     SILENT,
     AppWorldSource,
     Extra,
@@ -32,43 +33,45 @@ from coevolve.environments.appworld.source import (
     own_tasks,
 )
 from coevolve.environments.appworld.worker import AppWorldWorker
-from coevolve.environments.base import BaseEnvironment, RewardsAlone
+from coevolve.environments.base import RewardsAlone
 from coevolve.environments.findings import Finding
+from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.environments.settings import settings_of
-from coevolve.environments.tools.agent import ToolAgent
+from coevolve.environments.tools.environment import ToolEnvironment
+from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
+from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import Renderer
-from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
-from coevolve.environments.tools.wire import ToolClient, ToolService
-from coevolve.models.model_files import has_chat_template
-from coevolve.models.model_folder import model_folder, whole_model
+from coevolve.environments.tools.vocabulary import Vocabulary
+from coevolve.environments.tools.wire import ToolService
+from coevolve.export.exporter import Exporter
+from coevolve.models.model_folder import model_folder
 from coevolve.parts.context import PartContext
-from coevolve.rollouts.agent import Agent
-from coevolve.rollouts.evaluator import AttemptScorer, Scorer
 from coevolve.signals.extractor import Observer
-from protocols.capabilities import Capabilities
+from coevolve.validation.gates import Gates, TaskIndex
 from protocols.config import RunConfig
-from protocols.errors import ConfigError
-from protocols.interfaces import Generator, Reader, SimulatorService, Supervision
-from protocols.rollouts import Writer
-from protocols.tasks import Seeded, Task, TaskText, TurnText
+from protocols.interfaces import Reader, SimulatorService, Supervision
+from protocols.synthesizers import PolicyModel
+from protocols.tasks import Seeded, Synthesized, Task, TaskText, TurnText
 
-GATHER_S = 0.02
-"""Seconds that an attempt's block waits for others, which then share one call of a worker."""
+if TYPE_CHECKING:
+    from coevolve.environments.tools.synthesis.questions import Questions
 
 BLOCK_MARGIN_S = 30.0
 
 
-class AppWorld(BaseEnvironment):
+class AppWorld(ToolEnvironment):
     """Tasks in AppWorld's apps, carried out by blocks of Python code."""
 
     name: ClassVar[str] = NAME
     config_type: ClassVar[type[msgspec.Struct]] = AppWorldConfig
     requires: ClassVar[Requirements] = REQUIRES
     patience_s: ClassVar[float] = 300.0
-    capabilities: ClassVar[Capabilities] = Capabilities(fresh_instances=True)
+    attempt_gather_s: ClassVar[float] = 0.02
+    exports: ClassVar[Mapping[str, Exporter]] = {}
+    withheld: ClassVar[str] = NOTICE
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
@@ -90,30 +93,20 @@ class AppWorld(BaseEnvironment):
                 f"{(self.patience_s - BLOCK_MARGIN_S) / 2:g} s at most, found "
                 f"{config.simulator.timeout_s:g}; lower it",
             ),
-            (config.synthesizes, str(self._no_synthesis())),
+            (
+                config.synthesizes and isinstance(config.synthesizer.model, PolicyModel),
+                "$.synthesizer.model: kind policy cannot write code for apps; use kind endpoint, "
+                "or arm static",
+            ),
         )
 
     def check(self) -> Sequence[str]:
         """Return what the tasks lack; refuse a model without a chat template."""
         return lacking(self._check_policy, self.source)
 
-    def _check_policy(self) -> None:
-        if self._config.policy.tiny_random:
-            return
-        folder = whole_model(self._config.policy.model)
-        if folder is None:
-            return
-        if not has_chat_template(folder):
-            raise ConfigError(
-                f"environment.use: {self.name} needs a policy.model with a chat template, but "
-                f"{self._config.policy.model!r} has none; choose another model"
-            )
-        self.renderer()
-
     def texts(self) -> Iterator[str]:
         """Yield openings, blocks and outputs of training tasks, and the documents of the APIs."""
-        for document in self._documents.values():
-            yield json.dumps(document)
+        yield from self._documents.texts()
         for task in self.source().pool():
             body = tool_task(task)
             yield opening_text(msgspec.json.decode(body.extra, type=Extra), "")
@@ -130,40 +123,52 @@ class AppWorld(BaseEnvironment):
         return open_source(self._config, self._settings)
 
     @cached_property
-    def _documents(self) -> dict[str, dict[str, object]]:
-        folder = data_folder(self._settings) / "api_docs" / "standard"
-        return {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    def _documents(self) -> ApiDocuments:
+        return ApiDocuments.read(data_folder(self._settings))
 
     def tools(self) -> tuple[str, ...]:
         """Return the names of all APIs, as ``app.api``."""
-        return tuple(f"{app}.{api}" for app, held in self._documents.items() for api in held)
+        return self._documents.names
 
-    def sampler(self) -> TaskSampler:
-        """Return the sampler of the source's tasks."""
-        return SourceSampler(self.source())
+    def tool_sets(self) -> tuple[str, ...]:
+        """Return the one name under which tasks have the apps."""
+        return (SET,)
 
-    def scored_tasks(self) -> Sequence[Task]:
-        """Return the held-out tasks."""
-        return self.source().held_out()
-
-    def canaries(self) -> Sequence[Task]:
-        """Return tasks of the training split that no run trains on."""
-        return self.source().canaries(self._config.learner.guard.tasks)
+    def kinds(self, task: Task) -> tuple[str, ...]:
+        """Return the apps that a task's reference uses; the set of an official task."""
+        if isinstance(task.origin, Seeded) and task.origin.source.startswith("official:"):
+            return (task.origin.source.partition(":")[2],)
+        return tuple(sorted({skill.partition(".")[0] for skill in task.skills}))
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """Return the difficulty of each task, and its set, or the apps of an own one."""
-        data = self._data()
+        """Return the kinds of each task, and its difficulty: every task has one turn."""
+        data = data_folder(self._settings)
         return {
-            task.task_id: (*_labels(task), f"difficulty {difficulty_of(data, task.task_id)}")
+            task.task_id: (*self.kinds(task), f"difficulty {difficulty_of(data, task.task_id)}")
             for task in self.scored_tasks()
         }
 
     async def instances(
         self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]
     ) -> Mapping[str, Task]:
-        """Return further draws from the templates of own tasks; official tasks have none."""
-        del simulators
-        if self._settings.source != "own":
+        """Return further draws from the templates of own tasks, and made tasks with other names.
+
+        Official tasks have none.
+        """
+        made = [task for task in tasks if isinstance(task.origin, Synthesized)]
+        found = await self._drawn([task for task in tasks if task not in made], seed)
+        if made:
+            from coevolve.environments.tools.evolution import trial_pool
+
+            names = Vocabulary(map(tool_task, self.source().pool()), names_in_code)
+            instances = Instances(
+                trial_pool(simulators), names, self._leaks, of=names_in_code, put=with_names
+            )
+            found |= await instances.of(made, seed)
+        return found
+
+    async def _drawn(self, tasks: Sequence[Task], seed: int) -> dict[str, Task]:
+        if self._settings.source != "own" or not tasks:
             return {}
         data, memory_mb = data_folder(self._settings), self._settings.engine_memory_mb
         drawn = {task.task_id: instance_id(task.task_id, seed) for task in tasks}
@@ -172,6 +177,10 @@ class AppWorld(BaseEnvironment):
             task.task_id: msgspec.structs.replace(each, split=task.split)
             for task, each in zip(tasks, made, strict=True)
         }
+
+    @cached_property
+    def _shows_held_out(self) -> Leaks:
+        return Leaks(self.scored_tasks(), features=code_likeness)
 
     def describe(self, task: Task) -> TaskText:
         """Return the instruction and the blocks that solve the task."""
@@ -197,37 +206,29 @@ class AppWorld(BaseEnvironment):
 
         return CodeRenderer.load(model_folder(self._config.policy.model), self._config.policy.chat)
 
-    def agents(
-        self,
-        name: str,
-        context: PartContext,
-        engine: VerifiedEngine,
-        simulators: Sequence[SimulatorService],
-    ) -> Mapping[Writer, Agent]:
-        """Return the policy's agent."""
-        temperature = self._config.rollout.temperature
-        return {"policy": self._agent(engine.generator, simulators, temperature)}
-
-    def scorer(
-        self, context: PartContext, engine: VerifiedEngine, simulators: Sequence[SimulatorService]
-    ) -> Scorer:
-        """Return a scorer that makes one greedy attempt."""
-        return AttemptScorer(self._agent(engine.generator, simulators, 0.0))
-
-    def _agent(
-        self, engine: Generator, simulators: Sequence[SimulatorService], temperature: float
-    ) -> Agent:
-        return ToolAgent(
-            generator=engine,
-            simulator=SimulatorPool(list(map(ToolClient, simulators)), gather_s=GATHER_S),
-            renderer=self.renderer(),
-            limits=self._config.rollout,
-            temperature=temperature,
-        )
-
     def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
         """Return an observer of the APIs that blocks name, their order and their errors."""
         return CodeObserver(context.config, self.tools())
+
+    def questions(self) -> "Questions":
+        """Return what a model is asked about code."""
+        from coevolve.environments.appworld.synthesis.questions import code_questions
+
+        return code_questions(self._documents)
+
+    def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
+        """Return the gates, which execute the code of candidates."""
+        from coevolve.environments.appworld.evolution import code_gates
+
+        return code_gates(context, simulators, self._documents, self.source().trains_on)
+
+    async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
+        """Refuse: the faults that are planted for it are those of calls. Raises ConfigError."""
+        raise self._no_gate_rates()
+
+    def task_index(self) -> TaskIndex:
+        """Return an index that finds near-duplicates."""
+        return Likenesses(self._config.validator.similarity, code_likeness)
 
     def supervision(self, reader: Reader) -> Supervision:
         """Return the references of own tasks for imitation."""
@@ -270,9 +271,3 @@ class CodeSupervision(RewardsAlone):
         if not tool_task(task).turns[0].reference:
             return None
         return self._renderer.demonstration(task)
-
-
-def _labels(task: Task) -> tuple[str, ...]:
-    if isinstance(task.origin, Seeded) and task.origin.source.startswith("official:"):
-        return (task.origin.source.partition(":")[2],)
-    return tuple(sorted({skill.partition(".")[0] for skill in task.skills}))

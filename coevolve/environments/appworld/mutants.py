@@ -34,6 +34,8 @@ class Mutant(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: MutantKind
     blocks: tuple[str, ...]
+    spoilt: str
+    """The code that was changed, or added."""
 
 
 def mutants_of(blocks: Sequence[str], rng: random.Random, most: int) -> tuple[Mutant, ...]:
@@ -44,7 +46,7 @@ def mutants_of(blocks: Sequence[str], rng: random.Random, most: int) -> tuple[Mu
     found: dict[tuple[str, ...], Mutant] = {}
     trees = [ast.parse(block) for block in blocks]
     kinds = [
-        list(each) for each in (_dropped(trees), _literals(trees), _answers(trees), _writes(blocks))
+        list(each) for each in (dropped(trees), literals(trees), _answers(trees), _writes(blocks))
     ]
     for each in kinds:
         rng.shuffle(each)
@@ -58,14 +60,14 @@ def mutants_of(blocks: Sequence[str], rng: random.Random, most: int) -> tuple[Mu
     return tuple(found.values())
 
 
-def _dropped(trees: Sequence[ast.Module]) -> Iterator[Mutant]:
+def dropped(trees: Sequence[ast.Module]) -> Iterator[Mutant]:
     """Yield the reference without each of its statements, those in loops included."""
     for number, tree in enumerate(trees):
         for place in range(sum(1 for _ in _statements(tree))):
             copy = ast.parse(ast.unparse(tree))
             body, index = list(_statements(copy))[place]
-            body[index] = ast.Pass()
-            yield _mutant("drop_statement", trees, number, copy)
+            spoilt, body[index] = body[index], ast.Pass()
+            yield _mutant("drop_statement", trees, number, copy, spoilt)
 
 
 def _statements(tree: ast.Module) -> Iterator[tuple[list[ast.stmt], int]]:
@@ -77,7 +79,7 @@ def _statements(tree: ast.Module) -> Iterator[tuple[list[ast.stmt], int]]:
                 yield from ((held, index) for index in range(len(held)))
 
 
-def _literals(trees: Sequence[ast.Module]) -> Iterator[Mutant]:
+def literals(trees: Sequence[ast.Module]) -> Iterator[Mutant]:
     """Yield the reference with two literals of a kind exchanged, and with each one changed."""
     for number, tree in enumerate(trees):
         for place in range(sum(1 for _ in _constants(tree))):
@@ -86,12 +88,13 @@ def _literals(trees: Sequence[ast.Module]) -> Iterator[Mutant]:
             for other in others:
                 if type(other.value) is type(first.value) and other.value != first.value:
                     other.value, first.value = first.value, other.value
-                    yield _mutant("swap_literals", trees, number, copy)
+                    yield _mutant("swap_literals", trees, number, copy, other)
                     break
             copy = ast.parse(ast.unparse(tree))
             constant = list(_constants(copy))[place]
+            spoilt = ast.Constant(constant.value)
             constant.value = _changed(constant.value)
-            yield _mutant("change_literal", trees, number, copy)
+            yield _mutant("change_literal", trees, number, copy, spoilt)
 
 
 def _constants(tree: ast.Module) -> Iterator[ast.Constant]:
@@ -131,7 +134,7 @@ def _answers(trees: Sequence[ast.Module]) -> Iterator[Mutant]:
                     kept = [each for each in node.keywords if each.arg != ANSWER]
                     added = [ast.keyword(ANSWER, value)] if value else []
                     node.keywords = [*kept, *added]
-                    yield _mutant("change_answer", trees, number, copy)
+                    yield _mutant("change_answer", trees, number, copy, node)
 
 
 def _writes(blocks: Sequence[str]) -> Iterator[Mutant]:
@@ -140,7 +143,7 @@ def _writes(blocks: Sequence[str]) -> Iterator[Mutant]:
         app = write.split(".")[1]
         by = "phone_number" if app == "phone" else "email"
         code = write.format(token=LOGGED_IN.format(app=app, by=by))
-        yield Mutant(kind="add_write", blocks=(code, *blocks))
+        yield Mutant(kind="add_write", blocks=(code, *blocks), spoilt=f"apis.{app}")
 
 
 def _name(function: ast.expr) -> str:
@@ -148,7 +151,11 @@ def _name(function: ast.expr) -> str:
 
 
 def _mutant(
-    kind: MutantKind, trees: Sequence[ast.Module], number: int, changed: ast.Module
+    kind: MutantKind,
+    trees: Sequence[ast.Module],
+    number: int,
+    changed: ast.Module,
+    spoilt: ast.AST,
 ) -> Mutant:
-    spoilt = [*trees[:number], changed, *trees[number + 1 :]]
-    return Mutant(kind=kind, blocks=tuple(ast.unparse(tree) for tree in spoilt))
+    blocks = [*trees[:number], changed, *trees[number + 1 :]]
+    return Mutant(kind=kind, blocks=tuple(map(ast.unparse, blocks)), spoilt=ast.unparse(spoilt))

@@ -5,6 +5,8 @@ that document all others and the rules, then one block of code a message and its
 The wording is our own.
 """
 
+import msgspec
+
 from coevolve.environments.appworld.source import Extra
 
 OPENING = """You are an assistant who gets things done for {first_name} {last_name} by writing \
@@ -37,12 +39,23 @@ as short as possible: a number, a name, a list of them separated by commas.
 The task of {first_name} {last_name}:
 {instruction}"""
 
+PERSON = (
+    "The person is {first_name} {last_name} (email {email}, phone {phone_number}). "
+    "The time is {now}."
+)
+
 OUTPUT = "Output:\n```\n{result}\n```"
 
 
 def opening_text(extra: Extra, instruction: str) -> str:
     """Return the first message of a conversation."""
     return OPENING.format(**extra.supervisor, now=extra.now, instruction=instruction)
+
+
+def person_and_time(extra: str) -> str:
+    """Return who the person of a world is, and what time it is there; ``extra`` as in a task."""
+    found = msgspec.json.decode(extra, type=Extra)
+    return PERSON.format(**found.supervisor, now=found.now)
 
 
 def output_text(result: str) -> str:

@@ -20,6 +20,7 @@ from coevolve.environments.appworld.own import (
     template_of,
 )
 from coevolve.environments.appworld.settings import AppWorldConfig
+from coevolve.environments.tools.split_tasks import SplitTasks, Streams
 from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -38,7 +39,8 @@ TRAINING = ("train", "dev")
 SCORED = ("test_normal", "test_challenge")
 """The benchmark's sets for training, and those for scoring alone."""
 
-_POOL_STREAM, _CHOICE_STREAM, _SHUFFLE_STREAM = 11, 12, 13
+_STREAMS = Streams(pool=11, choice=12, start=14)
+_SHUFFLE_STREAM = 13
 
 
 class WorldOf(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +67,8 @@ class _Metadata(msgspec.Struct, frozen=True, kw_only=True):
     difficulty: int
 
 
-class AppWorldSource:
-    """A `protocols.interfaces.TaskSource`: a fixed pool of training tasks, and held-out ones."""
+class AppWorldSource(SplitTasks):
+    """Tasks of one folder of data."""
 
     def __init__(self, config: RunConfig, train: Sequence[Task], held_out: Sequence[Task]) -> None:
         """Leave out training tasks with the instruction of a held-out one.
@@ -80,31 +82,13 @@ class AppWorldSource:
                 f"environment: needs at least 1 task in each split, found {len(kept)} training "
                 f"tasks and {len(held_out)} held-out tasks; correct its settings"
             )
-        self._seed = config.seed
-        watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
-        self._canaries = kept[: min(watched, len(kept) // 4)]
-        self._train = kept[len(self._canaries) :]
-        order = np.random.default_rng((config.seed, _POOL_STREAM)).permutation(len(self._train))
-        most = int(config.environment.get("seeds", AppWorldConfig().seeds))
-        self._pool = tuple(self._train[int(number)] for number in order)[:most]
-        self._held_out = tuple(held_out)
+        self._known = frozenset(task.task_id for task in kept)
+        seeds = int(config.environment.get("seeds", AppWorldConfig().seeds))
+        super().__init__(config, kept, held_out, seeds=seeds, streams=_STREAMS)
 
-    def pool(self) -> Sequence[Task]:
-        """Return the configured number of training tasks, drawn by the run's seed."""
-        return self._pool
-
-    def draw(self, number: int) -> tuple[Task, bool]:
-        """Return a task of the pool; the journal already has it."""
-        rng = np.random.default_rng((self._seed, _CHOICE_STREAM, number))
-        return self._pool[int(rng.integers(len(self._pool)))], False
-
-    def held_out(self) -> Sequence[Task]:
-        """Return the held-out tasks, which are the same for every seed of a run."""
-        return self._held_out
-
-    def canaries(self, count: int) -> Sequence[Task]:
-        """Return training tasks that no run has in its pool."""
-        return self._canaries[:count]
+    def trains_on(self, task_id: str) -> bool:
+        """Return whether a task is of the training split, so that its world may be explored."""
+        return task_id in self._known
 
 
 def data_folder(settings: AppWorldConfig) -> Path:

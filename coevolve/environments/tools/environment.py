@@ -50,10 +50,8 @@ from protocols.synthesizers import EndpointModel, PolicyModel
 from protocols.tasks import Task, TaskText, TurnText
 
 if TYPE_CHECKING:
+    from coevolve.environments.tools.synthesis.questions import Questions
     from coevolve.synthesis.worker import SynthesizerWorker
-
-ATTEMPT_GATHER_S = 0.1
-"""Seconds that an attempt's command waits for others, which then share one call of a worker."""
 
 
 class ToolEnvironment(BaseEnvironment):
@@ -62,6 +60,8 @@ class ToolEnvironment(BaseEnvironment):
     swappable: ClassVar[bool] = True
     capabilities: ClassVar[Capabilities] = Capabilities(fresh_instances=True)
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
+    attempt_gather_s: ClassVar[float] = 0.1
+    """Seconds that an attempt's command waits for others, which then share one call of a worker."""
 
     @abstractmethod
     def source(self) -> ToolSource:
@@ -217,7 +217,7 @@ class ToolEnvironment(BaseEnvironment):
         config = self._config
         return {
             "policy": self.agent(
-                engine.generator, simulators, config.rollout.temperature, ATTEMPT_GATHER_S
+                engine.generator, simulators, config.rollout.temperature, self.attempt_gather_s
             )
         }
 
@@ -228,7 +228,7 @@ class ToolEnvironment(BaseEnvironment):
         simulators: Sequence[SimulatorService],
     ) -> Scorer:
         """Return a scorer that makes one greedy attempt."""
-        return AttemptScorer(self.agent(engine.generator, simulators, 0.0, ATTEMPT_GATHER_S))
+        return AttemptScorer(self.agent(engine.generator, simulators, 0.0, self.attempt_gather_s))
 
     def agent(
         self,
@@ -260,7 +260,7 @@ class ToolEnvironment(BaseEnvironment):
             # Imported before the part reports that it has started, so that the time counts as
             # start-up.
             importlib.import_module("coevolve.engine.generator")
-        return synthesizer(context, self.brief_context(), simulators)
+        return synthesizer(context, self.brief_context(), simulators, self.questions())
 
     def endpoints(self) -> Mapping[str, EndpointModel]:
         """Return the reader of instructions, if it is an endpoint of its own."""
@@ -312,7 +312,13 @@ class ToolEnvironment(BaseEnvironment):
         """Return the synthesizer's model as a judge, if the config asks for its opinion."""
         from coevolve.environments.tools.evolution import judge
 
-        return judge(context)
+        return judge(context, self.questions())
+
+    def questions(self) -> "Questions":
+        """Return what a synthesizer's, reader's or judge's model is asked."""
+        from coevolve.environments.tools.synthesis.questions import CALLS
+
+        return CALLS
 
     def brief_context(self) -> BriefContext:
         """Return the source of what synthesizers learn about tools in their requests."""

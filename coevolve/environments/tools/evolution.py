@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.gates import contrast
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.instructions import InstructionReader, SwappedReader
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.synthesis.accounts import Account, FindAccount
+from coevolve.environments.tools.synthesis.questions import CALLS, Questions
 from coevolve.environments.tools.synthesis.structured_call import Unrecorded
 from coevolve.environments.tools.task import ToolTask
 from coevolve.environments.tools.wire import ToolClient
@@ -46,7 +49,10 @@ SYNTHESES = 128
 
 
 def synthesizer(
-    context: PartContext, told: BriefContext, simulators: Sequence[SimulatorService]
+    context: PartContext,
+    told: BriefContext,
+    simulators: Sequence[SimulatorService],
+    questions: Questions,
 ) -> SynthesizerWorker:
     """Return the part that makes tasks from signals; ``told`` adds to its requests."""
     append = context.appender("delivery", SYNTHESIZER)
@@ -55,7 +61,7 @@ def synthesizer(
         store=context.store,
         reader=context.reader,
         open_model=lambda model: synthesizer_model(
-            context.config, context.files, context.reader, append, simulators, model
+            context.config, context.files, context.reader, append, simulators, questions, model
         ),
         context=told,
     )
@@ -67,6 +73,7 @@ def synthesizer_model(
     reader: Reader,
     append: Appender,
     simulators: Sequence[SimulatorService],
+    questions: Questions,
     model: SynthesizerModel,
 ) -> Synthesizer:
     """Return the synthesizer with ``model``; it has not called the model yet.
@@ -103,7 +110,7 @@ def synthesizer_model(
         case EndpointModel():
             from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer
 
-            return EndpointSynthesizer(model, simulator=simulator)
+            return EndpointSynthesizer(model, simulator=simulator, questions=questions)
 
 
 def gates(
@@ -114,23 +121,31 @@ def gates(
     """Return the gates, which execute candidates."""
     config = context.config
     return ToolGates(
-        SimulatorPool(list(map(ToolClient, simulators)), TRIALS_IN_BATCH, gather_s=GATHER_S),
+        trial_pool(simulators),
         calls_per_turn=config.rollout.max_calls_per_turn,
         positive_reward=config.validator.positive_reward_clause,
-        reader=_reader(context),
+        reader=reader(context, partial(instruction_reader, config)),
         held_out_cell=held_out_cell,
     )
 
 
-def _reader(context: PartContext) -> InstructionReader | None:
-    """Return the reader of instructions; None if the run has none."""
+def trial_pool(simulators: Sequence[SimulatorService]) -> SimulatorPool:
+    """Return simulators for the trials of gates."""
+    clients = list(map(ToolClient, simulators))
+    return SimulatorPool(clients, TRIALS_IN_BATCH, gather_s=GATHER_S)
+
+
+def reader(
+    context: PartContext, open_reader: Callable[[SynthesizerModel, FindAccount], InstructionReader]
+) -> InstructionReader | None:
+    """Return the reader of instructions, whose calls are recorded; None if the run has none."""
     config = context.config
     model = reading_model(config)
     if model is None:
         return None
 
     def opened(model: SynthesizerModel) -> InstructionReader:
-        return instruction_reader(config, model, _accounts(context, _name(model), "reader"))
+        return open_reader(model, _accounts(context, _name(model), "reader"))
 
     if isinstance(config.validator.reader, SynthesizerReader):
         return SwappedReader(model, opened, context.reader)
@@ -149,9 +164,16 @@ def unrecorded_reader(config: RunConfig) -> InstructionReader | None:
 
 
 def instruction_reader(
-    config: RunConfig, model: SynthesizerModel, account_of: FindAccount
+    config: RunConfig,
+    model: SynthesizerModel,
+    account_of: FindAccount,
+    questions: Questions = CALLS,
+    options: contrast.Options = contrast.among_calls,
 ) -> InstructionReader:
-    """Return a reader with a model; ``account_of`` finds where its calls are recorded."""
+    """Return a reader with a model; ``account_of`` finds where its calls are recorded.
+
+    An endpoint is asked ``questions`` about ``options``, by default about calls.
+    """
     settings = config.validator
     match model:
         case PolicyModel():
@@ -161,13 +183,13 @@ def instruction_reader(
             limit = settings.agreement or reader.AGREEMENT
             return reader.PolicyReader(folder, account_of=account_of, agreement=limit)
         case EndpointModel():
-            from coevolve.environments.tools.gates import contrast
             from coevolve.environments.tools.synthesis.reader import EndpointReader
 
             return contrast.AskedReader(
-                EndpointReader(model, account_of=account_of),
+                EndpointReader(model, account_of=account_of, questions=questions),
                 rebuilds=settings.rebuilds,
                 agreement=settings.agreement or contrast.AGREEMENT,
+                options=options,
             )
 
 
@@ -186,14 +208,15 @@ def _name(model: SynthesizerModel) -> str:
     return model.model if isinstance(model, EndpointModel) else "policy@0"
 
 
-def judge(context: PartContext) -> Judge:
+def judge(context: PartContext, questions: Questions) -> Judge:
     """Return the judge, whose calls count towards the run's budget; the default has no opinions."""
     config, model = context.config, context.config.synthesizer.model
     if not (config.validator.judge and isinstance(model, EndpointModel)):
         return NoJudge()
     from coevolve.environments.tools.synthesis.judge import EndpointJudge
 
-    return EndpointJudge(model, account_of=_accounts(context, model.model, "judge"))
+    account_of = _accounts(context, model.model, "judge")
+    return EndpointJudge(model, account_of=account_of, questions=questions)
 
 
 def _accounts(context: PartContext, model: str, name: str) -> FindAccount:

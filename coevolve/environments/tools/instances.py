@@ -24,7 +24,7 @@ from coevolve.environments.tools.commands import Tried, with_results
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.environments.tools.vocabulary import Vocabulary, named, pattern_of
+from coevolve.environments.tools.vocabulary import Named, Vocabulary, named, pattern_of
 from protocols.errors import SimulatorError
 from protocols.tasks import Instantiated, Task, attempted, body_of
 
@@ -42,11 +42,19 @@ class Instances:
         simulator: Simulator,
         names: Vocabulary,
         refuses: Callable[[Task], bool] = lambda task: False,
+        *,
+        of: Named = named,
+        put: Callable[[ToolTask, Mapping[str, str]], ToolTask] | None = None,
     ) -> None:
-        """Take new names from ``names``; an instance that ``refuses`` is made with other ones."""
+        """Take new names from ``names``; an instance that ``refuses`` is made with other ones.
+
+        ``of`` finds the names of a task and ``put`` replaces them, by default those in calls.
+        """
         self._simulator = simulator
         self._names = names
         self._refuses = refuses
+        self._of = of
+        self._put = put or renamed
 
     async def of(self, tasks: Sequence[Task], seed: int) -> dict[str, Task]:
         """Return an instance of each task by the task's id, without tasks that have none.
@@ -96,7 +104,7 @@ class Instances:
         """Return the renamed task with its answers; None unless it is the same work, not calls."""
         if not names:
             return None
-        other = renamed(body, names)
+        other = self._put(body, names)
         try:
             played = await trials.play(other.references, other)
             memorized = await trials.play(body.references, other)
@@ -111,7 +119,7 @@ class Instances:
         rng = np.random.default_rng((*seed, _INSTANCE_STREAM, *task.task_id.encode()))
         text = _everything(body)
         new: dict[str, str] = {}
-        for name, parameter in named(body).items():
+        for name, parameter in self._of(body).items():
             if another := self._names.another(name, parameter, text, rng):
                 new[name] = another
                 text += f"\n{another}"

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
-import numpy as np
 import structlog
 
 from coevolve.environments.tools.commands import Broken, Failed, Tried, with_results
 from coevolve.environments.tools.gates.similarity import Leaks
 from coevolve.environments.tools.references import Player, played_here
-from coevolve.environments.tools.synthesis.brief import Start
+from coevolve.environments.tools.split_tasks import SplitTasks, Streams, shuffled
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.toolsets import STATE_MISMATCH
 from protocols.config import RunConfig
@@ -25,10 +24,8 @@ from protocols.errors import ConfigError
 from protocols.tasks import Split, Task, body_of
 
 _HELD_OUT_STREAM = 1
-_POOL_STREAM = 2
-_CHOICE_STREAM = 3
-_START_STREAM = 4
 _CANARY_STREAM = 5
+_STREAMS = Streams(pool=2, choice=3, start=4)
 
 LEAKS = "shares its requests word for word with a held-out task"
 OTHER_ANSWERS = "returned different answers for the same call"
@@ -61,8 +58,8 @@ class FixedSettings(Protocol):
         ...
 
 
-class FixedSource:
-    """A `protocols.interfaces.TaskSource`: a fixed pool of training tasks."""
+class FixedSource(SplitTasks):
+    """Given tasks whose references were executed."""
 
     left_out: dict[str, str]
     """Tasks whose reference does not pass here, or that leak -> the reason."""
@@ -81,51 +78,16 @@ class FixedSource:
         ``played`` executes them. If verdicts are not ``certain``, a task is kept even if its
         reference fails by the verdict.
         """
-        self._seed = config.seed
         tasks, self.left_out = _checked(given, played, certain=certain)
-        held_out = _shuffled(tasks, "held_out", (settings.split_seed, _HELD_OUT_STREAM))
-        self._held_out = held_out[: settings.held_out]
-        tasks, leaking = _apart(tasks, held_out)
+        held_out = _of_split(tasks, "held_out", (settings.split_seed, _HELD_OUT_STREAM))
+        scored = held_out[: settings.held_out]
+        tasks, leaking = _apart(tasks, scored)
         self.left_out |= leaking
-        train = _shuffled(tasks, "train", (settings.split_seed, _CANARY_STREAM))
-        watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
-        # At most a quarter: more canaries would leave a small training split without training
-        # tasks.
-        self._canaries = train[: min(watched, len(train) // 4)]
-        self._train = _shuffled(train[len(self._canaries) :], "train", (config.seed, _POOL_STREAM))
-        self._pool = self._train[: settings.seeds]
+        train = _of_split(tasks, "train", (settings.split_seed, _CANARY_STREAM))
+        super().__init__(config, train, scored, seeds=settings.seeds, streams=_STREAMS)
         if not (self._train and held_out):
             left = f"{len(self._train)} training tasks and {len(held_out)} held-out tasks"
             raise ConfigError(_too_few(settings, left, len(given), left_out_words(self.left_out)))
-
-    def pool(self) -> Sequence[Task]:
-        """Return the configured number of training tasks, drawn by the run's seed."""
-        return self._pool
-
-    def draw(self, number: int) -> tuple[Task, bool]:
-        """Return a task of the pool; the journal already has it."""
-        rng = np.random.default_rng((self._seed, _CHOICE_STREAM, number))
-        return self._pool[int(rng.integers(len(self._pool)))], False
-
-    def held_out(self) -> Sequence[Task]:
-        """Return the held-out tasks, which are the same for every seed of a run."""
-        return self._held_out
-
-    def canaries(self, count: int) -> Sequence[Task]:
-        """Return training tasks that no run has in its pool, the same for every seed of a run."""
-        return self._canaries[:count]
-
-    def start(self, number: int) -> Start:
-        """Return the world of a training task, in the pool or not."""
-        rng = np.random.default_rng((self._seed, _START_STREAM, number))
-        task = self._train[int(rng.integers(len(self._train)))]
-        body = tool_task(task)
-        return Start(
-            origin=task.task_id,
-            classes=body.classes,
-            world=body.world,
-            long_context=body.long_context,
-        )
 
 
 def _checked(
@@ -202,7 +164,5 @@ def _too_few(settings: FixedSettings, left: str, given: int, left_out: str) -> s
     )
 
 
-def _shuffled(tasks: Sequence[Task], split: Split, seed: tuple[int, int]) -> tuple[Task, ...]:
-    side = [task for task in tasks if task.split == split]
-    order: list[int] = np.random.default_rng(seed).permutation(len(side)).tolist()
-    return tuple(side[number] for number in order)
+def _of_split(tasks: Sequence[Task], split: Split, seed: tuple[int, int]) -> tuple[Task, ...]:
+    return shuffled([task for task in tasks if task.split == split], seed)

@@ -6,7 +6,7 @@ other tasks.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -29,16 +29,22 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 
 
+Named = Callable[[ToolTask], Mapping[str, str]]
+"""Returns the names that an instruction and a reference share, with their parameters."""
+
+
 class Vocabulary:
     """The names of some tasks, which should be training tasks."""
 
-    def __init__(self, bodies: Iterable[ToolTask]) -> None:
+    def __init__(self, bodies: Iterable[ToolTask], of: Named | None = None) -> None:
+        """``of`` finds the names of a task, by default those in calls."""
+        names_of = of or named
         stems, words = dict[str, None](), dict[str, None]()
         taken: dict[str, dict[str, None]] = {}
         for body in bodies:
-            for name, parameter in named(body).items():
+            for name, parameter in names_of(body).items():
                 taken.setdefault(parameter, {})[name] = None
-            for text in (*named(body), *world_names(body)):
+            for text in (*names_of(body), *world_names(body)):
                 if ending := ending_of(text):
                     stems[text.removesuffix(ending)] = None
                 elif _WORD.fullmatch(text):

@@ -11,7 +11,7 @@ earlier answer shows (a token, a symbol), the model says that it is not finished
 executed, and it goes on with their answers. A reconstruction that fails does not refute.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple, Protocol
 
@@ -55,7 +55,7 @@ class AskedModel(Protocol):
         ...
 
 
-class _Contrast(NamedTuple):
+class Contrast(NamedTuple):
     """Options in random order."""
 
     options: Sequence[Turns]
@@ -63,24 +63,37 @@ class _Contrast(NamedTuple):
     """Number of the reference, from 1 on."""
 
 
+Options = Callable[[Candidate, ToolTask, Trials], Awaitable[Contrast]]
+"""Returns the reference of a task among decoys. Raises SimulatorError."""
+
+
 class AskedReader:
     """A `gates.instructions.InstructionReader` that asks a model."""
 
-    def __init__(self, model: AskedModel, *, rebuilds: int, agreement: float = AGREEMENT) -> None:
+    def __init__(
+        self,
+        model: AskedModel,
+        *,
+        rebuilds: int,
+        agreement: float = AGREEMENT,
+        options: Options | None = None,
+    ) -> None:
         """Ask for one pick and ``rebuilds`` reconstructions.
 
-        From a share of ``agreement`` of these answers on, the candidate is confirmed.
+        From a share of ``agreement`` of these answers on, the candidate is confirmed. ``options``
+        makes the decoys, by default those of calls.
         """
         self._model = model
         self._rebuilds = rebuilds
         self._agreement = agreement
+        self._options = options or among_calls
 
     async def read(self, candidate: Candidate, body: ToolTask, trials: Trials) -> Reading:
         """Return what the model finds; decoys and their order follow from the candidate's id.
 
         Raises SimulatorError, and EndpointError if the model gives no answer now.
         """
-        contrast = await _contrast(candidate, body, trials)
+        contrast = await self._options(candidate, body, trials)
         try:
             pick = await self._model.pick(candidate, body, contrast.options)
             if set(pick.picks) != {contrast.right}:
@@ -120,14 +133,19 @@ class AskedReader:
         return False
 
 
-async def _contrast(candidate: Candidate, body: ToolTask, trials: Trials) -> _Contrast:
+async def among_calls(candidate: Candidate, body: ToolTask, trials: Trials) -> Contrast:
+    """Return a reference of calls among its decoys."""
     tools = tools_of(body.classes)
     read = [[read_call(call, tools) for call in turn.reference] for turn in body.turns]
     rng = Random(candidate.candidate_id)  # noqa: S311
-    reference = written(read)
-    options = [reference, *await decoys(body, read, trials, rng)]
+    return mixed(written(read), await decoys(body, read, trials, rng), rng)
+
+
+def mixed(reference: Turns, others: Sequence[Turns], rng: Random) -> Contrast:
+    """Return a reference among decoys, in random order."""
+    options = [reference, *others]
     rng.shuffle(options)
-    return _Contrast(options, options.index(reference) + 1)
+    return Contrast(options, options.index(reference) + 1)
 
 
 def _actions(turns: Turns, tried: Tried) -> Iterator[Action]:
@@ -136,7 +154,7 @@ def _actions(turns: Turns, tried: Tried) -> Iterator[Action]:
             yield Action(turn=number, text=call, result=observed.result, failed=observed.failed)
 
 
-def _picked(pick: Pick, contrast: _Contrast) -> str:
+def _picked(pick: Pick, contrast: Contrast) -> str:
     picked = ", ".join(map(str, sorted(set(pick.picks)))) or "none"
     return (
         f"picked {picked} of {len(contrast.options)} options, "

@@ -15,13 +15,12 @@ import json
 from collections.abc import Callable
 from typing import cast
 
-import msgspec
-
 from coevolve.environments.tools.cells import tools_by_turn
 from coevolve.environments.tools.commands import Failed, Passed, Tried, TriedTurn, with_results
 from coevolve.environments.tools.gates.asking import unasked
 from coevolve.environments.tools.gates.discovery import Discovery
 from coevolve.environments.tools.gates.effects import done, superfluous, told_answer, true_already
+from coevolve.environments.tools.gates.executed import ExecutedGates
 from coevolve.environments.tools.gates.form import MalformedError, read_reference, unknown_tool
 from coevolve.environments.tools.gates.hygiene import unclean
 from coevolve.environments.tools.gates.instructions import InstructionReader
@@ -33,9 +32,9 @@ from coevolve.environments.tools.gates.trials import Trials
 from coevolve.environments.tools.gates.verifier import verified
 from coevolve.environments.tools.gates.worlds import names
 from coevolve.environments.tools.interfaces import Simulator
-from coevolve.environments.tools.task import ToolTask, read_body
-from coevolve.validation.gates import Findings, Sound
-from protocols.evolution import Candidate, Gate, Refused
+from coevolve.environments.tools.task import ToolTask
+from coevolve.validation.gates import Sound
+from protocols.evolution import Gate
 from protocols.tasks import body_of
 
 ORDER: tuple[Gate, ...] = (
@@ -61,7 +60,7 @@ ORDER: tuple[Gate, ...] = (
 """The gates in the order in which they are checked."""
 
 
-class ToolGates:
+class ToolGates(ExecutedGates):
     """`coevolve.validation.gates.Gates` that execute the calls of a candidate."""
 
     def __init__(
@@ -79,52 +78,13 @@ class ToolGates:
         what only held-out tasks may combine, if the task does.
         """
         self._held_out_cell = held_out_cell
-        self._reader = reader
-        self._simulator = simulator
+        super().__init__(simulator, self._sound, reader)
         self._calls_per_turn = calls_per_turn
         self._positive_reward = positive_reward
 
-    async def examine(self, candidate: Candidate) -> Findings:
-        """Check gate after gate until one refuses the candidate.
-
-        Raises:
-            SimulatorError: A simulator failed in every attempt, so nothing is known of the
-            candidate.
-        """
-        try:
-            body = read_body(candidate.body)
-        except msgspec.MsgspecError as error:
-            return Findings(
-                outcome=RefusedError("malformed", str(error)).refused, simulator_calls=0
-            )
-        trials = Trials(self._simulator, candidate.candidate_id, body)
-        try:
-            sound = await self._outcome(body, trials)
-            outcome = Sound(body=body_of(sound), skills=tools_by_turn(sound))
-        except RefusedError as refusal:
-            outcome = refusal.refused
-        return Findings(outcome=outcome, simulator_calls=trials.calls)
-
-    async def read(self, candidate: Candidate, findings: Findings) -> Findings:
-        """Let the reader, if there is one, read a sound candidate; it can refuse it.
-
-        Raises:
-            SimulatorError: As `examine` does.
-            EndpointError: The reader gives no answer now.
-        """
-        outcome = findings.outcome
-        if self._reader is None or isinstance(outcome, Refused):
-            return findings
-        body = read_body(outcome.body)
-        trials = Trials(self._simulator, f"{candidate.candidate_id}/read", body)
-        reading = await self._reader.read(candidate, body, trials)
-        if reading.outcome == "refuted":
-            outcome = RefusedError("means_otherwise", reading.found).refused
-        return Findings(
-            outcome=outcome,
-            simulator_calls=findings.simulator_calls + trials.calls,
-            reading=reading,
-        )
+    async def _sound(self, body: ToolTask, trials: Trials) -> Sound:
+        sound = await self._outcome(body, trials)
+        return Sound(body=body_of(sound), skills=tools_by_turn(sound))
 
     async def _outcome(self, body: ToolTask, trials: Trials) -> ToolTask:
         try:

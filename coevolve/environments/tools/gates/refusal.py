@@ -6,7 +6,7 @@ MAX_FOUND_CHARS = 240
 
 
 class RefusedError(Exception):
-    """A gate refused the candidate; only `gates.ToolGates.examine` catches this."""
+    """A gate refused the candidate; only `gates.executed` catches this."""
 
     def __init__(self, gate: Gate, found: str) -> None:
         """Shorten what was found to `MAX_FOUND_CHARS`."""

@@ -26,7 +26,7 @@ import math
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -98,9 +98,15 @@ def _names(calls: Iterable[ReadCall]) -> bool:
 class Likenesses:
     """A `coevolve.validation.gates.TaskIndex` of tasks with tools."""
 
-    def __init__(self, threshold: float) -> None:
-        """Look for tasks with a similarity of ``threshold`` or more; it is in (0, 1]."""
+    def __init__(
+        self, threshold: float, features: Callable[[ToolTask], Likeness] = likeness
+    ) -> None:
+        """Look for tasks with a similarity of ``threshold`` or more; it is in (0, 1].
+
+        ``features`` returns what is compared of a task.
+        """
         self._threshold = threshold
+        self._features = features
         self._known: dict[str, Likeness] = {}
         self._having: defaultdict[str, set[str]] = defaultdict(set)
         self._turns_having: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
@@ -110,13 +116,13 @@ class Likenesses:
 
     def add(self, key: str, body: msgspec.Raw) -> None:
         """Add a task under ``key``; it replaces the task that has this key."""
-        self.remember(key, likeness(read_body(body)))
+        self.remember(key, self._features(read_body(body)))
 
     def remember(self, key: str, known: Likeness) -> None:
         """Add a task by its features, like `add`."""
         self.discard(key)
         self._known[key] = known
-        for feature in known.request:
+        for feature in known.request | known.calls:
             self._having[feature].add(key)
         for number, turn in enumerate(known.turns):
             for feature in turn:
@@ -125,7 +131,7 @@ class Likenesses:
     def discard(self, key: str) -> None:
         """Remove a task; an unknown key is no error."""
         known = self._known.pop(key, None)
-        for feature in known.request if known else ():
+        for feature in known.request | known.calls if known else ():
             self._having[feature].discard(key)
         for number, turn in enumerate(known.turns if known else ()):
             for feature in turn:
@@ -133,7 +139,7 @@ class Likenesses:
 
     def nearest(self, body: msgspec.Raw) -> Match | None:
         """Return the most similar task, or None if none reaches the threshold."""
-        return self.nearest_to(likeness(read_body(body)))
+        return self.nearest_to(self._features(read_body(body)))
 
     def nearest_to(self, asked: Likeness) -> Match | None:
         """Return the most similar task for given features, like `nearest`."""
@@ -141,7 +147,7 @@ class Likenesses:
 
     def alike(self, body: msgspec.Raw) -> frozenset[str]:
         """Return the keys of all tasks that reach the threshold, or overlap."""
-        asked = likeness(read_body(body))
+        asked = self._features(read_body(body))
         return frozenset((*(match.key for match in self._matches(asked)), *self._overlaps(asked)))
 
     def _matches(self, asked: Likeness) -> Iterator[Match]:
@@ -151,7 +157,7 @@ class Likenesses:
 
     def overlapping(self, body: msgspec.Raw) -> Match | None:
         """Return a task that overlaps with the given one; None if there is none."""
-        key = min(self._overlaps(likeness(read_body(body))), default=None)
+        key = min(self._overlaps(self._features(read_body(body))), default=None)
         return None if key is None else Match(key, 1.0)
 
     def _overlaps(self, asked: Likeness) -> Iterator[str]:
@@ -195,9 +201,14 @@ class Likenesses:
 class Leaks:
     """Tells which tasks overlap with held-out ones."""
 
-    def __init__(self, held_out: Iterable[Task], similarity: float = SAME_REQUEST) -> None:
-        """Compare with ``held_out``. Requests are the same from ``similarity`` on."""
-        self._held_out = Likenesses(similarity)
+    def __init__(
+        self,
+        held_out: Iterable[Task],
+        similarity: float = SAME_REQUEST,
+        features: Callable[[ToolTask], Likeness] = likeness,
+    ) -> None:
+        """Compare ``features`` with ``held_out``; requests are the same from ``similarity`` on."""
+        self._held_out = Likenesses(similarity, features)
         for task in held_out:
             self._held_out.add(task.task_id, task.body)
 

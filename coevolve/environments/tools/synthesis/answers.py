@@ -121,7 +121,7 @@ class _Reflected(msgspec.Struct, frozen=True):
 
 def read_reflection(answer: str) -> Reflection:
     """Return the reflection in ``answer``. Raises UnusableAnswerError."""
-    found = _read(answer, _Reflected)
+    found = read_as(answer, _Reflected)
     return Reflection(
         summary=found.summary[:MAX_CHARS],
         failure_cause=found.failure_cause[:MAX_CHARS],
@@ -133,22 +133,22 @@ def read_reflection(answer: str) -> Reflection:
 
 def read_move(answer: str) -> Move:
     """Return the step in ``answer``. Raises UnusableAnswerError."""
-    return _read(answer, Move)
+    return read_as(answer, Move)
 
 
 def read_tasks(answer: str) -> tuple[AbstractedTask, ...]:
     """Return the first `MAX_TASKS` tasks in ``answer``. Raises UnusableAnswerError."""
-    return _read(answer, _Abstraction).tasks[:MAX_TASKS]
+    return read_as(answer, _Abstraction).tasks[:MAX_TASKS]
 
 
 def read_judgement(answer: str) -> Judgement:
     """Return the judgement in ``answer``. Raises UnusableAnswerError."""
-    return _read(answer, Judgement)
+    return read_as(answer, Judgement)
 
 
 def read_pick(answer: str, options: int) -> Pick:
     """Return the pick out of so many options in ``answer``. Raises UnusableAnswerError."""
-    pick = _read(answer, Pick)
+    pick = read_as(answer, Pick)
     if not all(1 <= number <= options for number in pick.picks):
         raise UnusableAnswerError(f"picks needs numbers from 1 to {options}, found {pick.picks}")
     return pick
@@ -156,7 +156,7 @@ def read_pick(answer: str, options: int) -> Pick:
 
 def read_rebuilt(answer: str, turns: int) -> Rebuilt:
     """Return the calls of so many turns in ``answer``. Raises UnusableAnswerError."""
-    rebuilt = _read(answer, Rebuilt)
+    rebuilt = read_as(answer, Rebuilt)
     if (found := len(rebuilt.calls_by_turn)) != turns:
         raise UnusableAnswerError(
             f"calls_by_turn needs one list for each of {turns} turns, found {found}"
@@ -164,7 +164,8 @@ def read_rebuilt(answer: str, turns: int) -> Rebuilt:
     return rebuilt
 
 
-def _read(answer: str, kind: type[T]) -> T:
+def read_as(answer: str, kind: type[T]) -> T:
+    """Return the last JSON object of ``answer`` that fits ``kind``. Raises UnusableAnswerError."""
     with boundary(UnusableAnswerError, "the answer cannot be read"):
         return _last_that_fits(answer, kind)
 

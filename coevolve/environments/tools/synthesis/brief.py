@@ -2,8 +2,9 @@
 
 import msgspec
 
-from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from protocols.synthesis import Brief
+from protocols.tasks import Task
 
 NOTHING_ASKED = (ToolTurn(instruction="", reference=()),)
 """The turns of a world that is only explored."""
@@ -20,6 +21,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """Initial state: JSON object from class name to that class's scenario."""
 
     long_context: bool = False
+    extra: str = ""
     checks_directory: bool = False
     """As in `coevolve.environments.tools.task.ToolTask`, for the tasks made from it."""
 
@@ -30,8 +32,22 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
             world=self.world,
             turns=turns,
             long_context=self.long_context,
+            extra=self.extra,
             checks_directory=self.checks_directory,
         )
+
+
+def start_of(task: Task) -> Start:
+    """Return the world of a task."""
+    body = tool_task(task)
+    return Start(
+        origin=task.task_id,
+        classes=body.classes,
+        world=body.world,
+        long_context=body.long_context,
+        extra=body.extra,
+        checks_directory=body.checks_directory,
+    )
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 import msgspec
 
 from coevolve.environments.tools.interfaces import ToolSource
-from coevolve.environments.tools.synthesis.brief import Start, ToolContext
+from coevolve.environments.tools.synthesis.brief import Start, ToolContext, start_of
 from coevolve.environments.tools.task import tool_task
 from coevolve.synthesis.briefs import seed_of
 from protocols.config import RunConfig
@@ -34,16 +34,5 @@ class ToolBriefs:
             seed_of(self._config.seed, signal.signal_id, f"start {round_}")
             for round_ in range(self._config.synthesizer.rounds - (task is not None))
         )
-        own = () if task is None else (_world_of(task),)
+        own = () if task is None else (start_of(task),)
         return (*own, *map(self._source.start, numbers))
-
-
-def _world_of(task: Task) -> Start:
-    body = tool_task(task)
-    return Start(
-        origin=task.task_id,
-        classes=body.classes,
-        world=body.world,
-        long_context=body.long_context,
-        checks_directory=body.checks_directory,
-    )

@@ -21,15 +21,14 @@ import msgspec
 import structlog
 
 from coevolve.environments.tools.interfaces import Simulator
-from coevolve.environments.tools.synthesis import prompts
 from coevolve.environments.tools.synthesis.answers import (
     AbstractedTask,
     Move,
-    read_move,
     read_reflection,
-    read_tasks,
 )
 from coevolve.environments.tools.synthesis.brief import tool_context
+from coevolve.environments.tools.synthesis.prompt_parts import example, reflect
+from coevolve.environments.tools.synthesis.questions import CALLS, Questions
 from coevolve.environments.tools.synthesis.structured_call import (
     ORDINALS,
     StructuredCall,
@@ -60,10 +59,13 @@ log = structlog.get_logger()
 class EndpointSynthesizer:
     """A `protocols.interfaces.Synthesizer`."""
 
-    def __init__(self, model: EndpointModel, *, simulator: Simulator) -> None:
+    def __init__(
+        self, model: EndpointModel, *, simulator: Simulator, questions: Questions = CALLS
+    ) -> None:
         self._model = model
         self._chat = Chat(model)
         self._simulator = simulator
+        self._asks = questions
 
     @property
     def name(self) -> str:
@@ -78,7 +80,7 @@ class EndpointSynthesizer:
         structured = StructuredCall(
             self._chat, self._model, Unrecorded(), signal_id="example", kind="boundary"
         )
-        await structured.ask(0, "reflect", prompts.example(), read_reflection)
+        await structured.ask(0, "reflect", example(), read_reflection)
 
     async def synthesize(self, brief: Brief, calls: CallLog) -> Synthesis:
         """Make candidates for ``brief``; see `protocols.interfaces.Synthesizer`.
@@ -94,9 +96,10 @@ class EndpointSynthesizer:
         )
         reflection = UNGUIDED
         if not isinstance(brief.about, Anything):
-            reflection = await structured.ask(0, "reflect", prompts.reflect(brief), read_reflection)
+            reflection = await structured.ask(0, "reflect", reflect(brief), read_reflection)
+        means = _Means(self.name, self._simulator, self._asks)
         rounds = [
-            _Round(brief, number, reflection, self.name, structured, self._simulator)
+            _Round(brief, number, reflection, structured, means)
             for number in range(len(tool_context(brief).starts))
         ]
         try:
@@ -122,6 +125,12 @@ class _Found(NamedTuple):
     candidates: Sequence[Candidate]
 
 
+class _Means(NamedTuple):
+    synthesizer: str
+    simulator: Simulator
+    asks: Questions
+
+
 class _Round:
     """One exploration of one start, with the candidates made from it."""
 
@@ -133,16 +142,14 @@ class _Round:
         brief: Brief,
         number: int,
         reflection: Reflection,
-        synthesizer: str,
         structured: StructuredCall,
-        simulator: Simulator,
+        means: _Means,
     ) -> None:
         self._brief = brief
         self._start = tool_context(brief).starts[number]
         self._reflection = reflection
-        self._synthesizer = synthesizer
         self._call = structured
-        self._simulator = simulator
+        self._synthesizer, self._simulator, self._asks = means
         self._id = f"{brief.signal_id}-r{number}"
         self._first_ordinal = ORDINALS * (1 + number * (brief.steps + 1))
         self.simulator_calls = 0
@@ -175,8 +182,8 @@ class _Round:
                 move = await self._call.ask(
                     self._first_ordinal + ORDINALS * step,
                     "explore",
-                    prompts.explore(self._brief, self._reflection, self._start, steps),
-                    read_move,
+                    self._asks.explore(self._brief, self._reflection, self._start, steps),
+                    self._asks.read_move,
                 )
                 if move.done:
                     break
@@ -194,8 +201,8 @@ class _Round:
         return await self._call.ask(
             self._first_ordinal + ORDINALS * self._brief.steps,
             "abstract",
-            prompts.abstract(self._brief, self._start, steps),
-            read_tasks,
+            self._asks.abstract(self._brief, self._start, steps),
+            self._asks.read_tasks,
         )
 
     async def _candidate(self, position: int, task: AbstractedTask) -> Candidate:

@@ -6,9 +6,9 @@ again and again is left alone for a while, so that it does not hold up the valid
 
 import structlog
 
-from coevolve.environments.tools.synthesis import prompts
 from coevolve.environments.tools.synthesis.accounts import CandidateQuestions, FindAccount
 from coevolve.environments.tools.synthesis.answers import read_judgement
+from coevolve.environments.tools.synthesis.questions import CALLS, Questions
 from coevolve.llm.breaker import Breaker
 from protocols.errors import AnswerError, EndpointError, OverBudgetError
 from protocols.evolution import NO_OPINION, Candidate, Opinion
@@ -23,9 +23,12 @@ log = structlog.get_logger()
 class EndpointJudge:
     """Asks an endpoint's model whether a candidate is sound."""
 
-    def __init__(self, model: EndpointModel, *, account_of: FindAccount) -> None:
+    def __init__(
+        self, model: EndpointModel, *, account_of: FindAccount, questions: Questions = CALLS
+    ) -> None:
         self._name = model.model
         self._questions = CandidateQuestions(model, "judge", account_of)
+        self._asks = questions
         self._breaker = Breaker()
 
     async def opinion(self, candidate: Candidate) -> Opinion:
@@ -35,7 +38,7 @@ class EndpointJudge:
             return NO_OPINION
         try:
             judgement = await self._questions.ask(
-                candidate, FIRST_ORDINAL, prompts.judge(candidate), read_judgement
+                candidate, FIRST_ORDINAL, self._asks.judge(candidate), read_judgement
             )
         except (EndpointError, AnswerError, OverBudgetError) as error:
             if not isinstance(error, OverBudgetError):

@@ -5,9 +5,9 @@ from functools import partial
 from typing import TypeVar
 
 from coevolve.environments.tools.gates.mutants import Turns
-from coevolve.environments.tools.synthesis import prompts
 from coevolve.environments.tools.synthesis.accounts import CandidateQuestions, FindAccount
-from coevolve.environments.tools.synthesis.answers import Pick, Rebuilt, read_pick, read_rebuilt
+from coevolve.environments.tools.synthesis.answers import Pick, Rebuilt, read_pick
+from coevolve.environments.tools.synthesis.questions import CALLS, Questions
 from coevolve.environments.tools.task import ToolTask
 from coevolve.llm.breaker import Breaker
 from coevolve.llm.client import Message
@@ -28,24 +28,30 @@ T = TypeVar("T")
 class EndpointReader:
     """Asks an endpoint as a `tools.gates.contrast.AskedModel`."""
 
-    def __init__(self, model: EndpointModel, *, account_of: FindAccount) -> None:
+    def __init__(
+        self, model: EndpointModel, *, account_of: FindAccount, questions: Questions = CALLS
+    ) -> None:
         """Ask ``model``; ``account_of`` finds where its calls are recorded."""
         self.name = model.model
         self._questions = CandidateQuestions(model, "read", account_of)
+        self._asks = questions
         self._breaker = Breaker()
 
     async def pick(self, candidate: Candidate, body: ToolTask, options: Sequence[Turns]) -> Pick:
         """Return which options the instructions ask for. Raises as `_ask` does."""
         read = partial(read_pick, options=len(options))
-        return await self._ask(candidate, FIRST_ORDINAL, prompts.contrast(body, options), read)
+        return await self._ask(candidate, FIRST_ORDINAL, self._asks.contrast(body, options), read)
 
     async def rebuild(
         self, candidate: Candidate, body: ToolTask, number: int, seen: Sequence[Action]
     ) -> Rebuilt:
         """Return the calls that the instructions ask for. Raises as `_ask` does."""
+
+        def read(answer: str) -> Rebuilt:
+            return self._asks.read_rebuilt(answer, len(body.turns))
+
         first = FIRST_ORDINAL + SPAN * (number + 1)
-        read = partial(read_rebuilt, turns=len(body.turns))
-        return await self._ask(candidate, first, prompts.rebuild(body, seen), read)
+        return await self._ask(candidate, first, self._asks.rebuild(body, seen), read)
 
     async def _ask(
         self,

@@ -7,8 +7,8 @@ from typing import Literal, TypeVar
 import msgspec
 import structlog
 
-from coevolve.environments.tools.synthesis import prompts
 from coevolve.environments.tools.synthesis.answers import UnusableAnswerError
+from coevolve.environments.tools.synthesis.prompt_parts import again
 from coevolve.llm.client import Chat, Message, cost_usd, most_prompt_tokens
 from protocols.errors import AnswerError, EndpointError
 from protocols.evolution import CallFailed, ModelCall, SignalKind
@@ -71,7 +71,7 @@ class StructuredCall:
                 return read(call.answer)
             except UnusableAnswerError as error:
                 complaints.append(str(error))
-                messages = prompts.again(messages, call.answer, str(error))
+                messages = again(messages, call.answer, str(error))
                 shown = call.answer[:_SHOWN_CHARS]
                 log.warning(
                     "unusable_answer", signal=self._signal_id, purpose=purpose, answer=shown

@@ -6,7 +6,7 @@ import pytest
 
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
 from coevolve.environments.tools.filesystem.grammar import uniform_task
-from coevolve.environments.tools.synthesis import prompts
+from coevolve.environments.tools.synthesis import prompt_parts, prompts
 from coevolve.environments.tools.synthesis.answers import Move
 from coevolve.environments.tools.synthesis.brief import tool_context
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
@@ -45,7 +45,7 @@ def test_every_kind_of_signal_has_a_goal_of_its_own() -> None:
         for kind in KINDS
         for start in tool_context(brief_about(BODY)).starts[:1]
     }
-    reflections = {said(prompts.reflect(brief_about(BODY, kind=kind))) for kind in KINDS}
+    reflections = {said(prompt_parts.reflect(brief_about(BODY, kind=kind))) for kind in KINDS}
     assert len(goals) == len(reflections) == len(KINDS)
 
 
@@ -58,13 +58,13 @@ def test_exploring_freely_names_no_weakness() -> None:
 
 
 def test_a_reflection_is_asked_for_with_the_whole_evidence() -> None:
-    text = said(prompts.reflect(brief_about(BODY)))
+    text = said(prompt_parts.reflect(brief_about(BODY)))
     for piece in ("failure, 0 turns passed, ended: wrong", "cat(file_name='x')", '"failed": true'):
         assert piece in text
     assert all(turn.instruction in text for turn in BODY.turns)
     pattern = OnPattern(kind="tool_bigram", pattern="cd>sort")
     unseen = msgspec.structs.replace(brief_about(BODY), about=pattern, attempts=())
-    text = said(prompts.reflect(unseen))
+    text = said(prompt_parts.reflect(unseen))
     assert "(tool bigram):\n<data>\ncd>sort\n</data>" in text
     assert "There is no attempt to look at." in text
 
@@ -127,7 +127,7 @@ def test_foreign_text_cannot_end_the_data_section() -> None:
         turns=(ToolTurn(instruction=evil, reference=(evil,), results=(evil,)),),
     )
     for messages in (
-        prompts.reflect(brief),
+        prompt_parts.reflect(brief),
         prompts.explore(brief, REFLECTION, start, ((Move(action="ls()"), action),)),
         prompts.abstract(brief, start, (action,)),
         prompts.judge(candidate_of(body)),
@@ -161,7 +161,7 @@ def test_no_word_of_a_reference_is_in_a_prompt(number: int) -> None:
     brief = brief_about(msgspec.structs.replace(body, turns=turns))
     start = tool_context(brief).starts[0]
     for messages in (
-        prompts.reflect(brief),
+        prompt_parts.reflect(brief),
         prompts.explore(brief, REFLECTION, start, ((Move(action="ls()"), STEP),)),
         prompts.abstract(brief, start, (STEP,)),
     ):
@@ -180,8 +180,8 @@ def test_a_judge_sees_calls_and_results() -> None:
 
 
 def test_asking_again_says_why() -> None:
-    first = prompts.reflect(brief_about(BODY))
-    messages = prompts.again(first, "", "it holds no JSON object")
+    first = prompt_parts.reflect(brief_about(BODY))
+    messages = prompt_parts.again(first, "", "it holds no JSON object")
     assert messages[:2] == first
     assert messages[2] == Message(role="assistant", content="(nothing)")
     assert "cannot be used: it holds no JSON object." in messages[3].content

@@ -1,0 +1,78 @@
+"""The documentation of the apps' APIs, as a folder of data has it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from coevolve.environments.tools.toolsets import ToolDocument
+
+
+class ApiDocuments:
+    """The documents of all APIs."""
+
+    def __init__(self, by_app: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+        self._by_app = by_app
+
+    @classmethod
+    def read(cls, data: Path) -> "ApiDocuments":
+        """Return the documents of a folder of data."""
+        files = sorted((data / "api_docs" / "standard").glob("*.json"))
+        return cls({path.stem: json.loads(path.read_text()) for path in files})
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all APIs, as ``app.api``."""
+        return tuple(f"{app}.{api}" for app, held in self._by_app.items() for api in held)
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolDocument]:
+        """The APIs as tools, without their apps' names."""
+        return {
+            api: ToolDocument(
+                name=api,
+                description=str(document["description"]),
+                parameters={"properties": {each["name"]: each for each in document["parameters"]}},
+            )
+            for held in self._by_app.values()
+            for api, document in held.items()
+        }
+
+    def texts(self, names: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the documents of the named APIs as JSON, without names those of all apps."""
+        if not names:
+            return tuple(json.dumps(held) for held in self._by_app.values())
+        return tuple(
+            json.dumps(self._by_app[app][api])
+            for app, _, api in (name.partition(".") for name in names)
+            if api in self._by_app.get(app, {})
+        )
+
+    def words(self, names: Iterable[str]) -> str:
+        """Return the documents of the named APIs, and the names of all apps, as text."""
+        return "\n".join((*self._by_app, *self.texts(names)))
+
+    def outline(self) -> str:
+        """Return the names of all APIs, a line for each app."""
+        return "\n".join(f"{app}: {', '.join(held)}" for app, held in self._by_app.items())
+
+    def brief(self, names: Iterable[str]) -> str:
+        """Return each named API with its description and parameters, one on a line."""
+        lines: list[str] = []
+        for name in dict.fromkeys(names):
+            app, _, api = name.partition(".")
+            document = self._by_app.get(app, {}).get(api)
+            if document is None:
+                continue
+            parameters = cast("list[dict[str, Any]]", document["parameters"])
+            shown = {
+                "name": name,
+                "description": document["description"],
+                "parameters": {
+                    each["name"]: f"{each['type']}: {each['description']}" for each in parameters
+                },
+                "returns": document["response_schemas"]["success"],
+            }
+            lines.append(json.dumps(shown, ensure_ascii=False))
+        return "\n".join(lines)

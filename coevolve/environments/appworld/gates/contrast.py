@@ -1,0 +1,45 @@
+"""A reference of code among decoys: mutants that the verifier refuses, in the same form."""
+
+import ast
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from coevolve.environments.appworld.mutants import mutants_of
+from coevolve.environments.tools.gates.contrast import Contrast, mixed
+from coevolve.environments.tools.gates.decoys import MOST, TRIED
+from coevolve.environments.tools.gates.mutants import Turns
+from coevolve.environments.tools.gates.trials import Trials, passes
+from coevolve.environments.tools.task import ToolTask
+from protocols.evolution import Candidate
+
+
+async def among_blocks(candidate: Candidate, body: ToolTask, trials: Trials) -> Contrast:
+    """Return the reference among at most `MOST` decoys. Raises SimulatorError."""
+    rng = Random(candidate.candidate_id)  # noqa: S311, no secret
+    (reference,) = body.references
+    mutants = [
+        each.blocks for each in mutants_of(reference, rng, TRIED) if each.kind != "add_write"
+    ]
+    tried = await asyncio.gather(*(trials.play((blocks,), body) for blocks in mutants))
+    others = [
+        (blocks, found) for blocks, found in zip(mutants, tried, strict=True) if not passes(found)
+    ]
+    others.sort(key=lambda each: any(seen.failed for seen in each[1].turns[0].observed))
+    every = dict.fromkeys(_written(blocks) for blocks, _ in others)
+    decoys = [each for each in every if each != _written(reference) and not _shows_gap(each)]
+    return mixed(_written(reference), decoys[:MOST], rng)
+
+
+def _written(blocks: Sequence[str]) -> Turns:
+    """Return blocks in their normal form, without comments and dropped statements."""
+    trees = [ast.parse(block) for block in blocks]
+    for tree in trees:
+        tree.body = [each for each in tree.body if not isinstance(each, ast.Pass)]
+    return (tuple(ast.unparse(tree) for tree in trees if tree.body),)
+
+
+def _shows_gap(turns: Turns) -> bool:
+    """Return whether the form of a mutant tells that a statement was dropped from it."""
+    (blocks,) = turns
+    return any(isinstance(node, ast.Pass) for each in blocks for node in ast.walk(ast.parse(each)))
