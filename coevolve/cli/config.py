@@ -78,11 +78,13 @@ def explain(setting: str, environment: str) -> None:
 @run_file_argument()
 @overrides_argument
 def check(run_file: str, overrides: tuple[str, ...]) -> None:
-    """Find all faults of a run file. Exits 1 if there are any.
+    """Find all faults of a run file, and what a start lacks here. Exits 1 if there are any.
 
-    Models, packages and machines are not looked for.
+    Packages that a start would install are not looked for.
     """
     from coevolve.config import load_config
+    from coevolve.launcher.preflight import refuse_missing
 
     config = load_config(run_file, overrides)
+    refuse_missing(config)
     sys.stdout.write(f"{run_file}: no faults; a run of it is called {config.name}\n")

@@ -19,8 +19,12 @@ def list_environments() -> None:
     from coevolve.environments.registry import environment_type, names
 
     for name in names():
-        lines = (environment_type(name).__doc__ or "").splitlines()
-        sys.stdout.write(f"{name:<12} {lines[0] if lines else ''}\n")
+        found = environment_type(name)
+        lines = (found.__doc__ or "").strip().splitlines()
+        said = (
+            lines[0] if lines else f"{found.__module__}:{found.__qualname__}, without a docstring"
+        )
+        sys.stdout.write(f"{name:<12} {said}\n")
 
 
 @command.command(name="check")

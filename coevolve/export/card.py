@@ -196,7 +196,9 @@ def _run(source: Source) -> Iterable[str]:
 
 
 def _base(source: Source) -> str:
-    policy = source.config.policy
+    policy = source.directory.written_config().policy
+    if policy.tiny_random:
+        return f"a tiny model with random weights, of the architecture of {policy.model}"
     return TINY_POLICY if policy.model == TINY else hub_base(policy) or Path(policy.model).name
 
 

@@ -15,7 +15,6 @@ from rich.console import Console
 
 from coevolve.build import parts as build
 from coevolve.config import load_config
-from coevolve.dependencies import refuse
 from coevolve.environments.registry import environment_of
 from coevolve.followers.supervision import Followers, followers
 from coevolve.foreign import resolved
@@ -144,7 +143,7 @@ def check(config: RunConfig) -> None:
     Raises CoevolveError.
     """
     preflight.install(config)
-    refuse(preflight.missing(with_address(config)))
+    preflight.refuse_missing(config)
 
 
 def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirectory:

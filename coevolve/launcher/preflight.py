@@ -11,6 +11,7 @@ from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.packages import install as install_packages
 from coevolve.environments.registry import environment_of
 from coevolve.followers.packages import check_tracker
+from coevolve.launcher.address import with_address
 from coevolve.launcher.devices import missing_devices
 from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.models.model_folder import check_model
@@ -54,6 +55,16 @@ def install(config: RunConfig) -> None:
 def _say(line: str) -> None:
     sys.stderr.write(f"coevolve: {line}\n")
     sys.stderr.flush()
+
+
+def refuse_missing(config: RunConfig) -> None:
+    """Refuse a run that this machine cannot start.
+
+    Raises:
+        ConfigError: Something that the run file names does not exist or does not fit.
+        DependencyError: Something is missing; the message lists everything that is missing.
+    """
+    refuse(missing(with_address(config)))
 
 
 def missing(config: RunConfig) -> list[str]:

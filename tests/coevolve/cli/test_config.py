@@ -55,6 +55,23 @@ def test_explain_answers_with_and_without_a_setting():
     assert "environment.stages" not in said
 
 
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("policy.model=/none/model", "policy.model: needs"),
+        ("policy.model=nobody/none", "policy.model: nobody/none needs to be a folder or"),
+        ("learner.devices=1000", "learner.devices: 1000 processes that compute on CPUs"),
+    ],
+)
+def test_check_refuses_what_a_launch_refuses(tmp_path: Path, override: str, said: str):
+    for words in (("config", "check"), ("launch",)):
+        runs = ("--runs", str(tmp_path)) if words == ("launch",) else ()
+        refused = answered(*words, "quickstart", override, *runs)
+        assert refused.returncode == 1
+        assert said in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_check_finds_the_faults_of_a_file(tmp_path: Path):
     file = tmp_path / "mine.yaml"
     file.write_text("name: a\nlearner: {steps: 0, threads: 0}\n")
