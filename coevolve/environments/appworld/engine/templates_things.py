@@ -152,7 +152,11 @@ def new_chore(m: Any, rng: random.Random, user: Any) -> Drawn:
             f"priority={priority!r}, access_token=token)",
             END,
         ),
-        changes={"todoist.Task": Change(added=({"title": title, "priority": priority},))},
+        changes={
+            "todoist.Task": Change(
+                added=({"project_id": project.id, "title": title, "priority": priority},)
+            )
+        },
         beside=("todoist.Notification",),
     )
 
