@@ -24,16 +24,35 @@ from coevolve.report.page import write_report
 from coevolve.report.report_data import ReportData, nothing_yet
 from coevolve.report.rollouts import Group, Sample, group_of, pieces_of
 from coevolve.report.series import read_series
-from protocols.evolution import GroupSummary
-from protocols.journal import StoredRecord
+from coevolve.runs.histories import SignalHistory
+from coevolve.runs.lineage import TOPICS, LineageIndex
+from protocols.evolution import (
+    Candidate,
+    CandidateVerdict,
+    Exploration,
+    GroupSummary,
+    OnTask,
+    ProbeReport,
+    Signal,
+    SignalSettled,
+)
+from protocols.interfaces import Reader
+from protocols.journal import Message, StoredRecord
+from protocols.learning import StepReport
 from protocols.rollouts import Rollout
+from protocols.tasks import Task
 from tests.browser import opened
 from tests.commands import ROOT
 
 RECORDED = ROOT / "tests/recorded/report.json"
 PICTURES = ROOT / "coevolve/docs"
 WIDTH, HEIGHT = 1200, 860
-SECTIONS = {"metrics": ".plot svg >> nth=1", "rollouts": ".side article >> nth=2"}
+SECTIONS = {
+    "weaknesses": "#weaknesses",
+    "lineage": "#life h3",
+    "metrics": ".plot svg >> nth=1",
+    "rollouts": ".side article >> nth=2",
+}
 """Section of the report -> what of it must be there before it is pictured."""
 
 METRICS = (
@@ -55,6 +74,9 @@ class Recorded(msgspec.Struct):
 
     records: list[tuple[str, str]]
     """Topic and body, as base64, of a group's records: the task, its rollouts, its summary."""
+
+    story: list[tuple[str, str, int]]
+    """Likewise, with Unix times in ns: of what was forgotten first, and what followed from it."""
 
 
 async def record(folders: Sequence[Path]) -> Recorded:
@@ -78,7 +100,42 @@ async def record(folders: Sequence[Path]) -> Recorded:
     tasks = [decode(each) for each in await reader.find(TASKS_BY_ID, mixed.root)]
     group = await group_of(reader, mixed)
     records = [encode(each) for each in (*tasks, *group.rollouts, mixed)]
-    return Recorded(runs, [(each.topic, base64.b64encode(each.body).decode()) for each in records])
+    group = [(each.topic, base64.b64encode(each.body).decode()) for each in records]
+    return Recorded(runs, group, await story_of(reader))
+
+
+async def story_of(reader: Reader) -> list[tuple[str, str, int]]:
+    """Return the records of the first forgetting signal with a task, its tasks and the steps."""
+    every = [(each, decode(each)) async for each in in_order(reader, TOPICS)]
+    index = LineageIndex()
+    for each, message in every:
+        index.fold(message, each.time_ns)
+    histories = [index.fate(s.signal_id) for s in index.signals.values() if s.kind == "forgetting"]
+    history = next(each for each in histories if each.tasks and each.since)
+    assert isinstance(history.signal.about, OnTask)
+    tasks = {history.signal.about.task_id, *(each.task.task_id for each in history.tasks)}
+    return [
+        (each.topic, base64.b64encode(encode(short).body).decode(), each.time_ns)
+        for each, message in every
+        if (short := _part_of(message, history, tasks)) is not None
+    ]
+
+
+def _part_of(message: Message, history: SignalHistory, tasks: set[str]) -> Message | None:
+    """Return the message, without what the pictures do not show; None if it is of another story."""
+    name = history.signal.signal_id
+    match message:
+        case StepReport():
+            groups = tuple(each for each in message.groups if each.task_id in tasks)
+            return msgspec.structs.replace(message, metrics={}, groups=groups)
+        case Task(task_id=task_id) | GroupSummary(task_id=task_id):
+            return message if task_id in tasks else None
+        case Signal() | SignalSettled() | Exploration() | Candidate() | CandidateVerdict():
+            return message if message.signal_id == name else None
+        case ProbeReport(candidate_id=candidate):
+            return message if candidate in {c.candidate_id for c in history.candidates} else None
+        case _:
+            return None
 
 
 def recorded_data(folder: Path) -> ReportData:
@@ -90,8 +147,11 @@ def recorded_data(folder: Path) -> ReportData:
     ]
     config = msgspec.structs.replace(load_config("quickstart"), name=next(iter(recorded.runs)))
     data = nothing_yet(config, environment_of(config))
+    for topic, body, time_ns in recorded.story:
+        stored = StoredRecord(sequence=1, topic=topic, time_ns=time_ns, body=base64.b64decode(body))
+        data.fold(decode(stored), time_ns)
     for message in messages:
-        data.fold(message, 1)
+        data.fold(message, data.timeline.newest_ns)
     groups = [each for each in messages if isinstance(each, GroupSummary)]
     rollouts = [each for each in messages if isinstance(each, Rollout)]
     files = {name: _lines(folder / name, lines) for name, lines in recorded.runs.items()}

@@ -6,7 +6,7 @@ A subclass has ``name`` and ``config_type``, and adds ``texts``, ``conformance``
 ``static``), the learner gets nothing but the rewards, and signals are about whole tasks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +19,7 @@ from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
 from coevolve.models.architecture import ModelConfig
 from coevolve.parts.context import PartContext
+from coevolve.report.sources import AnnotatedSource
 from coevolve.signals.detector import Detector, DetectorState
 from coevolve.signals.extractor import Observer
 from coevolve.signals.groups import CompleteGroup, summary_of
@@ -94,6 +95,12 @@ class BaseEnvironment:
     def describe_candidate(self, candidate: Candidate) -> str:
         """Return the candidate's id."""
         return candidate.candidate_id
+
+    async def sources(
+        self, reader: Reader, visits: Iterable[GroupSummary]
+    ) -> Sequence[AnnotatedSource]:
+        """Return no sources."""
+        return ()
 
     def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
         """Return an observer of the rewards of tasks."""

@@ -24,6 +24,7 @@ from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
 from coevolve.models.architecture import ModelConfig
 from coevolve.parts.context import PartContext
+from coevolve.report.sources import AnnotatedSource
 from coevolve.rollouts.agent import Agent
 from coevolve.rollouts.evaluator import Scorer
 from coevolve.signals.extractor import Observer
@@ -31,7 +32,7 @@ from coevolve.validation.gates import Gates, TaskIndex
 from coevolve.validation.judge import Judge
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
-from protocols.evolution import Candidate
+from protocols.evolution import Candidate, GroupSummary
 from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.rollouts import Writer
 from protocols.synthesizers import EndpointModel
@@ -172,6 +173,15 @@ class Environment(Protocol):
 
     def describe_candidate(self, candidate: Candidate) -> str:
         """Return a short description of a candidate, for example ``2 turns``."""
+        ...
+
+    async def sources(
+        self, reader: Reader, visits: Iterable[GroupSummary]
+    ) -> Sequence[AnnotatedSource]:
+        """Return its sources with what the rollouts of ``visits`` reached in them, for the report.
+
+        ``visits`` are in the order of their numbers; ``reader`` has the environment's records.
+        """
         ...
 
     # Attempts.

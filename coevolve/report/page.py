@@ -28,6 +28,7 @@ from coevolve.report.sections.pool import pool_section
 from coevolve.report.sections.rollouts import rollouts_data, rollouts_section
 from coevolve.report.sections.signals import candidates_section, signals_section
 from coevolve.report.sections.skills import skills_section
+from coevolve.report.sections.sources import sources_section
 from coevolve.report.sections.success import held_out_section, training_section
 from coevolve.report.sections.teaching import teaching_section
 from coevolve.report.sections.weaknesses import weaknesses_section
@@ -44,6 +45,7 @@ SECTIONS = {
     "candidates": candidates_section,
     "pool": pool_section,
     "lineage": lineage_section,
+    "sources": sources_section,
     "staleness": staleness_section,
     "delivery": delivery_section,
     "throughput": throughput_section,

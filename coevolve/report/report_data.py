@@ -1,11 +1,12 @@
 """The data of a report, folded from a run's journal."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from coevolve.report.rollouts import NO_SAMPLE, Sample
 from coevolve.report.series import RunSeries
+from coevolve.report.sources import AnnotatedSource
 from coevolve.report.timeline import TOPICS as TIMELINE_TOPICS
 from coevolve.report.timeline import Timeline
 from coevolve.runs.attribution import Attribution
@@ -18,6 +19,7 @@ from protocols.capabilities import Capabilities, absent
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.evolution import Candidate, GroupSummary
+from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.tasks import Task, TaskText
 
@@ -46,6 +48,12 @@ class Described(Protocol):
 
     def describe_candidate(self, candidate: Candidate) -> str:
         """Return a short description of a candidate."""
+        ...
+
+    async def sources(
+        self, reader: Reader, visits: Iterable[GroupSummary]
+    ) -> Sequence[AnnotatedSource]:
+        """Return its sources with what the rollouts of ``visits`` reached in them."""
         ...
 
 
@@ -80,6 +88,9 @@ class ReportData:
     sample: Sample = NO_SAMPLE
     """Rollouts of some groups."""
 
+    sources: Sequence[AnnotatedSource] = ()
+    """Sources with what the rollouts reached in them; empty if the environment has none."""
+
     attribution: Attribution | RunError | None = None
     """The measured effect of each source of gradient; None if nobody measured it."""
 
@@ -106,6 +117,12 @@ def nothing_yet(
         timeline=Timeline(),
         attribution=attribution,
     )
+
+
+def visits_of(data: ReportData) -> list[GroupSummary]:
+    """Return the summaries of all groups that the journal has, by their numbers."""
+    every = (visit for visits in data.evolution.visits.values() for visit in visits)
+    return sorted(every, key=lambda visit: visit.group)
 
 
 def listed_note(evolution: LineageIndex) -> str:

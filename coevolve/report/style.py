@@ -117,6 +117,9 @@ mark { margin-right: .35rem; padding: 0 .3rem; background: var(--ink); color: va
 .chart svg, .plot svg { display: block; max-width: 100%; }
 svg.small { display: inline-block; margin-right: .5rem; vertical-align: middle; }
 .fill { fill: var(--c0); }
+.reached-none { border-left: .3rem solid var(--c1); padding-left: .3rem; }
+.reached-some { border-left: .3rem solid var(--c4); padding-left: .3rem; }
+.reached-all { border-left: .3rem solid var(--c2); padding-left: .3rem; }
 .ring { fill: none; stroke: var(--ink); }
 td:has(:target), th:has(:target) { outline: 2px solid var(--c1); outline-offset: 2px; }
 th button { all: unset; cursor: pointer; text-decoration: underline dotted; }

@@ -7,7 +7,7 @@ from pathlib import Path
 from coevolve.journal.reader import run_reader
 from coevolve.report.gathering import gather
 from coevolve.report.page import write_report
-from coevolve.report.report_data import Described
+from coevolve.report.report_data import Described, visits_of
 from coevolve.report.rollouts import sample_of
 from coevolve.report.series import read_series
 from coevolve.runs import attribution
@@ -33,5 +33,6 @@ async def report(
         attribution=attribution.known(directory.path),
     )
     series = [read_series(each.metrics, each.path.name) for each in (directory, *others)]
+    sources = await environment.sources(reader, visits_of(data))
     sample = await sample_of(reader, data.evolution, directory.config())
-    write_report(path, replace(data, series=series, sample=sample))
+    write_report(path, replace(data, series=series, sample=sample, sources=sources))

@@ -30,7 +30,7 @@ from coevolve.parts.units import RETRIES, Unit, Units
 from coevolve.signals.groups import CompleteGroup, OpenGroups
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.evolution import GroupSummary, Signal
+from protocols.evolution import EnvironmentRecord, GroupSummary, Signal
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.rollouts import FailedRollout, Rollout
@@ -58,8 +58,10 @@ class Observer(Protocol):
         """Add an earlier summary or signal to the state, without a result."""
         ...
 
-    async def judge(self, group: CompleteGroup) -> tuple[GroupSummary, Sequence[Signal]]:
-        """Add a further group; return its summary and its signals."""
+    async def judge(
+        self, group: CompleteGroup
+    ) -> tuple[GroupSummary, Sequence[Signal | EnvironmentRecord]]:
+        """Add a further group; return its summary, its signals and what else is to be recorded."""
         ...
 
 
@@ -246,14 +248,15 @@ class _Judged:
 
     async def _judge(self, group: CompleteGroup) -> Sequence[Message]:
         try:
-            summary, signals = await self._observer.judge(group)
+            summary, findings = await self._observer.judge(group)
         except Exception:
             await self.rebuild()  # the observer may have counted a part of the group
             raise
         self._reporter.policy_version = max(self._reporter.policy_version, summary.version_max)
-        for signal in signals:
-            log.info("signal", kind=signal.kind, score=round(signal.score, 3), rule=signal.rule)
-        return (summary, *signals)
+        for found in findings:
+            if isinstance(found, Signal):
+                log.info("signal", kind=found.kind, score=round(found.score, 3), rule=found.rule)
+        return (summary, *findings)
 
     async def _write(self) -> None:
         if self._sequences:

@@ -1,6 +1,6 @@
 """The environment ``hdl``: testbenches for hardware designs, graded by coverage."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -13,6 +13,7 @@ from coevolve.environments.findings import Finding
 from coevolve.environments.hdl import parts
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.evolution.messages import change_of
+from coevolve.environments.hdl.export.annotated import annotated
 from coevolve.environments.hdl.export.exporters import EXPORTERS
 from coevolve.environments.hdl.export.wording import asked, changed
 from coevolve.environments.hdl.needs import require_slang
@@ -29,10 +30,11 @@ from coevolve.journal.task_cache import TaskCache
 from coevolve.models.architecture import ModelConfig
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import TINY, whole_model
+from coevolve.report.sources import AnnotatedSource
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
-from protocols.evolution import Candidate
+from protocols.evolution import Candidate, GroupSummary
 from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.objectives import Dpo, PolicyGradient
 from protocols.rollouts import Writer
@@ -163,6 +165,12 @@ class Hdl(BaseEnvironment):
     def describe_candidate(self, candidate: Candidate) -> str:
         """Return what the candidate changes, of which design."""
         return changed(change_of(candidate))
+
+    async def sources(
+        self, reader: Reader, visits: Iterable[GroupSummary]
+    ) -> Sequence[AnnotatedSource]:
+        """Return the RTL of the designs with the points that rollouts covered."""
+        return await annotated(reader, visits)
 
     def sampler(self) -> "TaskSampler":
         """Return the frontier of states as the task sampler."""

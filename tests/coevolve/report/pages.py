@@ -1,11 +1,12 @@
 """Data for pages of the report, and a check of their markup."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html.parser import HTMLParser
 from typing import ClassVar
 
 from coevolve.environments.tools.task import tool_task
 from coevolve.report.report_data import ReportData, nothing_yet
+from coevolve.report.sources import AnnotatedSource
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.control import (
@@ -18,7 +19,8 @@ from protocols.control import (
     Stalled,
     StopRequested,
 )
-from protocols.evolution import Candidate, SwapRefused
+from protocols.evolution import Candidate, GroupSummary, SwapRefused
+from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import Evaluation, GroupDiscarded, StepReport, TaskScore, TrainedGroup
 from protocols.tasks import NOTHING, Seeded, Task, TaskText, TurnText
@@ -59,6 +61,11 @@ class Reported:
             ),
             tools=tuple(call.partition("(")[0] for turn in turns for call in turn.reference),
         )
+
+    async def sources(
+        self, reader: Reader, visits: Iterable[GroupSummary]
+    ) -> Sequence[AnnotatedSource]:
+        return ()
 
     def describe_candidate(self, candidate: Candidate) -> str:
         return self._text.headline if self._text else f"the candidate {candidate.candidate_id}"

@@ -1,5 +1,6 @@
 """Weaknesses, skills, and the lives of tasks and signals: in words, and in a browser."""
 
+from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from coevolve.report.sections import lives
 from coevolve.report.sections.lineage import lineage_section
 from coevolve.report.sections.lives import life_at, lives_data
 from coevolve.report.sections.skills import skills_section
+from coevolve.report.sections.sources import sources_section
 from coevolve.report.sections.weaknesses import weaknesses_section
+from coevolve.report.sources import AnnotatedSource, SourceLine
 from protocols.evolution import OnPattern, PatternCount, Refused
 from protocols.learning import Evaluation, TaskScore
 from protocols.tasks import Seeded
@@ -109,10 +112,30 @@ def test_ids_with_any_characters_lead_to_their_lives():
     assert parsed(life_at(data([task]), anchor, {})).names >= {"article", "code"}
 
 
+LINES = (
+    SourceLine(text="module top;", points=0, reached=0, newest=0),
+    SourceLine(text=HOSTILE, points=6, reached=0, newest=0, missed=tuple("abcdef")),
+    SourceLine(text="  if (d)", points=2, reached=1, newest=0, missed=("branch else",)),
+)
+SOURCES = (
+    AnnotatedSource(name="full/top.sv", groups=1, lines=LINES[:1]),
+    AnnotatedSource(name="part/top.sv", groups=3, lines=LINES),
+)
+
+
+def test_sources_say_line_by_line_what_was_reached():
+    found = changed(data(whole_story()), sources=SOURCES)
+    text = parsed(sources_section(found)).text
+    assert text.index("part/top.sv: 1 of 8 points, 3 groups") < text.index("full/top.sv")
+    assert "31 of 20 of 2  if (d)branch else" in text
+    assert "a, b, c, d and 2 more" in text
+    assert "has no sources" in parsed(sources_section(data([]))).text
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("lives") / "report.html"
-    write_report(path, data(whole_story()))
+    write_report(path, changed(data(whole_story()), sources=SOURCES))
     return path.as_uri()
 
 
@@ -155,6 +178,7 @@ def test_457_skills_can_be_filtered_and_sorted_by_keyboard(tmp_path: Path):
 def test_a_life_fits_and_passes_the_check_of_accessibility(report: str, width: int, dark: bool):
     with opened(f"{report}#signal-s1", width=width, dark=dark) as browser:
         browser.page.locator("#life h3").wait_for()
+        browser.page.locator("summary", has_text="part/top.sv").click()
         assert browser.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         found = Axe().run(browser.page)
         assert found.violations_count == 0, found.generate_report()

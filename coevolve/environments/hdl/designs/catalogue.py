@@ -6,7 +6,7 @@ import msgspec
 
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.renaming import instance, root_of
-from coevolve.environments.hdl.evolution.messages import DESIGN
+from coevolve.environments.hdl.evolution.messages import DESIGN, DESIGN_POINTS
 from coevolve.journal.codec import RECORDS_BY_KEY, decode_as, record_key
 from protocols.errors import JournalError
 from protocols.evolution import EnvironmentRecord
@@ -37,6 +37,11 @@ class Catalogue:
             made = await self._variant(design_id)
         self.known[design_id] = made
         return made
+
+    async def has_points(self, design_id: str) -> bool:
+        """Return whether the journal has the points of the design."""
+        key = record_key(DESIGN_POINTS, design_id)
+        return bool(await self._reader.find(RECORDS_BY_KEY, key, limit=1))
 
     async def _variant(self, design_id: str) -> Design:
         found = await self._reader.find(RECORDS_BY_KEY, record_key(DESIGN, design_id), limit=1)

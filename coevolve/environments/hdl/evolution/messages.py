@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from coevolve.environments.hdl.simulate.messages import Point, Unit
 from protocols.evolution import Candidate, GroupSummary
 from protocols.numbers import Share
 
@@ -85,6 +86,20 @@ def change_of(candidate: Candidate) -> DesignChange:
     """Return the change of a candidate. Raises msgspec.MsgspecError for another's body."""
     return _change.decode(candidate.body)
 
+
+class DesignPoints(msgspec.Struct, frozen=True, kw_only=True):
+    """A design's source and its set of points, so that the journal explains its own counts."""
+
+    points_hash: str
+    """As in `GroupDetails`."""
+
+    unit: Unit
+    points: tuple[Point, ...]
+
+
+DESIGN_POINTS = "design_points"
+"""Kind of the `protocols.evolution.EnvironmentRecord` whose body is `DesignPoints`; its key is the
+design's id. Only designs of the run's folder have one."""
 
 DESIGN = "design"
 """Kind of the `protocols.evolution.EnvironmentRecord` whose body is a variant that the run made of

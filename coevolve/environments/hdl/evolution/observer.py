@@ -24,18 +24,24 @@ from coevolve.environments.hdl.coverage.regions import Region, design_of, region
 from coevolve.environments.hdl.curation.signals import counts
 from coevolve.environments.hdl.curation.states import average
 from coevolve.environments.hdl.designs.catalogue import Catalogue
-from coevolve.environments.hdl.evolution.messages import DesignSummary, GroupDetails
+from coevolve.environments.hdl.evolution.messages import (
+    DESIGN_POINTS,
+    DesignPoints,
+    DesignSummary,
+    GroupDetails,
+)
 from coevolve.environments.hdl.evolution.rules import forgotten, rare
 from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.transition import coverage_of, graded_of
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import Point, Unit
 from coevolve.journal.task_cache import TaskCache
 from coevolve.signals.detector import Detector, DetectorState
 from coevolve.signals.groups import CompleteGroup, summary_of
 from coevolve.signals.rules import MOST_PER_VISIT, Finding, signal_of
 from protocols.config import RunConfig
-from protocols.evolution import GroupSummary, OnPattern, Signal, SignalKind
+from protocols.evolution import EnvironmentRecord, GroupSummary, OnPattern, Signal, SignalKind
 from protocols.journal import Message
 from protocols.rollouts import Rollout
 from protocols.tasks import body_of
@@ -258,6 +264,8 @@ class DesignObserver:
         self._catalogue = catalogue
         self._simulator = simulator
         self._regions: dict[str, tuple[Region, ...]] = {}
+        self._recorded: set[str] = set()
+        """Designs whose points are in the journal, or were returned to be written."""
 
     @property
     def settings(self) -> object:
@@ -293,7 +301,9 @@ class DesignObserver:
             case _:
                 pass
 
-    async def judge(self, group: CompleteGroup) -> tuple[GroupSummary, Sequence[Signal]]:
+    async def judge(
+        self, group: CompleteGroup
+    ) -> tuple[GroupSummary, Sequence[Signal | EnvironmentRecord]]:
         """Summarize the group and apply the rules; see `coevolve.signals.extractor.Observer`."""
         task = await self._tasks.get(group.members[0][1].task_id)
         visit = summary_on(group, task)
@@ -308,7 +318,20 @@ class DesignObserver:
         signals = self._of_regions.judge(visit, self._regions[task.design], len(points))
         for detector in self._detectors(visit):
             signals += detector.judge(_as_task(visit))
-        return visit.group, signals
+        return visit.group, [*signals, *await self._points(visit.details, unit, points)]
+
+    async def _points(
+        self, details: GroupDetails, unit: Unit, points: Sequence[Point]
+    ) -> list[EnvironmentRecord]:
+        """Return the record of a given design's points, once in a run."""
+        name = details.design
+        if not details.points_hash or name in self._recorded or name not in self._catalogue.given:
+            return []
+        self._recorded.add(name)
+        if await self._catalogue.has_points(name):
+            return []
+        body = DesignPoints(points_hash=details.points_hash, unit=unit, points=tuple(points))
+        return [EnvironmentRecord(kind=DESIGN_POINTS, key=name, body=body_of(body))]
 
     def _detectors(self, visit: DesignSummary) -> list[Detector]:
         """Return the detectors of task signals that use this summary."""

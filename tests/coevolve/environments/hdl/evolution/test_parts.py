@@ -15,6 +15,7 @@ from coevolve.environments.hdl.evolution.enumeration import Enumeration
 from coevolve.environments.hdl.evolution.gates import DesignGates, DesignIndex, variant_id
 from coevolve.environments.hdl.evolution.messages import (
     DESIGN,
+    DESIGN_POINTS,
     DesignChange,
     DesignVariant,
     HarderThreshold,
@@ -22,9 +23,11 @@ from coevolve.environments.hdl.evolution.messages import (
     Replaced,
     change_of,
 )
+from coevolve.environments.hdl.evolution.observer import DesignObserver
 from coevolve.environments.hdl.evolution.synthesizer import synthesizer_part
+from coevolve.environments.hdl.export.annotated import annotated
 from coevolve.environments.hdl.policy.frontier import beginning
-from coevolve.environments.hdl.policy.task import read_body
+from coevolve.environments.hdl.policy.task import coverage_task, read_body
 from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.messages import (
@@ -39,6 +42,8 @@ from coevolve.environments.hdl.simulate.messages import (
 from coevolve.journal.codec import decode, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.journal.task_cache import TaskCache
+from coevolve.signals.groups import CompleteGroup
 from coevolve.validation.gates import Findings, Sound
 from coevolve.validation.judge import NoJudge
 from coevolve.validation.validator import Validator
@@ -401,3 +406,31 @@ async def test_the_arm_random_makes_the_same_number_of_tasks(desk: Desk):
     assert len({type(each) for each in changes}) == 3
     assert sum(isinstance(each, DesignVariant) for each in changes) <= hdl_settings(CONFIG).variants
     assert {each.design for each in changes} == {"top"}
+
+
+async def test_the_points_of_a_design_are_recorded_once_and_explain_its_counts(desk: Desk):
+    members = tuple(
+        (index + 2, msgspec.structs.replace(rollout(0, index, graded(text)), task_id="top"))
+        for index, text in enumerate(("some", "little", "poor"))
+    )
+    observer = DesignObserver(
+        CONFIG,
+        tasks=TaskCache(desk.store, coverage_task),
+        catalogue=desk.catalogue,
+        simulator=desk.simulator,
+    )
+    summary, findings = await observer.judge(CompleteGroup(members=members))
+    _, repeated = await observer.judge(CompleteGroup(members=members))
+    records = [each for each in findings if isinstance(each, EnvironmentRecord)]
+    assert [(each.kind, each.key) for each in records] == [(DESIGN_POINTS, "top")]
+    assert not [each for each in repeated if isinstance(each, EnvironmentRecord)]
+    await desk.add(summary, *records)
+    assert await desk.catalogue.has_points("top")
+
+    leaf, top = await annotated(desk.store, [summary])
+    assert (leaf.name, top.name, top.groups) == ("top/leaf.sv", "top/top.sv", 1)
+    states = top.lines[1]
+    assert (states.points, states.reached, states.newest) == (6, 3, 3)
+    assert states.missed == ("fsm DONE->IDLE", "fsm IDLE->RUN", "fsm RUN->DONE")
+    assert sum(line.points for source in (leaf, top) for line in source.lines) == len(POINTS)
+    assert top.lines[-1].points == 0
