@@ -10,6 +10,7 @@ from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import decode_as
 from coevolve.launcher import preflight
+from coevolve.launcher.launch import dry_run
 from coevolve.models.architecture import KNOWN
 from coevolve.models.weight_files import version_digest
 from coevolve.runs.estimate import estimate
@@ -104,6 +105,12 @@ def test_a_run_file_for_appworld_follows_the_paper_as_the_one_for_bfcl_does(name
 @pytest.mark.parametrize("name", APPWORLD)
 def test_a_run_file_for_appworld_can_be_tried_on_own_tasks(name: str):
     preflight.check(read(name, "policy.tiny_random=true", *OWN_TASKS))
+
+
+def test_a_dry_run_names_the_folder_of_tasks_that_nobody_has_downloaded():
+    lines = dry_run(read("appworld_qwen3_4b", "policy.tiny_random=true")).splitlines()
+    (said,) = [line for line in lines if "`appworld download data` made" in line]
+    assert said.startswith("# missing: environment.data: ")
 
 
 @pytest.mark.parametrize("name", [*CHAT, *APPWORLD])

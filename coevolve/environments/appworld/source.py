@@ -23,7 +23,7 @@ from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.tools.split_tasks import SplitTasks, Streams
 from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from protocols.config import RunConfig
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, DependencyError
 from protocols.tasks import Seeded, Split, Task, body_of
 
 SET = "appworld"
@@ -92,12 +92,12 @@ class AppWorldSource(SplitTasks):
 
 
 def data_folder(settings: AppWorldConfig) -> Path:
-    """Return the folder of data. Raises ConfigError, DependencyError and SimulatorError."""
+    """Return the folder of data. Raises DependencyError and SimulatorError."""
     if settings.source == "own":
         return own_data(settings.world)
     folder = Path(settings.data).absolute()
     if not (folder / "tasks").is_dir():
-        raise ConfigError(
+        raise DependencyError(
             f"environment.data: {folder} has to be the folder that `appworld download data` made, "
             "but has no folder 'tasks'; give its path"
         )
