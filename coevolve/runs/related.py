@@ -12,6 +12,7 @@ from coevolve.journal.codec import (
     CANDIDATES_BY_ID,
     CANDIDATES_BY_SIGNAL,
     EXPLORATIONS_BY_ID,
+    EXPLORATIONS_BY_SIGNAL,
     PROBES_BY_CANDIDATE,
     SETTLED_BY_SIGNAL,
     SIGNALS_BY_ID,
@@ -96,6 +97,7 @@ class Related:
             return
         self._signals.add(signal_id)
         await self._find(SETTLED_BY_SIGNAL, signal_id)
+        await self._find(EXPLORATIONS_BY_SIGNAL, signal_id)
         for candidate in await self._all(CANDIDATES_BY_SIGNAL, signal_id, Candidate):
             await self._find(VERDICTS_BY_CANDIDATE, candidate.candidate_id)
         for task in await self._all(TASKS_BY_SIGNAL, signal_id, Task):

@@ -145,5 +145,8 @@ def test_an_audit_finds_the_same_before_and_after(week: Week):
     after = asyncio.run(audit(week.store))
     # A request of a probe may have been deleted, so its report is not asked for one any more.
     missed = [each for each in before.faults if not each.startswith("probe report")]
-    assert list(after.faults) == missed
+    # The first steps may have been deleted too, so the first one left counts as the first.
+    begun_later = [each.replace("to be 1, 2, 3,", "to be 3, 4, 5,") for each in missed]
+    assert list(after.faults) == begun_later
+    assert begun_later != missed
     assert after.deleted > before.deleted
