@@ -32,6 +32,7 @@ from coevolve.learning.attribution import TEACHERS
 from coevolve.learning.batch import SOURCES
 from coevolve.learning.metrics import LOSSES
 from coevolve.models import scratch_folder
+from coevolve.runs.progress import SCENARIOS
 from protocols.errors import CoevolveError
 from protocols.evolution import Label, SignalKind, SignalSettled
 from tests.bench.__main__ import BENCHES
@@ -459,6 +460,7 @@ def written() -> set[str]:
         "val/MEASURE/LABEL",
         "val/success_std_error/LABEL",
         "val/MEASURE_std_error/LABEL",
+        *(f"val/{name}/LABEL" for name in (SCENARIOS, f"{SCENARIOS}_std_error")),
     }
 
 
@@ -490,11 +492,12 @@ def closed(name: str) -> str:
     for pattern, told in (
         (r"val/success/(?!all$).+", "val/success/LABEL"),
         (r"val/success_std_error/.+", "val/success_std_error/LABEL"),
+        (rf"val/({SCENARIOS}(?:_std_error)?)/.+", r"val/\1/LABEL"),
         (r"val/(?!success/).+", "val/MEASURE/LABEL"),
         (r"validator/reject/.+", "validator/reject/GATE"),
     ):
-        if re.fullmatch(pattern, name):
-            return told
+        if found := re.fullmatch(pattern, name):
+            return found.expand(told)
     return name
 
 

@@ -88,7 +88,8 @@ def _struct(info: inspect.StructType) -> st.SearchStrategy[Any]:
 
 
 def _integer(info: inspect.IntType) -> st.SearchStrategy[int]:
-    return st.integers(info.ge if info.ge is not None else -(2**31), 2**31 - 1)
+    low = info.ge if info.ge is not None else -(2**31)
+    return st.integers(low, info.le if info.le is not None else 2**31 - 1)
 
 
 def _float(info: inspect.FloatType) -> st.SearchStrategy[float]:

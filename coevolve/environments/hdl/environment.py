@@ -13,7 +13,6 @@ from coevolve.environments.findings import Finding
 from coevolve.environments.hdl import parts
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.evolution.messages import change_of
-from coevolve.environments.hdl.export.annotated import annotated
 from coevolve.environments.hdl.export.exporters import EXPORTERS
 from coevolve.environments.hdl.export.wording import asked, changed
 from coevolve.environments.hdl.needs import require_slang
@@ -170,6 +169,8 @@ class Hdl(BaseEnvironment):
         self, reader: Reader, visits: Iterable[GroupSummary]
     ) -> Sequence[AnnotatedSource]:
         """Return the RTL of the designs with the points that rollouts covered."""
+        from coevolve.environments.hdl.export.annotated import annotated
+
         return await annotated(reader, visits)
 
     def sampler(self) -> "TaskSampler":
