@@ -111,7 +111,7 @@ class Drawn:
                 bool(self.changes)
             ],
             "they are as the task says": failing[any(each.added for each in self.changes.values())],
-            "the answer is right": failing[True],
+            "the answer is right": failing[self.answer is not None],
         }
 
     @property

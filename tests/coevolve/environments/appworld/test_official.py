@@ -15,7 +15,7 @@ from coevolve.environments.tools.commands import Failed, Passed
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.wire import ToolClient
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, DependencyError
 from tests.coevolve.environments.appworld.episodes import TEMPLATES, reference, tasks
 
 pytestmark = [pytest.mark.appworld, pytest.mark.timeout(300)]
@@ -107,5 +107,5 @@ def test_a_folder_without_tasks_is_refused(tmp_path: Path) -> None:
     environment = AppWorld(
         config_of({"use": "appworld", "source": "official", "data": str(tmp_path)})
     )
-    with pytest.raises(ConfigError, match="appworld download data"):
+    with pytest.raises(DependencyError, match="appworld download data"):
         environment.source()
