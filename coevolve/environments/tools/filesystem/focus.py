@@ -42,8 +42,9 @@ def reflect(brief: Brief, focus: Sequence[Chain]) -> Reflection:
         for action in attempt.actions
         if action.failed
     )
+    counted = f"{len(failed)} of {len(brief.attempts)} attempts failed"
     return Reflection(
-        summary=f"{brief.kind} signal: {len(failed)} of {len(brief.attempts)} attempts failed.",
+        summary=f"{brief.kind} signal: {counted if brief.attempts else 'no attempt used it'}.",
         failure_cause=", ".join(f"{end} ({count})" for end, count in ended.most_common()),
         instability_pattern="" if len(failed) in (0, len(brief.attempts)) else "Attempts differ.",
         focus_pattern=tuple(" > ".join(chain) for chain in focus) or ("any tool",),
