@@ -24,11 +24,11 @@ from coevolve.config import load_config
 from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
-from coevolve.report.meanings import meanings
 from coevolve.report.series import STEP
 from coevolve.report.writing import report
 from coevolve.runs import starting
 from coevolve.runs.directory import RunDirectory
+from coevolve.runs.meanings import meanings
 from protocols.evolution import OnTask, Refused
 from protocols.journal import Append, Message, Receipt
 from protocols.learning import Evaluation, StepReport, TaskScore, TrainedGroup
@@ -81,7 +81,7 @@ class Figures:
 def metrics_of(step: int, steps: int) -> dict[str, float]:
     """Return a value of every metric, of noise around a slope."""
     noise = (step * 7919 % 1000) / 1000
-    names = [name for name in meanings() if name != STEP]
+    names = [name for each in meanings() for name in each.names if name != STEP]
     return {name: step / steps + noise * (1 + place) for place, name in enumerate(names)}
 
 

@@ -24,6 +24,14 @@
     return told;
   }
 
+  // A link that this file cannot follow is no link.
+  function unlink(part) {
+    if (served) return;
+    for (const link of part.querySelectorAll("a[href^='#task-'], a[href^='#signal-']")) {
+      if (!Object.hasOwn(lives, link.hash.slice(1))) link.replaceWith(...link.childNodes);
+    }
+  }
+
   async function show() {
     const anchor = location.hash.slice(1);
     if (!LIFE.test(anchor)) return;
@@ -31,12 +39,14 @@
     if (anchor !== location.hash.slice(1)) return; // another one was chosen meanwhile
     if (life) place.innerHTML = life; // markup that the report wrote, with all texts escaped
     else place.replaceChildren(missing(anchor));
+    unlink(place);
     const title = place.querySelector("h3") ?? place;
     title.tabIndex = -1;
     title.focus({ preventScroll: true });
     place.scrollIntoView();
   }
 
+  unlink(document);
   addEventListener("hashchange", show);
   show();
 })();

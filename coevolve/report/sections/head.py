@@ -102,7 +102,7 @@ def _tiles(data: ReportData) -> list[tuple[str, str, str]]:
         (
             percent(scored[-1].mean) if scored else "\N{EN DASH}",
             f"held-out {data.progress.measure}",
-            f"± {100 * scored[-1].std_error:.1f} of {scored[-1].tasks} tasks; "
+            f"± {100 * scored[-1].std_error:.1f} (standard error), {scored[-1].tasks} tasks; "
             f"{percent(scored[0].mean)} at the start"
             if scored
             else "not scored yet",

@@ -1,20 +1,14 @@
 """The section on tasks: the life of one, and a table of all."""
 
-from collections.abc import Sequence
-from heapq import nlargest
-
 from coevolve.report.figure import Table, code, listed, missing, section, several
+from coevolve.report.improvement import most_improved, points
 from coevolve.report.links import to_signal, to_task
 from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.report_data import ReportData, listed_note
 from coevolve.report.sections.lives import SHORT, gaps_by_task, task_life, tools_told
-from coevolve.runs.group_totals import Score
 from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.tasks import Synthesized, Task
-
-NAMED = 3
-"""Number of most improved tasks that are named."""
 
 LISTED = 600
 """Maximum number of tasks in the table; the newest are shown."""
@@ -49,7 +43,7 @@ def _all(data: ReportData) -> list[Markup]:
     shown = tasks[: -LISTED - 1 : -1]
     cut = "" if len(shown) == len(tasks) else f" The newest {LISTED} of {len(tasks)}."
     note = "The change is from the first group of rollouts on the task to the newest, in points."
-    best = _most_improved(data, tasks)
+    best = _most_improved(data)
     columns = (
         "task",
         "origin",
@@ -69,19 +63,10 @@ def _all(data: ReportData) -> list[Markup]:
     return [*best, listed("All tasks", note + cut, table)]
 
 
-def _most_improved(data: ReportData, tasks: Sequence[Task]) -> list[Markup]:
-    """Return a sentence on the tasks with the largest change; of equals those with most groups."""
-    groups = {task.task_id: data.evolution.history(task.task_id).groups for task in tasks}
-    changes = {
-        task_id: (_share(each.newest) - _share(each.first), each.groups)
-        for task_id, each in groups.items()
-        if each.judged > 1
-    }
-    best = nlargest(NAMED, changes, key=lambda task_id: changes[task_id])
-    told = [
-        joined([to_task(task_id), f" ({100 * changes[task_id][0]:+.0f} points)"])
-        for task_id in best
-    ]
+def _most_improved(data: ReportData) -> list[Markup]:
+    """Return a sentence on the tasks with the largest change."""
+    best = most_improved(data).items()
+    told = [joined([to_task(task_id), f" ({change:+.0f} points)"]) for task_id, change in best]
     words = "Most improved, of equals those with most groups: "
     return [tag("p", words, several(told), ".")] if told else []
 
@@ -90,7 +75,7 @@ def _row(data: ReportData, task: Task) -> list[str]:
     evolution, text = data.evolution, data.describe(task)
     history, signal = evolution.history(task.task_id), _signal_of(evolution, task)
     groups = history.groups
-    change = 100 * (_share(groups.newest) - _share(groups.first))
+    change = points(groups)
     return [
         to_task(task.task_id),
         to_signal(signal.signal_id, signal.kind) if signal else "seed",
@@ -105,10 +90,6 @@ def _row(data: ReportData, task: Task) -> list[str]:
         f"{groups.newest.successes}/{groups.newest.rollouts}" if groups.judged else "",
         f"{change:+.0f}" if groups.judged > 1 else "",
     ]
-
-
-def _share(score: Score) -> float:
-    return score.successes / score.rollouts if score.rollouts else 0.0
 
 
 def _about(signal: Signal | None) -> Markup:

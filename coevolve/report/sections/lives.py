@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from coevolve.report.charts import small_columns
 from coevolve.report.estimates import Estimate, change_of, flagged_skills
 from coevolve.report.figure import code, several
+from coevolve.report.improvement import most_improved
 from coevolve.report.links import signal_anchor, task_anchor, to_signal, to_task
 from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.report_data import NO_TOOL, ReportData, judged, skills_of
@@ -42,7 +43,10 @@ CAUSES = ("forgetting", "uncertainty", "rare", "boundary")
 
 
 def lives_data(data: ReportData) -> dict[str, str]:
-    """Return lives by anchor: of signals by `CAUSES`, the newest first, with their tasks."""
+    """Return lives by anchor: of the tasks that the page itself names, then of signals.
+
+    Signals come by `CAUSES`, the newest first, with their tasks.
+    """
     gaps = gaps_by_task(data)
     found: dict[str, str] = {}
     characters = 0
@@ -128,6 +132,7 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
 
 def _wanted(data: ReportData) -> Iterator[str]:
     evolution = data.evolution
+    yield from map(task_anchor, most_improved(data))
     newest = list(evolution.signals.values())[::-1]
     for signal in sorted(newest, key=lambda signal: CAUSES.index(signal.kind)):
         yield signal_anchor(signal.signal_id)

@@ -1,20 +1,22 @@
 """The section on metrics: each of `metrics.jsonl` as a curve, with its meaning."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coevolve.report.figure import code, missing, section
 from coevolve.report.markup import Markup, tag
-from coevolve.report.meanings import OTHER, Meaning, meaning_of, meanings, told_as
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import number
 from coevolve.report.series import RunSeries
+from coevolve.runs.meanings import Meaning, meaning_of, meanings
 
 DIGITS = 5
 """Significant digits of a number in the page's data."""
 
 TITLE = "Every metric"
+
+OTHER = "Other"
+"""Group of metrics that the page about metrics does not explain."""
 
 
 def metrics_section(data: ReportData) -> Markup:
@@ -54,15 +56,17 @@ def metrics_data(runs: Sequence[RunSeries]) -> dict[str, Any]:
 
 def by_group(runs: Sequence[RunSeries]) -> dict[str, list[str]]:
     """Return the names of the runs' metrics by group, groups and names in the page's order."""
-    order = {name: place for place, name in enumerate(meanings())}
-    groups = list(dict.fromkeys(each.group for each in meanings().values()))
-    names = sorted(
-        {name for run in runs for name in run.metrics},
-        key=lambda name: (order.get(told_as(name), len(order)), name),
-    )
-    found: dict[str, list[str]] = {group: [] for group in [*groups, OTHER]}
-    for name in names:
-        found[meaning_of(name).group].append(name)
+    told = {name: meaning_of(name) for run in runs for name in run.metrics}
+    order = {each: place for place, each in enumerate(meanings())}
+    found: dict[str, list[str]] = {each.section: [] for each in order} | {OTHER: []}
+
+    def place(name: str) -> tuple[int, str]:
+        known = told[name]
+        return order[known] if known else len(order), name
+
+    for name in sorted(told, key=place):
+        known = told[name]
+        found[known.section if known else OTHER].append(name)
     return {group: names for group, names in found.items() if names}
 
 
@@ -124,7 +128,7 @@ def _group(group: str, names: Sequence[str], runs: Sequence[RunSeries]) -> Marku
 def _curve(name: str, runs: Sequence[RunSeries]) -> Markup:
     told = meaning_of(name)
     newest = {run.name: run.metrics[name].newest for run in runs if name in run.metrics}
-    unit = tag("small", inline(told.unit)) if told.unit else ""
+    unit = tag("small", told.unit) if told and told.unit else ""
     return tag(
         "figure",
         tag("figcaption", tag("h3", code(name), " ", unit), *_meaning(told)),
@@ -147,14 +151,8 @@ def _told(newest: Mapping[str, float]) -> str:
     return "newest " + ", ".join(f"{run} {number(value)}" for run, value in newest.items())
 
 
-def _meaning(told: Meaning) -> list[Markup]:
-    moves = [tag("p", tag("b", "If it moves: "), inline(told.moves))] if told.moves else []
-    return [tag("p", inline(told.meaning)), *moves] if told.meaning else []
-
-
-def inline(text: str) -> Markup:
-    """Return a line of Markdown: code in code elements, links as their text."""
-    plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)
-    pieces = re.split(r"`([^`]+)`", plain)
-    marked = [code(piece) if place % 2 else piece for place, piece in enumerate(pieces)]
-    return tag("span", *marked)
+def _meaning(told: Meaning | None) -> list[Markup]:
+    if told is None:
+        return []
+    moves = [tag("p", tag("b", "Watch for: "), told.moves)] if told.moves else []
+    return [tag("p", told.meaning), *moves]

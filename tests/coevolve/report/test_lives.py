@@ -8,6 +8,8 @@ from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 
 from coevolve.report.estimates import Estimate, PatternUse, change_of, skill_map
+from coevolve.report.improvement import most_improved
+from coevolve.report.links import task_anchor
 from coevolve.report.page import write_report
 from coevolve.report.sections import lives
 from coevolve.report.sections.lineage import lineage_section
@@ -97,12 +99,15 @@ def test_the_life_of_a_signal_says_why_a_candidate_was_refused():
     assert "On the flagged task: 100 % [68, 100], 8/8." in text
 
 
-def test_a_page_holds_no_more_lives_than_fit_and_forgotten_ones_first(
+def test_a_page_holds_no_more_lives_than_fit_those_that_it_names_first_and_then_forgotten_ones(
     monkeypatch: pytest.MonkeyPatch,
 ):
     found = data(whole_story())
-    monkeypatch.setattr(lives, "MOST_CHARACTERS", len(life_at(found, "signal-s1", {})))
-    assert list(lives_data(found)) == ["signal-s1"]
+    named = [*map(task_anchor, most_improved(found)), "signal-s1"]
+    assert len(named) > 1
+    fitting = sum(len(life_at(found, each, {})) for each in named)
+    monkeypatch.setattr(lives, "MOST_CHARACTERS", fitting)
+    assert list(lives_data(found)) == named
 
 
 def test_ids_with_any_characters_lead_to_their_lives():
@@ -151,6 +156,22 @@ def test_links_show_lives_one_at_a_time(report: str):
         life.get_by_text("Refused by the gate duplicate").wait_for()
         browser.page.evaluate("location.hash = 'task-none'")
         life.get_by_text("`coevolve board`").wait_for()
+
+
+@needs_browser
+def test_a_life_that_the_page_does_not_hold_is_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    found = data(whole_story())
+    monkeypatch.setattr(lives, "MOST_CHARACTERS", len(life_at(found, "task-seed-1", {})) - 1)
+    path = tmp_path / "report.html"
+    write_report(path, found)
+    held = {f"#{each}" for each in lives_data(found)}
+    script = "[...document.querySelectorAll(\"a[href^='#task-'], a[href^='#signal-']\")]"
+    with opened(path.as_uri()) as browser:
+        links = browser.page.evaluate(f"{script}.map(each => each.hash)")
+        assert set(links) <= held
+        assert "seed-1" in browser.page.locator("main").inner_text()
 
 
 @needs_browser

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.report.meanings import UNKNOWN, meaning_of, meanings
 from coevolve.report.sections.metrics import by_group, metrics_data
 from coevolve.report.series import read_series
 from protocols.errors import RunError
@@ -50,19 +49,6 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str):
     (tmp_path / "m").write_text(f'{{"step": 1, "a": 1}}\n{line}\n')
     with pytest.raises(RunError, match="m, line 2: needs a JSON object of numbers"):
         read_series(tmp_path / "m", "run")
-
-
-def test_meanings_come_from_the_page_about_metrics():
-    entropy = meaning_of("actor/entropy")
-    assert (entropy.group, entropy.unit) == ("Losses and optimizer", "nats, 0 or more")
-    assert entropy.meaning == "entropy of the policy on its own tokens"
-    assert entropy.moves.startswith("a fall towards 0")
-    assert meaning_of("actor/kl_loss").moves == ""
-    assert meaning_of("val/success/one turn").meaning.startswith("held-out tasks of one group")
-    assert meaning_of("val/coverage/all").meaning.startswith("mean of a measure")
-    assert meaning_of("validator/reject/duplicate").meaning == "refused, by gate"
-    assert meaning_of("my/own") == UNKNOWN
-    assert len(meanings()) > 90
 
 
 def test_runs_are_laid_side_by_side(tmp_path: Path):

@@ -94,7 +94,8 @@ class ToolGates(ExecutedGates):
         tools = tools_of(body.classes)
         refuse("unclean", unclean(body.turns, tools))
         refuse("unknown_tool", unknown_tool(body, read))
-        refuse("contaminated", self._held_out_cell(body))
+        if pair := self._held_out_cell(body):
+            refuse("contaminated", f"{pair}: two requests that only held-out tasks make in a row")
         turns = body.references
         played = await trials.play(turns)
         fault = _replay_fault(turns, played)
