@@ -166,6 +166,13 @@ async def test_a_part_that_works_again_while_the_disk_is_full_is_noted_later(
             works.set()
 
     supervisor = Supervisor([part], note, restart_s=5.0, note_resting=note_resting)
+    await run_until(works, supervisor, lasting)
+    assert not refusals
+    assert noted == [{"signals": "signals: wrong"}, {}]
+
+
+async def run_until(works: asyncio.Event, supervisor: Supervisor, lasting: SteadyPart) -> None:
+    """Run until the event is set, and stop in any case."""
     running = asyncio.create_task(supervisor.run())
     try:
         async with asyncio.timeout(10.0):
@@ -174,8 +181,6 @@ async def test_a_part_that_works_again_while_the_disk_is_full_is_noted_later(
         await lasting.stop()
         await supervisor.stop()
         await running
-    assert not refusals
-    assert noted == [{"signals": "signals: wrong"}, {}]
 
 
 async def test_a_part_that_begins_to_rest_while_the_disk_is_full_ends_no_run(
@@ -200,14 +205,7 @@ async def test_a_part_that_begins_to_rest_while_the_disk_is_full_ends_no_run(
             works.set()
 
     supervisor = Supervisor([part], note, restart_s=5.0, note_resting=note_resting)
-    running = asyncio.create_task(supervisor.run())
-    try:
-        async with asyncio.timeout(10.0):
-            await works.wait()
-    finally:
-        await lasting.stop()
-        await supervisor.stop()
-        await running
+    await run_until(works, supervisor, lasting)
     assert not refusals
     assert noted == [{"signals": "signals: wrong"}, {}]
 
