@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from coevolve.config import load_config
 from protocols.config import RunConfig
+from protocols.errors import DependencyError
 
 # The time of an example depends mostly on the other load of the machine.
 settings.register_profile("untimed", deadline=None)
@@ -94,6 +95,17 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 def quickstart() -> RunConfig:
     """The quickstart, but its made tasks join the pool at once."""
     return load_config(ROOT / "configs" / "quickstart.yaml", ["evolve_every=0"])
+
+
+@pytest.fixture(scope="session")
+def appworld_engine() -> None:
+    """Skip where AppWorld's engine is not set up."""
+    from coevolve.environments.appworld.place import engine_folder
+
+    try:
+        engine_folder()
+    except DependencyError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(autouse=True)

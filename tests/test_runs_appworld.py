@@ -7,26 +7,21 @@ from pathlib import Path
 import psutil
 import pytest
 
-from coevolve.environments.appworld.place import engine_folder
-from protocols.errors import DependencyError
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import FailedRollout, Rollout
 from tests.books import check_books
 from tests.launched import LaunchedRun, gone, launched
 
-pytestmark = [pytest.mark.ray, pytest.mark.appworld, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.appworld,
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("appworld_engine"),
+]
 
 RUN_FILE = "configs/appworld_tiny.yaml"
 STEPS = 30
 """By then the policy has learned to end its messages, so that its code is run."""
-
-
-@pytest.fixture(autouse=True)
-def set_up() -> None:
-    try:
-        engine_folder()
-    except DependencyError as error:
-        pytest.skip(str(error))
 
 
 def test_a_run_trains_and_continues_when_engine_interpreter_and_everything_is_killed(

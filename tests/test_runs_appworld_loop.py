@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.environments.appworld.place import engine_folder
 from coevolve.runs.audit import Books
-from protocols.errors import DependencyError
 from protocols.evolution import (
     Admitted,
     Candidate,
@@ -25,7 +23,12 @@ from tests.chat_server import serving
 from tests.commands import answered
 from tests.launched import LaunchedRun, gone, launched
 
-pytestmark = [pytest.mark.ray, pytest.mark.appworld, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.appworld,
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("appworld_engine"),
+]
 
 PATIENCE_S = 420.0
 
@@ -40,14 +43,6 @@ LOOP = (
 
 GATES = set(proposals("1")) - {""}
 """The gates for which the scripted model makes a candidate each."""
-
-
-@pytest.fixture(autouse=True)
-def set_up() -> None:
-    try:
-        engine_folder()
-    except DependencyError as error:
-        pytest.skip(str(error))
 
 
 def test_the_loop_makes_tasks_refuses_others_and_trains_on_them_across_a_kill(

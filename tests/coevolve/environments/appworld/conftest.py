@@ -6,19 +6,14 @@ from pathlib import Path
 import pytest
 
 from coevolve.environments.appworld.engines import Engine, make_data
-from coevolve.environments.appworld.place import engine_folder, interpreter_folder
+from coevolve.environments.appworld.place import interpreter_folder
 from coevolve.environments.sandbox.runner import Sandbox
-from protocols.errors import DependencyError
 from tests.coevolve.environments.appworld.episodes import tasks
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory: pytest.TempPathFactory, appworld_engine: None) -> Path:
     """An own world, and the tasks of `episodes.tasks`."""
-    try:
-        engine_folder()
-    except DependencyError as error:
-        pytest.skip(str(error))
     made = make_data(tmp_path_factory.mktemp("appworld"), seed=0)
     with contextlib.closing(Engine(made)) as engine:
         engine.make(tasks(made))
