@@ -13,11 +13,14 @@ from coevolve.launcher.interrupts import INTERRUPTED, LOST, raise_when_interrupt
 from coevolve.visible import visible_output
 from protocols.errors import CoevolveError, LostError
 
+HELP = ("-h", "--help")
+
 
 def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
     """Execute a command line; return the exit code.
 
-    If the command returns a number, that is the exit code. Whatever it prints is made visible.
+    If the command returns a number, that is the exit code. Whatever it prints is made visible. Log
+    lines go to standard error, unless the command sends them elsewhere.
     """
     with visible_output():
         return _carried_out(command, words, name)
@@ -27,10 +30,14 @@ def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int
     try:
         raise_when_interrupted()
         _find_own_environments()
+        if not set(HELP) & set(words):  # help is shown without loading what logs
+            from coevolve.parts import logs
+
+            logs.to_errors()
         for variable, value in compiled_kernels().items():
             os.environ.setdefault(variable, value)
         answer = command.main(
-            list(words), prog_name=name, standalone_mode=False, help_option_names=["-h", "--help"]
+            list(words), prog_name=name, standalone_mode=False, help_option_names=list(HELP)
         )
         sys.stdout.flush()
     except click.NoSuchOption as error:

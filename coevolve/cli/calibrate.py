@@ -74,12 +74,10 @@ def command(
     purpose: the first should be admitted, the others refused. Exit code 0.
     """
     from coevolve.config import load_config
-    from coevolve.parts import logs
 
     if gates is not None:
         from coevolve.commands.calibrate_gates import Choices, measure_gates
 
-        logs.to_errors()
         settings = (run_file, *overrides) if run_file else overrides
         choices = Choices(
             sample=sample,

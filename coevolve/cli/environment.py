@@ -48,9 +48,7 @@ def check(use: str, settings: tuple[str, ...], *, most: int, hostile: bool, as_j
     as tasks=tasks.jsonl. Exit code 1: some check fails.
     """
     from coevolve.commands import environment
-    from coevolve.parts import logs
 
-    logs.to_errors()
     passed = environment.check(use, settings, most=most, hostile=hostile, as_json=as_json)
     return 0 if passed else 1
 

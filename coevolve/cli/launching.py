@@ -22,7 +22,6 @@ def print_dry_run(config: RunConfig, screen: StartScreen, measured: Path | None 
 
     ``measured`` is a file of `coevolve.runs.step_time.read_throughput`.
     """
-    logs.to_errors()  # what is printed is a run file
     screen.begin(CHECKS)
     found = launcher.dry_run(config, measured)
     screen.close()

@@ -80,6 +80,23 @@ def test_help_loads_nothing_heavy():
     assert not HEAVY & set(done.stderr.split())
 
 
+def test_the_log_lines_of_a_command_stand_beside_its_results():
+    code = (
+        "import click, structlog\n"
+        "from coevolve.cli.boundary import carried_out\n"
+        "log = structlog.get_logger()\n"
+        "@click.command()\n"
+        "def command():\n"
+        "    log.warning('world_made')\n"
+        "    log.warning('world_made')\n"
+        "    print('result')\n"
+        "carried_out(command, [], 'it')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout == "result\n"
+    assert done.stderr.count("world_made") == 1
+
+
 def test_the_version_is_the_packages():
     assert answered("--version").stdout == f"coevolve {coevolve.__version__}\n"
 
