@@ -166,7 +166,11 @@ for song in songs:
         ),
         changes={
             "spotify.Playlist": Change(added=({"title": title, "is_public": False},)),
-            "spotify.PlaylistSong": Change(added=tuple({"song_id": each} for each in chosen)),
+            "spotify.PlaylistSong": Change(
+                added=tuple(
+                    {"song_id": each, "playlist_id": "new spotify.Playlist"} for each in chosen
+                )
+            ),
         },
     )
 

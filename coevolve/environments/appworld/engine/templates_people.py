@@ -385,7 +385,9 @@ def new_group(m: Any, rng: random.Random, user: Any) -> Drawn:
         ),
         changes={
             "splitwise.Group": Change(added=({"name": name},)),
-            "splitwise.GroupMember": Change(added=tuple({"user_id": each} for each in ids)),
+            "splitwise.GroupMember": Change(
+                added=tuple({"user_id": each, "group_id": "new splitwise.Group"} for each in ids)
+            ),
         },
         beside=("splitwise.Notification",),
     )
