@@ -3,8 +3,9 @@
 ``python -m tests.bench appworld-templates --edits 200`` takes half an hour of CPU. For each
 template, three variants of a task: the reference passes and ends twice in the same state, doing
 nothing fails, and five spoilt references fail. Then the API calls of the reference that change
-something are edited at random: one or two of them are dropped, repeated, exchanged or given another
-argument, or a call of another variant is added. After each edit, the verdict of the engine's own
+something are edited at random: one or two of them are dropped, repeated, exchanged, given another
+argument (a changed one, or that of a call of another variant) or one more argument, or a call of
+another variant is added. After each edit, the verdict of the engine's own
 evaluator has to be that of the end state. A line for each template; the exit status is 1 if any of
 this does not hold.
 """
@@ -39,6 +40,9 @@ LOGIN = "login"
 Call = dict[str, Any]
 """``app``, ``api`` and ``arguments``."""
 
+Api = tuple[str, str]
+"""Of an app."""
+
 End = tuple[bool, bool, Mapping[str, str]]
 """Whether the task was completed, the evaluator's verdict, and the end state."""
 
@@ -49,8 +53,8 @@ class Bench:
 
     engine: Engine
     sandbox: Sandbox
-    writing: frozenset[tuple[str, str]]
-    """App and API of the calls that change something."""
+    writing: Mapping[Api, Mapping[str, Any]]
+    """The calls that change something, and the optional arguments of each, with defaults."""
 
     def played(self, task: str, blocks: Sequence[str]) -> tuple[End, list[Call]]:
         """Return the end of blocks of code, and the calls that change something."""
@@ -158,46 +162,86 @@ def _edited(
     edits: int,
 ) -> Iterator[str]:
     rng = random.Random(f"edits {task}")
+    edit = Edits(others, bench.writing, rng)
     for _ in range(edits):
         edited = list(copy.deepcopy(calls))
         for _ in range(rng.choice((1, 1, 2))):
-            _edit(edited, others, rng)
+            edit(edited)
         if disagreement := _disagreement(bench.called(task, edited), expected):
             yield f"{task}: {disagreement} on {_shown(edited)}"
 
 
-def _edit(calls: list[Call], others: Sequence[Call], rng: random.Random) -> None:
-    """Change a sequence of calls; those that log in stay, so that the others take effect."""
-    places = [number for number, each in enumerate(calls) if each["api"] != LOGIN]
-    if not places:
-        return
-    place = rng.choice(places)
-    match rng.choice(("drop", "repeat", "exchange", "argument", "argument", "answer", "add")):
-        case "drop":
-            del calls[place]
-        case "repeat":
-            calls.insert(place, copy.deepcopy(calls[place]))
-        case "exchange":
-            other = rng.choice(places)
-            calls[place], calls[other] = calls[other], calls[place]
-        case "argument":
-            _change(calls[place]["arguments"], rng)
-        case "answer":
-            arguments = calls[places[-1]]["arguments"]
-            arguments["answer"] = _another(arguments.get("answer"), rng)
-        case _:
-            added = copy.deepcopy(rng.choice(others))
-            tokens = {each["app"]: each["arguments"].get("access_token") for each in calls}
-            if "access_token" in added["arguments"] and tokens.get(added["app"]):
-                added["arguments"]["access_token"] = tokens[added["app"]]
-            calls.insert(place, added)
+@dataclass(frozen=True)
+class Edits:
+    """Random changes of sequences of calls."""
 
+    others: Sequence[Call]
+    """Calls of the template's variants that are not logins."""
 
-def _change(arguments: dict[str, Any], rng: random.Random) -> None:
-    names = [name for name in sorted(arguments) if name != "access_token"]
-    if names:
-        name = rng.choice(names)
-        arguments[name] = _another(arguments[name], rng)
+    optional: Mapping[Api, Mapping[str, Any]]
+    rng: random.Random
+
+    def __call__(self, calls: list[Call]) -> None:
+        """Change a sequence; calls that log in stay, so that the others take effect."""
+        places = [number for number, each in enumerate(calls) if each["api"] != LOGIN]
+        if places:
+            self.rng.choice(
+                (
+                    self._drop,
+                    self._repeat,
+                    self._exchange,
+                    self._argument,
+                    self._argument,
+                    self._option,
+                    self._answer,
+                    self._add,
+                )
+            )(calls, places)
+
+    def _drop(self, calls: list[Call], places: Sequence[int]) -> None:
+        del calls[self.rng.choice(places)]
+
+    def _repeat(self, calls: list[Call], places: Sequence[int]) -> None:
+        place = self.rng.choice(places)
+        calls.insert(place, copy.deepcopy(calls[place]))
+
+    def _exchange(self, calls: list[Call], places: Sequence[int]) -> None:
+        place, other = self.rng.choice(places), self.rng.choice(places)
+        calls[place], calls[other] = calls[other], calls[place]
+
+    def _argument(self, calls: list[Call], places: Sequence[int]) -> None:
+        """Change an argument, or take over that of another call."""
+        call = calls[self.rng.choice(places)]
+        names = [name for name in sorted(call["arguments"]) if name != "access_token"]
+        if not names:
+            return
+        name = self.rng.choice(names)
+        known = [
+            each["arguments"][name]
+            for each in self.others
+            if each["app"] == call["app"] and name in each["arguments"]
+        ]
+        if known and self.rng.random() < 0.5:
+            call["arguments"][name] = copy.deepcopy(self.rng.choice(known))
+        else:
+            call["arguments"][name] = _another(call["arguments"][name], self.rng)
+
+    def _option(self, calls: list[Call], places: Sequence[int]) -> None:
+        call = calls[self.rng.choice(places)]
+        for name, default in self.optional[call["app"], call["api"]].items():
+            if self.rng.random() < 0.5:
+                call["arguments"][name] = _another(default, self.rng)
+
+    def _answer(self, calls: list[Call], places: Sequence[int]) -> None:
+        arguments = calls[places[-1]]["arguments"]
+        arguments["answer"] = _another(arguments.get("answer"), self.rng)
+
+    def _add(self, calls: list[Call], places: Sequence[int]) -> None:
+        added = copy.deepcopy(self.rng.choice(self.others))
+        tokens = {each["app"]: each["arguments"].get("access_token") for each in calls}
+        if "access_token" in added["arguments"] and tokens.get(added["app"]):
+            added["arguments"]["access_token"] = tokens[added["app"]]
+        calls.insert(self.rng.choice(places), added)
 
 
 def _another(value: Any, rng: random.Random) -> Any:
@@ -242,11 +286,15 @@ def _shown(calls: Sequence[Call]) -> str:
     return str(shown)[:600]
 
 
-def _writing(data: Path) -> frozenset[tuple[str, str]]:
+def _writing(data: Path) -> dict[Api, dict[str, Any]]:
     """Return the calls that are no reads, by the documents of the APIs."""
-    found = set[tuple[str, str]]()
+    found = dict[Api, dict[str, Any]]()
     for path in (data / "api_docs" / "standard").glob("*.json"):
         for api, document in json.loads(path.read_text()).items():
             if document["method"].upper() != "GET":
-                found.add((path.stem, api))
-    return frozenset(found)
+                found[path.stem, api] = {
+                    each["name"]: each["default"]
+                    for each in document["parameters"]
+                    if not each["required"] and "token" not in each["name"]
+                }
+    return found

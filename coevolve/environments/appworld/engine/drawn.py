@@ -48,6 +48,9 @@ CHANGED = """
             found = [[told(each, key, change, new) for key in keys] for each in added]
             wanted = [[each[key] for key in keys] for each in change["added"]]
             test.case(sorted(map(json.dumps, found)), "==", sorted(map(json.dumps, wanted)))
+            if keys:
+                for each in added:
+                    test.case(chosen_besides(each, keys), "==", {})
 """
 ANSWERED = """
     with test("the answer is right"):
@@ -71,6 +74,18 @@ def told(record, key, change, new):
     return links[0] if links and value in new[links[0]] else value
 
 
+def chosen_besides(record, keys):
+    found = {}
+    for name, each in record.__fields__.items():
+        if name in {"id", "record_hash", *keys}:
+            continue
+        value = plain(getattr(record, name))
+        has_default = not each.required and each.default_factory in (None, list)
+        if has_default and value != each.get_default():
+            found[name] = value
+    return found
+
+
 def evaluate(test, public_data, private_data, main_user, models, ground_truth_answer):
 """
 
@@ -80,7 +95,10 @@ class Change:
     """The changes of one table, by the names of the fields that count."""
 
     added: tuple[dict[str, Any], ...] = ()
-    """A link to a record that the attempt adds as well is ``new app.Model``."""
+    """A link to a record that the attempt adds as well is ``new app.Model``.
+
+    Where a field is named, fields that are not named and have a default must have kept it.
+    """
 
     updated: dict[int, dict[str, Any]] = field(default_factory=dict)
     removed: tuple[int, ...] = ()

@@ -207,6 +207,7 @@ def write_a_mail(m: Any, rng: random.Random, user: Any) -> Drawn:
     subject = f"Keys {rng.randint(100, 999)}"
     body = rng.choice(("They are under the mat.", "I have both of them.", "Please bring yours."))
     owner = _by_email(m, "gmail", user.email)
+    receiver = _by_email(m, "gmail", contact.email)
     return Drawn(
         instruction=f"Mail {contact.first_name} {contact.last_name} from my Gmail: the subject is "
         f"'{subject}', the text '{body}' and not a word more. The address is in my phone.",
@@ -220,7 +221,14 @@ def write_a_mail(m: Any, rng: random.Random, user: Any) -> Drawn:
         ),
         changes={
             "gmail.Email": Change(
-                added=({"sender_id": owner.id, "subject": subject, "body": body},)
+                added=(
+                    {
+                        "sender_id": owner.id,
+                        "recipient_ids": [receiver.id],
+                        "subject": subject,
+                        "body": body,
+                    },
+                )
             ),
             "gmail.GlobalEmailThread": Change(added=({},)),
             "gmail.UserEmailThread": Change(added=({}, {})),
