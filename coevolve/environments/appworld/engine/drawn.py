@@ -77,11 +77,11 @@ def told(record, key, change, new):
 def chosen_besides(record, keys):
     found = {}
     for name, each in record.__fields__.items():
-        if name in {"id", "record_hash", *keys}:
-            continue
+        if name in {"id", "record_hash", "tilde_path", "order_index", *keys}:
+            continue  # the engine computes these
         value = plain(getattr(record, name))
         has_default = not each.required and each.default_factory in (None, list)
-        if has_default and value != each.get_default():
+        if has_default and (value or None) != (each.get_default() or None):
             found[name] = value
     return found
 
