@@ -1,8 +1,12 @@
 """Files and folders that are still there, and complete, after a power cut; room for more."""
 
+import errno
 import os
 import resource
 from pathlib import Path
+
+NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""Numbers of errors of a disk, a quota or a limit that leaves a file no room."""
 
 
 def sync(path: Path) -> None:

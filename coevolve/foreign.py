@@ -6,12 +6,14 @@ What the sentence quotes of the input is escaped, short and without credentials 
 """
 
 import contextlib
+import errno
 import os
 import re
 import reprlib
 import select
 import stat
 from collections.abc import Generator
+from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
@@ -122,6 +124,19 @@ def bytes_of(path: Path, most: int, *, pipe_s: float = PIPE_S) -> bytes:
     if len(content) > most:
         raise ValueError(f"it needs at most {most} bytes, found more")
     return content
+
+
+@contextlib.contextmanager
+def open_plain(path: Path) -> Generator[BufferedReader]:
+    """Yield a plain file, open for reading.
+
+    Raises OSError, also for a pipe, which might never open, and for a device, which may not end.
+    """
+    with open(path, "rb", opener=opened) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            found = "it needs to be a plain file and is a pipe or a device"
+            raise OSError(errno.EINVAL, found, f"{path}")
+        yield file
 
 
 def check_values(document: bytes, most: int) -> None:

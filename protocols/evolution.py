@@ -196,8 +196,9 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, tag="parked"):
 
 
 Gate = str
-"""Reason for refusing a candidate, in the environment's words. The core itself uses ``duplicate``
-and ``contaminated`` (too similar to a held-out task)."""
+"""Reason for refusing a candidate, in the environment's words. The core itself uses ``duplicate``,
+``contaminated`` (too similar to a held-out task), and ``unsolved`` (no probe solved it, and the
+most candidates that may be parked are)."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):

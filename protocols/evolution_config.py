@@ -110,6 +110,10 @@ class SynthesizerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     expire_versions: Count = 20
     """A signal expires if it waits while the policy makes this many versions."""
 
+    waiting_capacity: Count = 1000
+    """Maximum number of signals that wait. Above it those of the oldest policy versions expire,
+    even while the model does not answer."""
+
     longest_rest_s: Seconds = 60.0
     """Longest pause before a model that fails is asked again, seconds; the first is 1 s, and each
     further one is twice as long."""
@@ -145,6 +149,10 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     retry_after_versions: Count = 10
     """Policy versions after which a parked candidate is probed again."""
+
+    parked_capacity: Count = 512
+    """Maximum number of parked candidates. While so many are parked, a candidate that no probe
+    solved is refused as ``unsolved``, in place of being parked once more."""
 
     concurrent: AtOnce = 32
     """Number of candidates validated concurrently."""

@@ -16,7 +16,12 @@ COMPARE = "Compare with rollout.engine.kind=transformers"
 
 
 def sentence(alarm: WeightSyncAlarm) -> str:
-    """Return the fault and its remedy in words."""
+    """Return what a run's user reads: the fault, its remedy, and how training goes on."""
+    return f"{fault(alarm)}. Training has stopped; continue it with `coevolve resume NAME`"
+
+
+def fault(alarm: WeightSyncAlarm) -> str:
+    """Return the fault and its remedy in words, for commands that do not train, too."""
     match alarm.reason:
         case WeightsDiffer() as found:
             said = _weights_fault(found)
@@ -46,10 +51,7 @@ def sentence(alarm: WeightSyncAlarm) -> str:
             )
         case _:
             assert_never(alarm.reason)
-    return (
-        f"{alarm.engine} must serve version {alarm.version}, and {said}. Training has "
-        "stopped; continue it with `coevolve resume NAME`"
-    )
+    return f"{alarm.engine} must serve version {alarm.version}, and {said}"
 
 
 def _weights_fault(found: WeightsDiffer) -> str:

@@ -33,7 +33,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from coevolve.delivery.alarms import sentence
+from coevolve.delivery.alarms import fault
 from coevolve.delivery.probe import ProbeDifference, is_exact, probe_difference, tolerance_of
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
@@ -232,4 +232,4 @@ class VerifiedEngine:
         """Record the alarm and return it as an error."""
         alarm = WeightSyncAlarm(engine=self._name, version=version.version, reason=reason)
         await self._append([alarm])
-        return DeliveryError(sentence(alarm))
+        return DeliveryError(fault(alarm))

@@ -4,11 +4,13 @@ The weights are in the version's own folder while a rollout may need them, and, 
 checkpoint of the step that made them.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
@@ -16,13 +18,15 @@ from coevolve.learning.checkpoint_folder import read_checkpoint_weights
 from coevolve.learning.policy import Policy
 from coevolve.learning.sharded.shards import INDEX_FILE
 from coevolve.models.model_folder import model_folder
-from coevolve.models.weight_files import WEIGHTS_FILES
+from coevolve.models.weight_files import WEIGHTS_FILES, version_digest
 from coevolve.runs.progress import Progress
 from coevolve.runs.score import Choice
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.interfaces import Reader
 from protocols.learning import PolicyVersion
+
+log = structlog.get_logger()
 
 NAMED = 12
 """Maximum number of versions that an error message lists."""
@@ -66,8 +70,9 @@ async def find_version(
 ) -> HeldVersion:
     """Return the version number ``wanted``, the ``newest`` on disk, or the ``best``.
 
-    The best is that of `Progress.choice`, which the reported score takes no part in. Raises
-    RunError if there is no such version or its weights are gone.
+    The best is that of `Progress.choice`, which the reported score takes no part in. If the
+    version's own folder is damaged, its checkpoint takes its place, with a warning. Raises RunError
+    if there is no such version, or if its weights are gone or damaged.
     """
     versions: dict[int, PolicyVersion] = {}
     async for record in whole_topic(reader, "policy_version"):
@@ -89,7 +94,8 @@ async def find_version(
     best = progress.choice(held) if wanted == "best" else None
     number = best.version if best else _number(run_dir, wanted, held)
     if number in held:
-        return replace(held[number], choice=best)
+        whole = await asyncio.to_thread(_whole, run_dir, held[number], _listed(held))
+        return replace(whole, choice=best)
     found = "its weights were removed" if number in versions else "the run never made it"
     raise RunError(
         f"{run_dir}: version {number} is not available: {found}; weights exist for "
@@ -115,10 +121,48 @@ def _number(run_dir: Path, wanted: str, held: Mapping[int, HeldVersion]) -> int:
 
 def _folder(run_dir: Path, version: PolicyVersion) -> Path | None:
     own = run_dir / version.path
-    checkpoint = run_dir / f"checkpoints/step_{version.version}"
     if (own / WEIGHTS_FILES[version.format]).is_file():
         return own
+    return _checkpoint(run_dir, version.version)
+
+
+def _checkpoint(run_dir: Path, number: int) -> Path | None:
+    """Return the checkpoint of the step that made a version, if the run still has it."""
+    checkpoint = run_dir / f"checkpoints/step_{number}"
     return checkpoint if (checkpoint / INDEX_FILE).is_file() else None
+
+
+def _whole(run_dir: Path, found: HeldVersion, listed: str) -> HeldVersion:
+    """Return the version, from its checkpoint if its own folder is damaged. Raises RunError."""
+    fault, number = _fault(found), found.version.version
+    if not fault:
+        return found
+    checkpoint = _checkpoint(run_dir, number)
+    if checkpoint is None:
+        raise RunError(
+            f"{found.folder}: version {number} is damaged: {fault}; restore the folder, or choose "
+            f"another version: weights exist for {listed}. If it is the newest, `coevolve resume` "
+            "writes it again"
+        )
+    log.warning("version_damaged", path=str(found.folder), reason=fault, instead=str(checkpoint))
+    return replace(found, folder=checkpoint)
+
+
+def _fault(held: HeldVersion) -> str:
+    """Return what is wrong with the files of a version's own folder; empty if nothing is."""
+    if not held.weights.is_file():
+        return ""
+    try:
+        digest = version_digest(held.folder, held.version.format)
+    except OSError as error:
+        return f"{error}"
+    recorded = held.version.digest
+    if digest == recorded:
+        return ""
+    return (
+        f"its {held.weights.name} or its settings were changed: their digest is {digest[:12]}, the "
+        f"journal says {recorded[:12]}"
+    )
 
 
 def _listed(held: Mapping[int, HeldVersion]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import lmdb
 import msgspec
 
-from coevolve.durable_files import room_bytes
+from coevolve.durable_files import NO_SPACE, room_bytes
 from coevolve.journal.checksums import DamageError
 from coevolve.journal.damage import damaged, naming_damage
 from coevolve.journal.layout import DATA_FILE, PackedRecord, topic_key
@@ -34,7 +34,6 @@ READER_CHECK_S = 5.0
 """Interval between searches for dead readers, which would make the file grow."""
 
 _WRITES = (Append, Complete)
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SLACK_BYTES = 1 << 20
 
 Listener = Callable[[frozenset[str]], None]
@@ -398,7 +397,7 @@ class Committer:
 
         LMDB reports EIO for an incomplete write, such as the last one on a disk that fills up.
         """
-        if isinstance(error, lmdb.MapFullError | lmdb.DiskError) or error.code in _NO_ROOM:
+        if isinstance(error, lmdb.MapFullError | lmdb.DiskError) or error.code in NO_SPACE:
             return True
         return error.code == errno.EIO and room_bytes(self._file) < 2 * size_bytes + _SLACK_BYTES
 

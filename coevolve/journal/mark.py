@@ -12,6 +12,7 @@ meanwhile, so that no writer begins.
 
 import fcntl
 import mmap
+import os
 import struct
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -88,5 +89,11 @@ def marked(folder: Path) -> int:
 def _opened(path: Path) -> IO[bytes]:
     path.touch()
     file = path.open("r+b", buffering=0)
-    file.truncate(_MARK.size)
+    try:
+        file.truncate(_MARK.size)
+        # The kernel kills a process that writes into the map of a file for which there is no space.
+        os.posix_fallocate(file.fileno(), 0, _MARK.size)
+    except OSError:
+        file.close()
+        raise
     return file

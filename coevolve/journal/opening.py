@@ -16,7 +16,7 @@ from typing import IO, NamedTuple
 
 import lmdb
 
-from coevolve.durable_files import make_folder, sync
+from coevolve.durable_files import NO_SPACE, make_folder, sync
 from coevolve.journal.checksums import DamageError, row_check, seal
 from coevolve.journal.contents import check_contents
 from coevolve.journal.damage import damaged, naming_damage, not_a_journal
@@ -34,7 +34,7 @@ from coevolve.journal.layout import (
 from coevolve.journal.mark import MARK_FILE, Mark, at_rest, check_mark, marked
 from coevolve.journal.pages import Pages
 from coevolve.journal.root import MAIN, Root
-from coevolve.journal.stale_readers import LOCK_TABLE
+from coevolve.journal.stale_readers import LOCK_TABLE, TABLE_BYTES, reserve_table
 from coevolve.journal.synced_file import SYNCED_FILE, go_back, this_boot, was_cut
 from protocols.errors import (
     JournalAccessError,
@@ -117,13 +117,15 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
     fresh = _is_fresh(file)
     if fresh and marked(folder):
         raise damaged(file, "it is missing or empty, and it had been written")
-    mark = Mark(folder)
+    with _translate_errors(folder):
+        mark = Mark(folder)
     with _close_on_failure(mark):
         if fresh:
             with _translate_errors(folder):
                 _create(folder, map_size_bytes)
         check_pages(file)
         with naming_damage(file), _translate_errors(folder):
+            reserve_table(folder)
             env = lmdb.open(
                 str(folder),
                 map_size=map_size_bytes,
@@ -180,6 +182,7 @@ def map_for_reading(folder: Path) -> Generator[OpenedJournal]:
 
 def _mapped(folder: Path) -> lmdb.Environment:
     file = folder / DATA_FILE
+    reserve_table(folder)
     return lmdb.open(
         str(folder),
         map_size=max(read_head(file).map_bytes, file.stat().st_size),
@@ -245,6 +248,11 @@ def _translate_errors(folder: Path) -> Generator[None]:
             "or copy its folder"
         ) from error
     except (lmdb.Error, OSError) as error:
+        if isinstance(error, OSError) and error.errno in NO_SPACE:
+            raise JournalFullError(
+                f"the journal {folder} needs {TABLE_BYTES} bytes beside it, also to be read, and "
+                f"got: {error.strerror}; free space on the disk"
+            ) from error
         raise JournalError(
             f"the journal {folder} cannot be opened: {error}. A process may open it only once; the "
             "writer's process must read through its own journal object"
@@ -265,7 +273,7 @@ def _create(folder: Path, map_size_bytes: int) -> None:
     new = folder / NEW_FOLDER
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
-    env = lmdb.open(str(new), map_size=map_size_bytes, max_dbs=MAX_DBS)
+    env = lmdb.open(str(new), map_size=map_size_bytes, max_dbs=MAX_DBS, lock=False)
     with closing(env), env.begin(write=True) as txn:
         tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)

@@ -40,6 +40,7 @@ from coevolve.journal.root import (
     Root,
 )
 from coevolve.journal.salvage import Salvage, Salvaged
+from coevolve.journal.stale_readers import LOCK_TABLE
 from coevolve.journal.synced_file import SYNCED_FILE
 from protocols.errors import JournalError
 
@@ -47,6 +48,9 @@ MOST_RECORDS = 1000
 """Records in a transaction."""
 
 MAP_BYTES = 1 << 40
+
+FRESH = ".repaired-"
+"""What follows the name of a journal's folder in that of a new one that is not complete."""
 
 
 class Repaired(NamedTuple):
@@ -76,7 +80,9 @@ def repair(folder: Path) -> Repaired:
                 f"{folder / DATA_FILE} needs at least one whole record and has none; restore a "
                 "checkpoint or a copy of the run"
             )
-        fresh = folder.with_name(f"{folder.name}.repaired-{uuid.uuid4().hex[:8]}")
+        for left in folder.parent.glob(f"{folder.name}{FRESH}*"):  # a repair that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        fresh = folder.with_name(f"{folder.name}{FRESH}{uuid.uuid4().hex[:8]}")
         try:
             _Writer(fresh, salvage, found).write()
             damaged = _swap(folder, fresh)
@@ -128,10 +134,18 @@ def _swap(folder: Path, fresh: Path) -> Path:
     """Put the new journal's files in the place of the damaged ones, which move to a new folder."""
     damaged = folder.with_name(f"{folder.name}.damaged-{fresh.name[-8:]}")
     damaged.mkdir()
-    for name in (MARK_FILE, SYNCED_FILE, "lock.mdb", DATA_FILE):
-        if (folder / name).exists():
-            (folder / name).rename(damaged / name)
-    (fresh / DATA_FILE).rename(folder / DATA_FILE)
+    moved: list[str] = []
+    try:
+        for name in (MARK_FILE, SYNCED_FILE, LOCK_TABLE, DATA_FILE):
+            if (folder / name).exists():
+                (folder / name).rename(damaged / name)
+                moved.append(name)
+        (fresh / DATA_FILE).rename(folder / DATA_FILE)
+    except OSError:
+        for name in moved:
+            (damaged / name).rename(folder / name)
+        damaged.rmdir()
+        raise
     shutil.rmtree(fresh)
     sync(folder)
     sync(folder.parent)
@@ -154,7 +168,11 @@ class _Writer:
     def write(self) -> None:
         """Write the journal and flush it."""
         self._folder.mkdir()
-        with lmdb.open(str(self._folder), map_size=MAP_BYTES, max_dbs=MAX_DBS, sync=False) as env:
+        # No other process knows the folder. LMDB's lock file would be mapped, and a full disk kills
+        # a process that writes there.
+        with lmdb.open(
+            str(self._folder), map_size=MAP_BYTES, max_dbs=MAX_DBS, sync=False, lock=False
+        ) as env:
             with env.begin(write=True) as txn:
                 tables = open_tables(env, creating=txn)
                 txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)

@@ -21,7 +21,8 @@ from pathlib import Path
 import lmdb
 import structlog
 
-from coevolve.journal.layout import DATA_FILE
+from coevolve.durable_files import NO_SPACE
+from coevolve.journal.layout import DATA_FILE, MAX_READERS
 from protocols.errors import JournalError
 
 STALE_S = 30.0
@@ -29,15 +30,40 @@ STALE_S = 30.0
 
 LOCK_TABLE = "lock.mdb"
 
+TABLE_BYTES = 64 * MAX_READERS + 128
+"""Size of LMDB's table of readers."""
+
 _ROW = struct.Struct("<QI")
 _ROW_BYTES = 64
 _FIRST_ROW = 128
+_BLOCK_BYTES = 512
+"""Unit in which the system counts a file's place on the disk."""
+
 _NO_TRANSACTION = (1 << 64) - 1
 
 log = structlog.get_logger()
 
 Snapshots = dict[tuple[int, int, int], float]
 """Since when a snapshot (row, process, transaction) belongs to a stopped process."""
+
+
+def reserve_table(folder: Path) -> None:
+    """Give the table of readers its place on the disk, before LMDB maps it.
+
+    LMDB writes into the map of a file without content. On a full disk the kernel kills a process
+    that does so (SIGBUS). A table that has its place is not opened, because closing it would end
+    LMDB's locks if this process has it open.
+
+    Raises OSError if there is no space. Other errors are LMDB's to report.
+    """
+    file = folder / LOCK_TABLE
+    try:
+        if not file.exists() or file.stat().st_blocks * _BLOCK_BYTES < TABLE_BYTES:
+            with file.open("ab") as table:
+                os.posix_fallocate(table.fileno(), 0, TABLE_BYTES)
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise
 
 
 class StaleReaders:

@@ -13,14 +13,15 @@ from coevolve.journal.mark import at_rest, marked
 from coevolve.journal.opening import check_pages, check_plain, map_for_reading
 from coevolve.journal.repair import losses
 from coevolve.journal.salvage import Salvage
-from protocols.errors import JournalAccessError, JournalError
+from protocols.errors import JournalAccessError, JournalError, JournalFullError
 
 
 def faults(folder: Path) -> list[str]:
     """Return a sentence for each fault of a journal; none if it is whole.
 
     A journal that is being written is read at its newest transaction, and the way through its pages
-    is not checked. Raises JournalError if there is none, or if this user may not read it.
+    is not checked. Raises JournalError if there is none, if this user may not read it, or if a full
+    disk keeps it from being read.
     """
     check_plain(folder)
     file = folder / DATA_FILE
@@ -32,7 +33,7 @@ def faults(folder: Path) -> list[str]:
                 check_pages(file)
             with naming_damage(file), map_for_reading(folder) as (env, tables), env.begin() as txn:
                 return [*contents_faults(txn, tables), *_record_faults(txn, tables)]
-        except JournalAccessError:
+        except (JournalAccessError, JournalFullError):
             raise
         except JournalError as error:
             return [str(error), *(losses(Salvage(file).read()) if file.exists() else ())]

@@ -92,8 +92,9 @@ async def remove_old_versions(
     """
     prefix = "v_"
     for name in await files.names("versions"):
-        if name.startswith(prefix):
-            version = int(name.removeprefix(prefix))
+        number = name.removeprefix(prefix)
+        if number != name and number.isdecimal():  # others are not the run's
+            version = int(number)
             is_old = version < newest - config.learner.max_staleness - SPARE
             if is_old and not is_evaluated(version, config) and version not in needed:
                 await files.remove(version_path(version))

@@ -62,10 +62,17 @@ def finish_folder(folder: Path) -> None:
     partial = partial_of(folder)
     for path in (*partial.rglob("*"), partial):
         sync(path)
-    if folder.exists():
-        shutil.rmtree(folder)
+    remove(folder)
     partial.rename(folder)
     sync(folder.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a folder, or whatever stands in its place. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def folder_digest(folder: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 from safetensors import safe_open
 
-from coevolve.foreign import boundary, bytes_of, check_values, plain, shown
+from coevolve.foreign import boundary, bytes_of, check_values, open_plain, plain, shown
 from protocols.errors import ConfigError
 
 MOST_LAYERS = 2_000
@@ -94,7 +94,7 @@ def shapes_of(path: Path) -> Mapping[str, tuple[int, ...]]:
     It reads the head of the file, which says where each tensor is; the rest has to be there.
     """
     what = "tensors in the format safetensors"
-    with _usable(path, what), cast("Any", safe_open(path, "numpy")) as file:
+    with _usable(path, what), open_plain(path), cast("Any", safe_open(path, "numpy")) as file:
         names: list[str] = list(file.keys())
         return {name: tuple(file.get_slice(name).get_shape()) for name in names}
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
+from coevolve.foreign import open_plain
 from protocols.learning import WeightsFormat
 
 WEIGHTS_FILES: Mapping[WeightsFormat, str] = {
@@ -31,7 +32,7 @@ PLACES = ("_name_or_path", "base_model_name_or_path", "peft_version", "transform
 
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal. Raises OSError."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -42,7 +43,8 @@ def version_digest(folder: Path, format: WeightsFormat) -> str:
     unreadable.
     """
     weights = file_digest(folder / WEIGHTS_FILES[format])
-    return with_settings(weights, (folder / SETTINGS_FILES[format]).read_bytes())
+    with open_plain(folder / SETTINGS_FILES[format]) as settings:
+        return with_settings(weights, settings.read())
 
 
 def with_settings(digest: str, settings: bytes) -> str:

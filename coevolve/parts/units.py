@@ -187,6 +187,13 @@ class Units:
         )
         return (*outputs, letter)
 
+    def left_out(self, unit: Unit, reason: str, outputs: Outcome) -> Outcome:
+        """Return what to write when a unit is finished without an attempt: ``outputs``.
+
+        If the unit is a retry, that is the answer to it instead, because ``outputs`` exist already.
+        """
+        return (_not_done(unit.letter, reason),) if unit.letter else outputs
+
     def forget(self, sequences: Iterable[int]) -> None:
         """Drop the counts of finished units."""
         for sequence in sequences:

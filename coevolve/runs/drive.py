@@ -6,7 +6,6 @@ display.
 
 import asyncio
 import contextlib
-import shutil
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from coevolve.journal.fold import fold_records
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.snapshots import Snapshots
 from coevolve.llm.call_totals import call_snapshots
+from coevolve.models.atomic_folder import remove
 from coevolve.models.weight_files import version_digest
 from coevolve.parts.pausing import is_paused
 from coevolve.runs.accounting import CpuReading, CpuShares, read_cpu
@@ -266,7 +266,7 @@ class Run:
             self._display.say(
                 f"{folder} differs from its record; the learner rewrites version {version.version}"
             )
-            await asyncio.to_thread(shutil.rmtree, folder)
+            await asyncio.to_thread(remove, folder)
 
     async def _follow(self, stop: asyncio.Event, opened: int) -> None:
         """Fold new records into the progress; return when the run has nothing left to do.

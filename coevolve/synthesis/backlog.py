@@ -6,6 +6,7 @@ score is first; among equal scores, the newest. Signals with failed attempts com
 
 import heapq
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -30,10 +31,11 @@ class Waiting:
 
     def __lt__(self, other: "Waiting") -> bool:
         """Whether this signal is worked on before ``other``, of the same kind."""
-        return self._rank > other._rank
+        return self.rank > other.rank
 
     @property
-    def _rank(self) -> tuple[int, float, int]:
+    def rank(self) -> tuple[int, float, int]:
+        """Its place among the signals of its kind; the greatest is worked on first."""
         return (-self.failures, self.signal.score, self.sequence)
 
 
@@ -68,13 +70,32 @@ class Backlog:
                 return kind
         raise LookupError("no signal waits")
 
+    def take_excess(self, most: int) -> list[Waiting]:
+        """Remove and return those of the oldest policy versions, until ``most`` are left.
+
+        Of one version those go first that would be worked on last.
+        """
+        if len(self) <= most:
+            return []
+        waiting = [each for of_kind in self._waiting.values() for each in of_kind]
+        waiting.sort(key=lambda each: (each.signal.policy_version, each.rank))
+        excess = waiting[: len(waiting) - most]
+        self._remove(excess)
+        return excess
+
     def take_expired(self, version: int, expire_versions: int) -> list[Waiting]:
         """Remove and return the signals that have expired at policy ``version``."""
-        expired: list[Waiting] = []
-        for kind, waiting in self._waiting.items():
-            late = [w for w in waiting if version - w.signal.policy_version >= expire_versions]
-            if late:
-                expired.extend(late)
-                self._waiting[kind] = [w for w in waiting if w not in late]
-                heapq.heapify(self._waiting[kind])
+        expired = [
+            each
+            for waiting in self._waiting.values()
+            for each in waiting
+            if version - each.signal.policy_version >= expire_versions
+        ]
+        self._remove(expired)
         return expired
+
+    def _remove(self, gone: Sequence[Waiting]) -> None:
+        sequences = {each.sequence for each in gone}
+        for waiting in self._waiting.values() if sequences else ():
+            waiting[:] = [each for each in waiting if each.sequence not in sequences]
+            heapq.heapify(waiting)

@@ -3,9 +3,10 @@
 Guarantees: one transaction finishes a signal and adds its results, so each signal is settled
 exactly once even if processes are killed. A model's calls are recorded before their answers are
 used, so a restarted signal pays only for new calls. If a model fails, all signals wait until it
-answers again, those in work included (`coevolve.synthesis.serving`); meanwhile none expires. A
-signal at which a model fails that answers others, or that kills the process, is a dead letter after
-some attempts (`coevolve.parts.units`).
+answers again, those in work included (`coevolve.synthesis.serving`); meanwhile none expires, unless
+more wait than ``synthesizer.waiting_capacity``: then the oldest do. A signal at which a model fails
+that answers others, or that kills the process, is a dead letter after some attempts
+(`coevolve.parts.units`).
 Another model takes over with the next signal, and the old one finishes its current signals. During
 a pause of the run no signal is started; nothing else changes.
 """
@@ -201,6 +202,7 @@ class _Session:
             if pauses:
                 self._paused = await is_paused(self._store)
                 await self._mailbox.complete(pauses)
+            await self._settle_excess()
             await self._settle_expired()
             self._reporter.waits_for(self._activity())
             self._changed.set()
@@ -306,13 +308,28 @@ class _Session:
         if self._served.failures:
             return
         expired = self._backlog.take_expired(version, self._config.expire_versions)
-        reason = f"the policy is at version {version}"
+        await self._expire(expired, f"the policy is at version {version}")
+
+    async def _settle_excess(self) -> None:
+        """Settle the oldest of more signals than may wait."""
+        most = self._config.waiting_capacity
+        excess = self._backlog.take_excess(most)
+        if excess:
+            log.warning("signals_expired", signals=len(excess), most=most)
+        reason = f"synthesizer.waiting_capacity = {most} newer or better signals wait"
+        await self._expire(excess, reason)
+
+    async def _expire(self, expired: Sequence[Waiting], reason: str) -> None:
+        name = self._served.name
         await asyncio.gather(
             *(
                 self._finish(
-                    waiting, [without_synthesis(waiting, "expired", reason, self._served.name)]
+                    each,
+                    self._units.left_out(
+                        each.unit, reason, (without_synthesis(each, "expired", reason, name),)
+                    ),
                 )
-                for waiting in expired
+                for each in expired
             )
         )
 

@@ -4,12 +4,12 @@ It is folded only from records, including the validator's own, so a new process 
 as the old one. A snapshot of it names the tasks of the index, whose bodies are read from the
 journal. The index holds the `MOST_TASKS` synthesized tasks that were admitted last, so that the
 memory of a long run is bounded; a copy of an older one is not noticed. A new process has those of
-them in the index that the journal still has. Which candidates have a
-verdict is asked of the journal, for those at hand (`Ledger.recall`).
+them in the index that the journal still has. Which candidates have a verdict is asked of the
+journal, for those at hand (`Ledger.recall`).
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -57,8 +57,8 @@ class LedgerState(msgspec.Struct):
     seeds: list[str]
     made: list[str]
     probes: list[ProbeRequest]
-    asked: dict[str, set[str]]
-    since_verdict: dict[str, set[str]]
+    asked: dict[str, int]
+    since_verdict: dict[str, int]
     resting: dict[str, int]
     admitted: int
     not_yet: int
@@ -108,8 +108,8 @@ class Ledger:
         """Candidates whose admission was counted before the journal had it."""
 
         self._probes: dict[str, ProbeRequest] = {}
-        self._asked: dict[str, set[str]] = {}
-        self._since_verdict: dict[str, set[str]] = {}
+        self._asked = Counter[str]()
+        self._since_verdict = Counter[str]()
         self._resting: dict[str, int] = {}
         self._admitted = 0
         self._not_yet = 0
@@ -176,7 +176,7 @@ class Ledger:
         self._seeds = dict.fromkeys(state.seeds)
         self._made = OrderedDict.fromkeys(state.made)
         self._probes = {probe.candidate_id: probe for probe in state.probes}
-        self._asked, self._since_verdict = state.asked, state.since_verdict
+        self._asked, self._since_verdict = Counter(state.asked), Counter(state.since_verdict)
         self._resting, self._admitted = state.resting, state.admitted
         self._not_yet = state.not_yet
         self._rollouts, self._probe_rollouts = state.rollouts, state.probe_rollouts
@@ -214,11 +214,15 @@ class Ledger:
 
     def probes_asked(self, candidate_id: str) -> int:
         """Return how many probes were ever requested."""
-        return len(self._asked.get(candidate_id, ()))
+        return self._asked[candidate_id]
 
     def probes_since_verdict(self, candidate_id: str) -> int:
         """Return how many probes were requested since the candidate arrived or was parked."""
-        return len(self._since_verdict.get(candidate_id, ()))
+        return self._since_verdict[candidate_id]
+
+    def parked(self) -> int:
+        """Return how many candidates are parked."""
+        return len(self._resting)
 
     def under_probe(self) -> int:
         """Return how many candidates are being probed."""
@@ -252,14 +256,8 @@ class Ledger:
                     self._forget_the_oldest(message.task_id)
                 elif message.split == "train" and isinstance(message.origin, NEW_TASKS):
                     self._seeds[message.task_id] = None
-            case ProbeRequest(candidate_id=candidate_id, probe_id=probe_id):
-                self._probes[candidate_id] = message
-                asked = self._asked.setdefault(candidate_id, set())
-                self._probe_rollouts += 0 if probe_id in asked else message.rollouts
-                asked.add(probe_id)
-                self._since_verdict.setdefault(candidate_id, set()).add(probe_id)
-                self._resting.pop(candidate_id, None)
-                self.pool.add(candidate_id, message.body)
+            case ProbeRequest():
+                self._ask(message)
             case CandidateVerdict():
                 self._count(message)
                 self._expected.discard(message.candidate_id)
@@ -268,6 +266,18 @@ class Ledger:
                 pass
             case other:
                 raise TypeError(f"the ledger does not take {type(other).__name__}")
+
+    def _ask(self, probe: ProbeRequest) -> None:
+        """Count a probe, unless it is the candidate's last one, which is added again."""
+        candidate_id = probe.candidate_id
+        last = self._probes.get(candidate_id)
+        if last is None or last.probe_id != probe.probe_id:
+            self._probe_rollouts += probe.rollouts
+            self._asked[candidate_id] += 1
+            self._since_verdict[candidate_id] += 1
+        self._probes[candidate_id] = probe
+        self._resting.pop(candidate_id, None)
+        self.pool.add(candidate_id, probe.body)
 
     def _forget_the_oldest(self, newest: str) -> None:
         self._made[newest] = None

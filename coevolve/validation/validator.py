@@ -3,6 +3,7 @@
     candidate -> gates -> refused
                        -> sound -> probe by the policy -> admitted, with a label
                                                        -> parked -> probed again later
+                                                       -> refused, if too many are parked
                                 -> admitted unprobed, if probes have used up their share of rollouts
 
 Guarantees: no candidate enters the pool without executed checks; a reader of its instructions can
@@ -388,7 +389,18 @@ class Validator:
         if report.rollouts and (report.successes or has_room):
             task = task_of(candidate, asked.body, asked.skills)
             return task, judged(admission(task, report.successes, report.rollouts))
+        if self._ledger.parked() >= self._settings.parked_capacity:
+            return (judged(self._unsolved(candidate)),)
         return (judged(Parked(probe_rollouts=report.rollouts)),)
+
+    def _unsolved(self, candidate: Candidate) -> Refused:
+        """Return the refusal of a candidate that cannot be parked any more."""
+        probes = self._ledger.probes_asked(candidate.candidate_id)
+        found = (
+            f"none of its {probes} probes succeeded, and as many candidates are parked as "
+            f"validator.parked_capacity = {self._settings.parked_capacity} allows"
+        )
+        return Refused(gate="unsolved", found=found)
 
     def _retries_due(self, version: PolicyVersion) -> Sequence[Message]:
         """Return further probes of candidates that were parked long enough ago."""

@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from coevolve.foreign import open_plain
 from coevolve.models.weight_files import (
     SETTINGS_FILES,
     WEIGHTS_FILES,
@@ -147,7 +148,8 @@ def read_published(version: PolicyVersion, run_dir: Path) -> Published:
     settings_path = folder / SETTINGS_FILES[version.format]
     with ExitStack() as stack:
         try:
-            settings = settings_path.read_bytes()
+            with open_plain(settings_path) as file:
+                settings = file.read()
             copy, digest = stack.enter_context(_copy_in_memory(path))
         except OSError as error:
             raise GeneratorError(
@@ -184,7 +186,7 @@ def _copy_in_memory(path: Path) -> Generator[tuple[Path, str]]:
     size once, and are of exactly these bytes.
     """
     digest = hashlib.sha256()
-    with path.open("rb") as file, os.fdopen(os.memfd_create(path.name), "wb") as copy:
+    with open_plain(path) as file, os.fdopen(os.memfd_create(path.name), "wb") as copy:
         while piece := file.read(PIECE):
             digest.update(piece)
             copy.write(piece)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from coevolve.delivery.alarms import sentence
+from coevolve.delivery.alarms import fault, sentence
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.delivery.probe import PROBE_TOKENS, probe_tokens, tolerance_of
 from coevolve.engine.generator import TransformersGenerator
@@ -138,7 +138,8 @@ async def test_a_file_that_changed_after_it_was_published_raises_an_alarm(
     assert isinstance(alarm.reason, WeightsDiffer)
     assert alarm.reason.found_digest == version_digest(run.weights(2).parent, "lora")
     assert alarm.reason.expected_digest == run.versions()[2].digest
-    assert said == sentence(alarm)
+    assert said == fault(alarm)
+    assert sentence(alarm).startswith(said)
     assert alarm.reason.found_digest[:12] in said
     assert "rollout-0 must serve version 2" in said
     assert "the learner writes the newest version again when the run is resumed" in said

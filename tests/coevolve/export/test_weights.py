@@ -199,21 +199,6 @@ def test_a_run_without_versions_or_scores_is_refused_with_the_reason(
     assert "--version newest gives version 0" in said
 
 
-def test_weights_that_differ_from_the_recorded_digest_are_refused(
-    quickstart: RunConfig, refusal: Refusal, tmp_path: Path
-):
-    config = settings(quickstart)
-    versions = write_versions(tmp_path / "w", config, (0, 1))
-    run = write_run(tmp_path / "run", config, versions)
-    shutil.move(tmp_path / "w" / "versions", run.path / "versions")
-    weights = run.path / "versions" / "v_1" / "model.safetensors"
-    whole = weights.read_bytes()
-    weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    said = refusal(run.path, "merged", "--to", tmp_path / "out" / "policy")
-    assert "is not the file that the journal recorded as version 1: its digest is" in said
-    assert not list((tmp_path / "out").iterdir())
-
-
 def test_a_target_that_is_not_empty_is_left_unchanged(
     full: RunDirectory, refusal: Refusal, export: Export, tmp_path: Path
 ):

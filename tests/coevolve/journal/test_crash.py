@@ -130,11 +130,7 @@ print("as promised")
 def test_a_full_disk_refuses_whole_writes_and_nothing_else(
     tmp_path: Path, durability: Durability
 ) -> None:
-    mounted = ["sh", "-c", 'mount -t tmpfs -o size=8m none "$0" && exec "$@"', str(tmp_path)]
-    namespace = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-    if subprocess.run([*namespace, *mounted, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no right to mount a small file system here")
-    _fill([*namespace, *mounted], tmp_path, "tmpfs", durability)
+    _fill(_on_a_small_disk(tmp_path), tmp_path, "tmpfs", durability)
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
@@ -144,9 +140,81 @@ def test_a_file_size_limit_refuses_whole_writes_and_nothing_else(
     _fill([], tmp_path, "limit", durability)
 
 
+REPAIR = """
+import os, sys
+from pathlib import Path
+from coevolve.journal.journal import Journal
+from coevolve.journal.reader import JournalReader
+from coevolve.journal.repair import repair
+from coevolve.journal.verification import faults
+from protocols.errors import JournalError, JournalFullError
+from tests.journals import append, appended, bodies, everything, record
+
+def refused(act, error_type):
+    try:
+        act()
+    except error_type as error:
+        assert "free space" in str(error), error
+    else:
+        raise AssertionError(act)
+
+folder = Path(sys.argv[1])
+data = folder / "data.mdb"
+def fill():
+    with (folder.parent / "ballast").open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
+
+journal = Journal.open(folder)
+appended(journal, append(*[record(f"{n:02}" * 2500) for n in range(40)]))
+journal.close()
+(folder / "lock.mdb").unlink()
+fill()
+refused(lambda: faults(folder), JournalFullError)
+refused(lambda: JournalReader(folder).snapshot().__enter__(), JournalFullError)
+(folder / "journal.mark").unlink()
+(folder.parent / "rest").write_bytes(b"x" * 4096)
+refused(lambda: Journal.open(folder), JournalFullError)
+(folder.parent / "rest").unlink()
+content = bytearray(data.read_bytes())
+content[content.index(b"3333") + 4] ^= 1
+with data.open("r+b") as file:
+    file.write(content)
+refused(lambda: repair(folder), JournalError)
+assert data.read_bytes() == content
+assert not list(folder.parent.glob("store.*"))
+left = folder.parent / "store.repaired-killed"
+(folder.parent / "ballast").unlink()
+left.mkdir()
+assert len(faults(folder)) == 1
+assert repair(folder).kept == 39
+assert not left.exists() and not faults(folder)
+print("as promised")
+"""
+
+
+def test_a_full_disk_keeps_readers_and_repairs_out_with_a_sentence(tmp_path: Path) -> None:
+    _carry_out([*_on_a_small_disk(tmp_path), sys.executable, "-c", REPAIR, str(tmp_path / "store")])
+
+
+def _on_a_small_disk(folder: Path) -> list[str]:
+    """Return what runs a command that has a file system of 8 MB at ``folder``."""
+    mounted = ["sh", "-c", 'mount -t tmpfs -o size=8m none "$0" && exec "$@"', str(folder)]
+    namespace = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    prefix = [*namespace, *mounted]
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no right to mount a small file system here")
+    return prefix
+
+
 def _fill(prefix: list[str], folder: Path, kind: str, durability: Durability) -> None:
-    program = [sys.executable, "-c", FILL, str(folder / "store"), kind, durability]
-    command = [*prefix, *program]
+    _carry_out([*prefix, sys.executable, "-c", FILL, str(folder / "store"), kind, durability])
+
+
+def _carry_out(command: list[str]) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "as promised\n"

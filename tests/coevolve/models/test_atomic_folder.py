@@ -100,3 +100,20 @@ def test_a_checkpoint_error_names_the_fault(tmp_path: Path):
     (tmp_path / "checkpoints/step_10").rename(tmp_path / "elsewhere")
     with pytest.raises(CheckpointError, match=r"step 10 is missing; restore the folder"):
         checkpoint.verify(tmp_path, one)
+
+
+@pytest.mark.parametrize("instead", ["file", "link", "link to a folder"])
+def test_what_stands_in_the_place_of_a_folder_is_replaced(tmp_path: Path, instead: str):
+    folder, other = tmp_path / "step_1", tmp_path / "other"
+    other.mkdir()
+    match instead:
+        case "file":
+            folder.write_text("x")
+        case "link":
+            folder.symlink_to(tmp_path / "nowhere")
+        case _:
+            folder.symlink_to(other)
+    checkpoint.write_folder(folder, write_two)
+    assert not folder.is_symlink()
+    assert checkpoint.folder_size(folder) == 3
+    assert other.is_dir()

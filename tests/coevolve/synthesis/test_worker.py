@@ -1,5 +1,6 @@
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -212,6 +213,42 @@ async def test_a_signal_that_the_policy_has_left_behind_expires(store: LocalStor
     assert outcomes["old"].reason == "the policy is at version 21"
     assert outcomes["new"].outcome == "synthesized"
     assert {brief.signal_id for brief in stage.briefs} == {"new"}
+
+
+async def test_no_more_signals_wait_for_a_model_that_rests_than_may(store: LocalStore):
+    stage = Stage(down={"policy@0"})
+    old = [signal(f"o{n}", version=1, score=n / 10) for n in range(3)]
+    new = [signal(f"n{n}", version=2, kind="rare") for n in range(3)]
+    await add(store, *new, *old)
+    async with working(store, stage, config(waiting_capacity=4)) as part:
+        outcomes = await settled(store, 2)
+        assert part.status().mailbox == 4
+        stage.down.clear()
+        whole = await settled(store, 6)
+    assert {name: each.outcome for name, each in outcomes.items()} == {
+        "o0": "expired",
+        "o1": "expired",
+    }
+    reason = "synthesizer.waiting_capacity = 4 newer or better signals wait"
+    assert {each.reason for each in outcomes.values()} == {reason}
+    assert Counter(each.outcome for each in whole.values()) == {"expired": 2, "synthesized": 4}
+
+
+async def test_a_retried_signal_for_which_there_is_no_room_is_answered_and_not_settled_again(
+    store: LocalStore,
+):
+    stage = Stage(down={"policy@0"})
+    await add(store, signal("s", version=1))
+    (record,) = await store.scan("signal")
+    retried = LetterRetried(letter=77, consumer="synthesizer", sequence=record.sequence)
+    await add(store, retried, signal("t", version=2))
+    async with working(store, stage, config(waiting_capacity=1)):
+        await appeared(store, "letter_answered")
+        await settled(store, 1)
+    (answer,) = await everything(store, "letter_answered", LetterAnswered)
+    assert (answer.letter, answer.done) == (77, False)
+    assert "waiting_capacity" in answer.outcome
+    assert len(await everything(store, "signal_settled", SignalSettled)) == 1
 
 
 @pytest.mark.parametrize(

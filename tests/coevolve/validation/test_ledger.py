@@ -91,6 +91,22 @@ async def test_what_is_remembered_does_not_grow_with_the_verdicts(tmp_path: Path
     journal.close()
 
 
+async def test_a_probe_that_was_expected_counts_once(tmp_path: Path):
+    journal = Journal.open(tmp_path)
+    ledger = Ledger(LocalStore(journal), Keys(), most_tasks=MOST)
+    for number in range(3):
+        asked = probe("c", number)
+        ledger.expect([asked])
+        add(journal, [asked], number + 1)
+        await ledger.follow()
+        assert ledger.probes_asked("c") == ledger.probes_since_verdict("c") == number + 1
+    assert ledger.dump().probe_rollouts == 12
+    ledger.expect([verdict("c", "s", Parked(probe_rollouts=4))])
+    assert (ledger.probes_asked("c"), ledger.probes_since_verdict("c")) == (3, 0)
+    assert (ledger.parked(), ledger.under_probe()) == (1, 0)
+    journal.close()
+
+
 async def test_an_admission_that_was_expected_counts_once(tmp_path: Path):
     journal = Journal.open(tmp_path)
     ledger = Ledger(LocalStore(journal), Keys(), most_tasks=MOST)

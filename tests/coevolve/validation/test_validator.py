@@ -25,7 +25,7 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import whole_topic
 from coevolve.validation.judge import NoJudge
-from coevolve.validation.ledger import FIRST
+from coevolve.validation.ledger import FIRST, Ledger
 from coevolve.validation.validator import FAILED_PROBES, Validator
 from protocols.config import RunConfig, WatchdogConfig
 from protocols.control import DeadLetter
@@ -472,6 +472,23 @@ async def test_parked_candidates_are_probed_again_after_enough_versions(
     probes = await desk.all(ProbeRequest)
     assert [probe.policy_version_at_least for probe in probes] == [2, 7, 12]
     assert len({(probe.probe_id, probe.seed) for probe in probes}) == 3
+    await desk.close()
+
+
+async def test_no_more_candidates_are_parked_than_may_be(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart, fails, not_yet_share=0.0, parked_capacity=2)
+    await desk.say(*sound(6, 5))
+    verdicts = await desk.verdicts(5)
+    assert kinds(verdicts) == {Parked: 2, Refused: 3}
+    for refused in (each.outcome for each in verdicts if isinstance(each.outcome, Refused)):
+        assert refused.gate == "unsolved"
+        assert "none of its 1 probes succeeded" in refused.found
+        assert "validator.parked_capacity = 2" in refused.found
+    ledger = Ledger(desk.store, Likenesses(0.8))
+    await ledger.follow()
+    assert (ledger.parked(), ledger.under_probe()) == (2, 0)
     await desk.close()
 
 
