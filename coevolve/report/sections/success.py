@@ -92,25 +92,26 @@ def trained_by_skill(data: ReportData, periods: Sequence[range]) -> dict[tuple[s
     """Return (successes, rollouts) for each (skill, period of steps)."""
     cells: dict[tuple[str, str], Cell] = {}
     tasks = data.evolution.tasks
+    names = [bin_name(each) for each in periods]
+    skills = {task_id: skills_of(data, task) for task_id, task in tasks.items()}
     for report in data.timeline.steps:
-        period = next(each for each in periods if report.step in each)
+        name = names[(report.step - periods[0][0]) // len(periods[0])]
         for group in report.groups:
-            task = tasks.get(group.task_id)
-            for skill in skills_of(data, task) if task else ():
-                key = (skill, bin_name(period))
-                _add(cells, key, group.successes, len(group.sequences))
+            for skill in skills.get(group.task_id, ()):
+                _add(cells, (skill, name), group.successes, group.rollouts)
     return cells
 
 
 def visited_by_tool(data: ReportData, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
     """Return (successes, rollouts) for each (first tool of the reference, period of versions)."""
     cells: dict[tuple[str, str], Cell] = {}
+    names = [bin_name(each) for each in periods]
     for task_id, visits in data.evolution.visits.items():
         task = data.evolution.tasks.get(task_id)
         tool = next(iter(data.describe(task).tools), NO_TOOL) if task else "unknown"
         for visit in judged(visits):
-            period = next(each for each in periods if visit.version_max in each)
-            _add(cells, (tool, bin_name(period)), visit.successes, visit.rollouts)
+            name = names[(visit.version_max - periods[0][0]) // len(periods[0])]
+            _add(cells, (tool, name), visit.successes, visit.rollouts)
     return cells
 
 
