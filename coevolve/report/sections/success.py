@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from coevolve.report.charts import WHOLE_PERCENT, Cell, Line, heat_map, line_chart
+from coevolve.report.estimates import Estimate
 from coevolve.report.figure import Table, figure, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import NO_TOOL, ReportData, judged, listed_note, skills_of
@@ -86,6 +87,21 @@ def held_out_by_skill(data: ReportData) -> dict[tuple[str, int], Cell]:
             for skill, passed in judged:
                 _add(cells, (skill, version), int(passed), 1)
     return cells
+
+
+def held_out_skills(data: ReportData) -> dict[str, tuple[Estimate, Estimate]]:
+    """Return the success by skill of the first and the newest version that has it.
+
+    It is empty if the environment scores by another measure.
+    """
+    found: dict[str, tuple[Estimate, Estimate]] = {}
+    if data.progress.measure != "success":
+        return found
+    cells = sorted(held_out_by_skill(data).items(), key=lambda cell: cell[0][1])
+    for (name, _), (passed, reached) in cells:
+        estimate = Estimate(passed, reached)
+        found[name] = (found.get(name, (estimate, estimate))[0], estimate)
+    return found
 
 
 def trained_by_skill(data: ReportData, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
