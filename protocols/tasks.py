@@ -100,6 +100,10 @@ class TaskText(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     """The tool of each call, in order; empty if the task uses no tools."""
 
+    skills: tuple[str, ...] = ()
+    """Skills by the names that all surfaces show, for seeds and made tasks alike: one per turn, or
+    some for the whole task; empty for those of the task itself."""
+
 
 def attempted(task_id: str, instance: int) -> str:
     """Return the id of the task that a group attempts: an instance of ``task_id``, or itself."""

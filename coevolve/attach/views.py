@@ -21,6 +21,7 @@ from coevolve.curriculum.task_sampler import Pooled
 from coevolve.environments.interface import Environment
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import newest
+from coevolve.runs.differences import Suspect, suspects
 from coevolve.runs.evolution_totals import evolution_snapshots
 from coevolve.runs.histories import SignalHistory, TaskHistory
 from coevolve.runs.instance_gap import TaskGap, task_gaps
@@ -88,6 +89,7 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
     histories = [evolution.history(task_id) for task_id in chosen]
     texts = [environment.describe(history.task) for history in histories]
     gaps = await _gaps(subject, chosen)
+    doubted = await suspects(subject.reader, histories, environment.describe)
     if as_json:
         print_json(
             {
@@ -96,7 +98,10 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
                 "version": totals.version,
                 "count": of_all,
                 "tasks": [
-                    _task_tree(evolution, history, text, lives, gaps)
+                    {
+                        **_task_tree(evolution, history, text, lives, gaps),
+                        "suspect": _suspect_tree(doubted.get(history.task.task_id), environment),
+                    }
                     for history, text in zip(histories, texts, strict=True)
                 ],
             }
@@ -124,6 +129,12 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
             *((gap_of(gaps.get(history.task.task_id)),) if gaps else ()),
         )
     out.print(shown)
+    for task_id, suspect in doubted.items():
+        told = suspect.difference.where if environment.withheld else suspect.difference.sentence
+        out.print(
+            f"suspect task {task_id}: 0 of {suspect.attempts} rollouts solved it, and the newest "
+            f"{suspect.agree} agree on another call than the reference. {told}"
+        )
 
 
 async def _signals(
@@ -227,6 +238,19 @@ def _task_tree(
         "visits": _visit_trees(history.visits),
         "trained": history.trained,
         "instance_gap": gaps.get(task.task_id),
+    }
+
+
+def _suspect_tree(suspect: Suspect | None, environment: Environment) -> Mapping[str, Any] | None:
+    if suspect is None:
+        return None
+    difference = suspect.difference
+    return {
+        "attempts": suspect.attempts,
+        "agree": suspect.agree,
+        "turn": difference.turn,
+        "expected": None if environment.withheld else difference.expected,
+        "made": None if environment.withheld else difference.made,
     }
 
 

@@ -14,7 +14,7 @@ from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
 from coevolve.report.gathering import Gathering
 from coevolve.report.page import page
-from coevolve.report.report_data import ReportData, visits_of
+from coevolve.report.report_data import ReportData, suspects_of, visits_of
 from coevolve.report.rollouts import every_group, group_of
 from coevolve.report.scripts import visible_tree
 from coevolve.report.sections.lives import gaps_by_task, life_at
@@ -107,7 +107,8 @@ class Answers:
         series = self._series([name, *others])
         environment, reader = environment_of(directory.config()), run_reader(directory.path)
         sources = await environment.sources(reader, visits_of(data))
-        data = replace(data, series=series, sample=sample, sources=sources)
+        suspects = await suspects_of(reader, data)
+        data = replace(data, series=series, sample=sample, sources=sources, suspects=suspects)
         self._kept[name] = KeptPage(gathering, data)
         for old in list(self._kept)[:-KEPT_PAGES]:
             del self._kept[old]

@@ -1,7 +1,10 @@
 """Gathers the data of a report from a run's journal, and keeps it up to date."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+
+import msgspec
 
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import fold, fold_records
@@ -77,9 +80,20 @@ class Gathering:
 
     def _fold(self, record: StoredRecord) -> None:
         message = decode(record)
-        self._data.fold(message, record.time_ns)
         if isinstance(message, GroupSummary):
             self._dropped.found(record.sequence, message)
+            message = _lean(message)
+        self._data.fold(message, record.time_ns)
+
+
+def _lean(summary: GroupSummary) -> GroupSummary:
+    """Return the summary in half the memory: without what no report shows, and each id once."""
+    return msgspec.structs.replace(
+        summary,
+        task_id=sys.intern(summary.task_id),
+        root=sys.intern(summary.root),
+        evidence=(),
+    )
 
 
 class _Total:

@@ -23,6 +23,11 @@ def skill_anchor(name: str) -> str:
     return f"skill-{quote(name, safe='')}"
 
 
+def to(anchor: str, text: str) -> Markup:
+    """Return a link to a section, or to another place with an anchor."""
+    return _link(anchor, text)
+
+
 def to_signal(signal_id: str, text: str = "") -> Markup:
     """Return a link to the life of a signal."""
     return _link(signal_anchor(signal_id), text or signal_id)

@@ -13,6 +13,7 @@ from pathlib import Path
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.report_data import ReportData
 from coevolve.report.scripts import data_block, library, own, policy, script
+from coevolve.report.sections.findings import findings_section
 from coevolve.report.sections.head import costs_section, head, run_section
 from coevolve.report.sections.lineage import lineage_section
 from coevolve.report.sections.lives import lives_data
@@ -36,6 +37,7 @@ from coevolve.report.style import style_sheet
 from protocols.errors import RunError
 
 SECTIONS = {
+    "findings": findings_section,
     "weaknesses": weaknesses_section,
     "skills": skills_section,
     "held-out": held_out_section,
@@ -91,14 +93,15 @@ def page(data: ReportData, *, served: bool = False) -> str:
     board = [tag("a", "all runs", href="/")] if served else []
     blocks: list[Markup] = []
     scripts = [library(), own("charts"), own("tables")]
+    lives = {} if served else lives_data(data)
     if data.evolution.tasks:
-        blocks.append(data_block("lives", {} if served else lives_data(data)))
+        blocks.append(data_block("lives", lives))
         scripts.append(own("lives"))
     if data.series:
         blocks.append(data_block("curves", metrics_data(data.series)))
         scripts.append(own("curves"))
     if data.sample.groups:
-        blocks.append(data_block("rollout-data", rollouts_data(data)))
+        blocks.append(data_block("rollout-data", rollouts_data(data, None if served else lives)))
         scripts.append(own("rollouts"))
     if served:
         scripts.append(own("live"))

@@ -1,7 +1,7 @@
 """The data of a report, folded from a run's journal."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from coevolve.report.rollouts import NO_SAMPLE, Sample
@@ -11,6 +11,7 @@ from coevolve.report.timeline import TOPICS as TIMELINE_TOPICS
 from coevolve.report.timeline import Timeline
 from coevolve.runs.attribution import Attribution
 from coevolve.runs.costs import Costs
+from coevolve.runs.differences import Suspect, suspects
 from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.lineage import TOPICS as EVOLUTION_TOPICS
 from coevolve.runs.lineage import LineageIndex
@@ -33,6 +34,9 @@ class Described(Protocol):
     """The part of a run's environment that a report uses."""
 
     capabilities: ClassVar[Capabilities]
+
+    withheld: ClassVar[str]
+    """Why the contents of tasks may not be passed on, as a sentence; empty if they may."""
 
     def scored_tasks(self) -> Sequence[Task]:
         """Return the tasks that policy versions are scored on."""
@@ -77,6 +81,9 @@ class ReportData:
     without: Mapping[str, str]
     """Capabilities that the environment lacks -> what the loop does without each."""
 
+    withheld: str
+    """`Described.withheld`."""
+
     progress: Progress
     evolution: LineageIndex
     totals: EvolutionTotals
@@ -90,6 +97,9 @@ class ReportData:
 
     sources: Sequence[AnnotatedSource] = ()
     """Sources with what the rollouts reached in them; empty if the environment has none."""
+
+    suspects: Mapping[str, Suspect] = field(default_factory=dict[str, Suspect])
+    """Task id -> why the task may be wrong."""
 
     attribution: Attribution | RunError | None = None
     """The measured effect of each source of gradient; None if nobody measured it."""
@@ -106,10 +116,14 @@ def nothing_yet(
     """Return the data of a run of ``environment`` that has no records yet."""
     return ReportData(
         config=config,
-        skills={task.task_id: task.skills for task in environment.scored_tasks()},
+        skills={
+            task.task_id: environment.describe(task).skills or task.skills
+            for task in environment.scored_tasks()
+        },
         describe=environment.describe,
         describe_candidate=environment.describe_candidate,
         without=absent(environment.capabilities),
+        withheld=environment.withheld,
         progress=Progress(environment.labels()),
         evolution=LineageIndex(),
         totals=EvolutionTotals(),
@@ -123,6 +137,12 @@ def visits_of(data: ReportData) -> list[GroupSummary]:
     """Return the summaries of all groups that the journal has, by their numbers."""
     every = (visit for visits in data.evolution.visits.values() for visit in visits)
     return sorted(every, key=lambda visit: visit.group)
+
+
+async def suspects_of(reader: Reader, data: ReportData) -> Mapping[str, Suspect]:
+    """Return the tasks that may be wrong, by id."""
+    histories = [data.evolution.history(task_id) for task_id in data.evolution.tasks]
+    return await suspects(reader, histories, data.describe)
 
 
 def listed_note(evolution: LineageIndex) -> str:
@@ -143,4 +163,5 @@ def judged(visits: Sequence[GroupSummary]) -> list[GroupSummary]:
 
 def skills_of(data: ReportData, task: Task) -> tuple[str, ...]:
     """Return the skills of the task, or else the tools of its reference; each once."""
-    return tuple(dict.fromkeys(task.skills or data.describe(task).tools)) or (NO_TOOL,)
+    text = data.describe(task)
+    return tuple(dict.fromkeys(text.skills or task.skills or text.tools)) or (NO_TOOL,)

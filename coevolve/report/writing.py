@@ -7,8 +7,8 @@ from pathlib import Path
 from coevolve.journal.reader import run_reader
 from coevolve.report.gathering import gather
 from coevolve.report.page import write_report
-from coevolve.report.report_data import Described, visits_of
-from coevolve.report.rollouts import sample_of
+from coevolve.report.report_data import Described, suspects_of, visits_of
+from coevolve.report.rollouts import NO_SAMPLE, sample_of
 from coevolve.report.series import read_series
 from coevolve.runs import attribution
 from coevolve.runs.directory import RunDirectory
@@ -34,5 +34,8 @@ async def report(
     )
     series = [read_series(each.metrics, each.path.name) for each in (directory, *others)]
     sources = await environment.sources(reader, visits_of(data))
-    sample = await sample_of(reader, data.evolution, directory.config())
-    write_report(path, replace(data, series=series, sample=sample, sources=sources))
+    sample = NO_SAMPLE
+    if not environment.withheld:
+        sample = await sample_of(reader, data.evolution, directory.config())
+    found = await suspects_of(reader, data)
+    write_report(path, replace(data, series=series, sample=sample, sources=sources, suspects=found))

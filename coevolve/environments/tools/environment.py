@@ -20,6 +20,7 @@ from coevolve.environments.base import BaseEnvironment, RewardsAlone
 from coevolve.environments.findings import Finding
 from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.tools.agent import ToolAgent
+from coevolve.environments.tools.cells import tools_by_turn
 from coevolve.environments.tools.export.exporters import EXPORTERS
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
@@ -126,13 +127,15 @@ class ToolEnvironment(BaseEnvironment):
                 for turn in body.turns
             ),
             tools=tuple(call.partition("(")[0] for call in calls),
+            skills=tools_by_turn(body),
         )
 
     def describe_candidate(self, candidate: Candidate) -> str:
-        """Return the number of turns, and the first instruction."""
+        """Return the number of turns, and all instructions."""
         turns = read_body(candidate.body).turns
         count = "1 turn" if len(turns) == 1 else f"{len(turns)} turns"
-        return f'{count}, "{turns[0].instruction}"'
+        asked = "; ".join(f'"{turn.instruction}"' for turn in turns)
+        return f"{count}, {asked}"
 
     def sampler(self) -> TaskSampler:
         """Return the sampler of the run's arm: it draws from the source or from the task pool."""

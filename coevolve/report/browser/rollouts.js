@@ -113,15 +113,17 @@
       make("h4", { text: `${title}: ${passed}${author}` }),
       make("p", { text: `Reward ${Number(rollout.reward.toPrecision(4))}, `
         + `${rollout.passed} of ${rollout.of} turns; ${rollout.ended}.` }),
+      rollout.why && make("p", { text: rollout.why }),
       rollout.outcome && make("p", {}, "Outcome ", make("code", { text: rollout.outcome })),
       calls(rollout, first), doubtful(rollout), tokens(rollout, first));
   }
 
-  function heading({ task, headline, turns, verdict }) {
+  function heading({ task, headline, turns, verdict, life }) {
     const asked = turns.map(([instruction, given]) => make("li", {}, `${instruction} `,
       ...given.flatMap((call) => [make("code", { text: call }), " "])));
     return make("div", {},
-      make("h3", {}, make("code", { text: task }), ` ${headline}`),
+      make("h3", {}, make("code", { text: task }), ` ${headline} `,
+        life && make("a", { text: "life of the task", href: life })),
       verdict && make("p", { text: verdict }),
       asked.length > 0 && make("details", {},
         make("summary", { text: "what it asks, and its reference" }), make("ol", {}, ...asked)));

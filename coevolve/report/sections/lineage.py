@@ -6,6 +6,7 @@ from coevolve.report.links import to_signal, to_task
 from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.report_data import ReportData, listed_note
 from coevolve.report.sections.lives import SHORT, gaps_by_task, task_life, tools_told
+from coevolve.runs.differences import Suspect
 from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.tasks import Synthesized, Task
@@ -24,7 +25,8 @@ def lineage_section(data: ReportData) -> Markup:
     made = [t for t in evolution.tasks.values() if isinstance(t.origin, Synthesized)]
     if not made:
         none = missing("The loop has made no task yet.")
-        return section("lineage", title, none, tag("div", id="life"), *_all(data))
+        shown = tag("div", id="life")
+        return section("lineage", title, none, shown, *_suspects(data), *_all(data))
     example = max(made, key=lambda task: evolution.history(task.task_id).groups.groups)
     gap = gaps_by_task(data).get(example.task_id)
     note = (
@@ -33,7 +35,49 @@ def lineage_section(data: ReportData) -> Markup:
     )
     life = task_life(data, evolution.lineage(example.task_id), gap)
     shown = tag("div", life, id="life", aria_live="polite")
-    return section("lineage", title, tag("p", note), shown, *_all(data))
+    return section("lineage", title, tag("p", note), shown, *_suspects(data), *_all(data))
+
+
+def _suspects(data: ReportData) -> list[Markup]:
+    """Return a table of the tasks that may be wrong; none without any."""
+    if not data.suspects:
+        return []
+    rows = [
+        [
+            to_task(each.task_id),
+            f"0 of {each.attempts}",
+            each.difference.where,
+            _asked(data, each),
+            _call(data, each.difference.expected),
+            _call(data, each.difference.made),
+            str(each.agree),
+        ]
+        for each in data.suspects.values()
+    ]
+    columns = ("task", "successes", "turn", "instruction", "reference", "rollouts call", "agree")
+    note = (
+        "No rollout ever solved these, and all rollouts of the newest group make the same other "
+        "call, which the simulator accepts. Either the task or its reference is wrong, or the "
+        "policy never learned the right call: read the task."
+    )
+    table = Table("Suspect tasks", columns, rows, words=6)
+    return [tag("div", listed("Suspect tasks", note, table), id="suspects")]
+
+
+def _asked(data: ReportData, suspect: Suspect) -> str:
+    """Return the instruction of the turn that fails."""
+    turns = data.describe(data.evolution.tasks[suspect.task_id]).turns
+    return (
+        "not shown"
+        if data.withheld
+        else clipped(turns[suspect.difference.turn - 1].instruction, SHORT)
+    )
+
+
+def _call(data: ReportData, call: str) -> str:
+    if data.withheld:
+        return "not shown"
+    return code(clipped(call, SHORT)) if call else "no further call"
 
 
 def _all(data: ReportData) -> list[Markup]:

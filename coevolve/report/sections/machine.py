@@ -1,13 +1,15 @@
 """The sections on the machine: staleness, weight sync, throughput, CPU time and failures."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 from coevolve.report.charts import PERCENT, Layer, Line, line_chart, row_chart, stacked_chart
+from coevolve.report.drawn import DELIVERY, SPEED, STALENESS, STEP_TIMES
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup, clipped
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, number, percent
+from coevolve.report.timeline import Bin
 from coevolve.report.times import moment
 from protocols.control import RunFinished
 
@@ -17,21 +19,6 @@ HAPPENINGS = 100
 """Maximum number of rows in the table of events; the newest are shown."""
 
 REASON = 400
-STALENESS = {
-    "training/off_policy/version_lag_mean": "mean",
-    "training/off_policy/version_lag_max": "largest",
-}
-DELIVERY = {
-    "timing_s/param_sync": "from publication to the last proof",
-    "timing_s/param_sync_pause": "longest pause of sampling",
-}
-SPEED = {"perf/throughput": "tokens"}
-STEP_TIMES = {
-    "timing_s/wait": "waiting for groups",
-    "timing_s/save_checkpoint": "waiting for a checkpoint",
-    "timing_s/update_actor": "optimizer step",
-    "timing_s/save_weights": "writing weights",
-}
 
 
 def staleness_section(data: ReportData) -> Markup:
@@ -149,41 +136,37 @@ def metrics_figure(
     data: ReportData, names: Mapping[str, str], title: str, note: str, up: str
 ) -> Markup:
     """Draw metrics of the steps; ``names`` maps a metric to the name of its line."""
-    lines = [Line(name=name, points=_binned(data, metric)) for metric, name in names.items()]
-    lines = [line for line in lines if line.points]
+    found = {name: data.timeline.binned(metric, POINTS) for metric, name in names.items()}
+    lines = [_line(name, each) for name, each in found.items() if each]
     if not lines:
         return missing(f"{title}: the steps do not record this metric.")
-    width = len(bins(1, data.timeline.step, POINTS)[0])
-    per = "" if width == 1 else f" Each point is the mean of {width} steps."
+    width = data.timeline.width(POINTS)
+    per = f" Each point is the mean of {width} steps, each bar their range." if width > 1 else ""
     steps = list(dict.fromkeys(x for line in lines for x, _ in line.points))
-    found = [dict(line.points) for line in lines]
+    means = [dict(line.points) for line in lines]
     table = Table(
         title,
         ["step", *(line.name for line in lines)],
-        [[number(x), *(number(each[x]) if x in each else "" for each in found)] for x in steps],
+        [[number(x), *(number(each[x]) if x in each else "" for each in means)] for x in steps],
     )
     return figure(title, note + per, line_chart(title, lines, across="step", up=up), table)
 
 
-def _binned(data: ReportData, metric: str) -> tuple[tuple[float, float], ...]:
-    """Return (last step of a period, mean of the metric) for each period that has the metric."""
-    steps = data.timeline.steps
-    points: list[tuple[float, float]] = []
-    for period in bins(1, data.timeline.step, POINTS):
-        found = [s.metrics[metric] for s in steps if s.step in period and metric in s.metrics]
-        if found:
-            points.append((period[-1], fmean(found)))
-    return tuple(points)
+def _line(name: str, found: Sequence[Bin]) -> Line:
+    points = tuple((each.last, each.mean) for each in found)
+    several = any(each.steps > 1 for each in found)
+    bounds = tuple((each.low, each.high) for each in found) if several else ()
+    return Line(name=name, points=points, bounds=bounds)
 
 
 def _progress(data: ReportData) -> Markup:
     timeline = data.timeline
-    minutes = [(t - timeline.started_ns) / 60e9 for t in timeline.stepped_ns]
-    newest = {
-        period: [m for m, s in zip(minutes, timeline.steps, strict=True) if s.step in period]
-        for period in bins(1, timeline.step, POINTS)
-    }
-    points = tuple((found[-1], float(period[-1])) for period, found in newest.items() if found)
+    width = timeline.width(POINTS)
+    newest: dict[int, tuple[float, float]] = {}
+    for (step, _), time_ns in zip(timeline.steps, timeline.stepped_ns, strict=True):
+        last = min(((step - 1) // width + 1) * width, timeline.step)
+        newest[last] = (time_ns - timeline.started_ns) / 60e9, float(last)
+    points = tuple(newest.values())
     title = "Steps over wall-clock time"
     return figure(
         title,
@@ -194,15 +177,18 @@ def _progress(data: ReportData) -> Markup:
 
 
 def _step_times(data: ReportData) -> Markup:
-    steps = data.timeline.steps
-    periods = bins(1, data.timeline.step, COLUMNS)
+    timeline = data.timeline
     title = "Seconds per step"
-    layers = [
-        Layer(name, tuple(_mean(data, metric, period) for period in periods))
-        for metric, name in STEP_TIMES.items()
-    ]
-    if not any(metric in step.metrics for step in steps for metric in STEP_TIMES):
+    if not timeline.columns.keys() & STEP_TIMES.keys():
         return missing(f"{title}: the steps do not record this metric.")
+    periods = bins(1, timeline.step, COLUMNS)
+    width = len(periods[0])
+    counts = Counter((each.step - 1) // width for each in timeline.steps)
+    layers: list[Layer] = []
+    for metric, name in STEP_TIMES.items():
+        found = {(x.last - 1) // width: x.mean * x.steps for x in timeline.binned(metric, COLUMNS)}
+        amounts = (found.get(i, 0.0) / max(1, counts[i]) for i in range(len(periods)))
+        layers.append(Layer(name, tuple(amounts)))
     names = [bin_name(period) for period in periods]
     return figure(
         title,
@@ -214,10 +200,3 @@ def _step_times(data: ReportData) -> Markup:
             [[name, *(number(x.amounts[i]) for x in layers)] for i, name in enumerate(names)],
         ),
     )
-
-
-def _mean(data: ReportData, metric: str, period: range) -> float:
-    found: Sequence[float] = [
-        step.metrics.get(metric, 0.0) for step in data.timeline.steps if step.step in period
-    ]
-    return fmean(found) if found else 0.0

@@ -1,14 +1,18 @@
 """The section on rollouts: those of some groups, side by side."""
 
+from collections.abc import Container
 from typing import Any
 
 import msgspec
 
 from coevolve.report.figure import missing, section
+from coevolve.report.links import task_anchor
 from coevolve.report.markup import Markup, tag
-from coevolve.report.report_data import ReportData
+from coevolve.report.report_data import ReportData, skills_of
 from coevolve.report.rollouts import Group, Pieces, Sample, shares
 from coevolve.report.sections.lives import verdict_told
+from coevolve.runs.differences import difference
+from protocols.evolution import GroupSummary
 from protocols.rollouts import Ending, FailedRollout, Rollout
 from protocols.tasks import Task
 
@@ -31,6 +35,9 @@ FILTERS = ("task", "skill", "version", "outcome")
 def rollouts_section(data: ReportData) -> Markup:
     """Return the choice of groups; the page's script shows the rollouts of those chosen."""
     sample = data.sample
+    if data.withheld and not sample.on_demand:
+        left_out = f"A file does not hold them. {data.withheld}. `coevolve board` shows them."
+        return section("rollouts", TITLE, missing(left_out))
     if not sample.groups:
         return section("rollouts", TITLE, missing("The journal holds no rollout of a group."))
     note = _note(sample)
@@ -77,24 +84,34 @@ def _note(sample: Sample) -> str:
     )
 
 
-def rollouts_data(data: ReportData) -> dict[str, Any]:
-    """Return the groups for the page's script; a token is the number of its text in ``pieces``."""
+def rollouts_data(data: ReportData, lives: Container[str] | None = None) -> dict[str, Any]:
+    """Return the groups for the page's script; a token is the number of its text in ``pieces``.
+
+    ``lives`` are the anchors of the lives that the page can show; None for all.
+    """
     numbers: dict[str, int] = {}
     groups = [_group(data, group, numbers) for group in data.sample.groups]
+    for each in groups:
+        anchor = task_anchor(each["task"])
+        if each["headline"] and (lives is None or anchor in lives):
+            each["life"] = f"#{anchor}"
     return {"groups": groups, "pieces": list(numbers)}
 
 
 def group_data(data: ReportData, group: Group) -> dict[str, Any]:
     """Return the rollouts of one group, likewise."""
     numbers: dict[str, int] = {}
-    pieces = data.sample.pieces
-    rollouts = [_rollout(each, pieces, numbers) for each in group.rollouts]
+    rollouts = _rollouts(data, group, _task_of(data, group.summary), numbers)
     return {"rollouts": rollouts, "pieces": list(numbers)}
+
+
+def _task_of(data: ReportData, summary: GroupSummary) -> Task | None:
+    return data.evolution.tasks.get(summary.root)
 
 
 def _group(data: ReportData, group: Group, numbers: dict[str, int]) -> dict[str, Any]:
     summary = group.summary
-    task = data.evolution.tasks.get(summary.task_id) or data.evolution.tasks.get(summary.root)
+    task = _task_of(data, summary)
     return {
         "id": summary.group_id,
         "task": summary.root,
@@ -102,9 +119,7 @@ def _group(data: ReportData, group: Group, numbers: dict[str, int]) -> dict[str,
         "passed": summary.successes,
         "of": summary.rollouts,
         **_task(data, task),
-        "rollouts": None
-        if data.sample.on_demand
-        else [_rollout(each, data.sample.pieces, numbers) for each in group.rollouts],
+        "rollouts": None if data.sample.on_demand else _rollouts(data, group, task, numbers),
     }
 
 
@@ -115,10 +130,23 @@ def _task(data: ReportData, task: Task | None) -> dict[str, Any]:
     verdict = data.evolution.history(task.root).verdict
     return {
         "headline": text.headline,
-        "skills": list(dict.fromkeys(task.skills or text.tools)),
+        "skills": list(skills_of(data, task)),
         "turns": [[turn.instruction, list(turn.calls)] for turn in text.turns],
         "verdict": verdict_told(verdict) if verdict else "",
     }
+
+
+def _rollouts(
+    data: ReportData, group: Group, task: Task | None, numbers: dict[str, int]
+) -> list[dict[str, Any]]:
+    text = data.describe(task) if task else None
+    found: list[dict[str, Any]] = []
+    for each in group.rollouts:
+        shown = _rollout(each, data.sample.pieces, numbers)
+        if text and isinstance(each, Rollout) and (left := difference(text, each)):
+            shown["why"] = left.sentence
+        found.append(shown)
+    return found
 
 
 def _rollout(

@@ -7,7 +7,7 @@ from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.links import skill_anchor
 from coevolve.report.markup import Markup, tag
 from coevolve.report.report_data import ReportData, listed_note
-from coevolve.report.sections.success import held_out_by_skill
+from coevolve.report.sections.success import held_out_skills
 from protocols.evolution import SignalKind
 
 TITLE = "Skills"
@@ -27,7 +27,7 @@ def skills_section(data: ReportData) -> Markup:
     skills = skill_map(data)
     if not skills:
         return section("skills", TITLE, missing("No task is known yet."))
-    held_out = _held_out(data)
+    held_out = held_out_skills(data)
     kinds = [k for k in get_args(SignalKind) if any(each.signals[k] for each in skills.values())]
     columns = (
         "skill",
@@ -65,21 +65,6 @@ def _row(
         str(skill.groups),
         *map(str, counts),
     ]
-
-
-def _held_out(data: ReportData) -> dict[str, tuple[Estimate, Estimate]]:
-    """Return the held-out success by skill, of the first and the newest version that has it."""
-    found: dict[str, tuple[Estimate, Estimate]] = {}
-    if data.progress.measure != "success":
-        return found
-    for (name, _), (passed, reached) in sorted(held_out_by_skill(data).items(), key=_version):
-        estimate = Estimate(passed, reached)
-        found[name] = (found.get(name, (estimate, estimate))[0], estimate)
-    return found
-
-
-def _version(cell: tuple[tuple[str, int], tuple[int, int]]) -> int:
-    return cell[0][1]
 
 
 def _drawn(first: Estimate, newest: Estimate) -> Markup:

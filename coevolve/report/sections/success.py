@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from coevolve.report.charts import WHOLE_PERCENT, Cell, Line, heat_map, line_chart
+from coevolve.report.estimates import Estimate
 from coevolve.report.figure import Table, figure, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import NO_TOOL, ReportData, judged, listed_note, skills_of
@@ -88,29 +89,45 @@ def held_out_by_skill(data: ReportData) -> dict[tuple[str, int], Cell]:
     return cells
 
 
+def held_out_skills(data: ReportData) -> dict[str, tuple[Estimate, Estimate]]:
+    """Return the success by skill of the first and the newest version that has it.
+
+    It is empty if the environment scores by another measure.
+    """
+    found: dict[str, tuple[Estimate, Estimate]] = {}
+    if data.progress.measure != "success":
+        return found
+    cells = sorted(held_out_by_skill(data).items(), key=lambda cell: cell[0][1])
+    for (name, _), (passed, reached) in cells:
+        estimate = Estimate(passed, reached)
+        found[name] = (found.get(name, (estimate, estimate))[0], estimate)
+    return found
+
+
 def trained_by_skill(data: ReportData, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
     """Return (successes, rollouts) for each (skill, period of steps)."""
     cells: dict[tuple[str, str], Cell] = {}
     tasks = data.evolution.tasks
+    names = [bin_name(each) for each in periods]
+    skills = {task_id: skills_of(data, task) for task_id, task in tasks.items()}
     for report in data.timeline.steps:
-        period = next(each for each in periods if report.step in each)
+        name = names[(report.step - periods[0][0]) // len(periods[0])]
         for group in report.groups:
-            task = tasks.get(group.task_id)
-            for skill in skills_of(data, task) if task else ():
-                key = (skill, bin_name(period))
-                _add(cells, key, group.successes, len(group.sequences))
+            for skill in skills.get(group.task_id, ()):
+                _add(cells, (skill, name), group.successes, group.rollouts)
     return cells
 
 
 def visited_by_tool(data: ReportData, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
     """Return (successes, rollouts) for each (first tool of the reference, period of versions)."""
     cells: dict[tuple[str, str], Cell] = {}
+    names = [bin_name(each) for each in periods]
     for task_id, visits in data.evolution.visits.items():
         task = data.evolution.tasks.get(task_id)
         tool = next(iter(data.describe(task).tools), NO_TOOL) if task else "unknown"
         for visit in judged(visits):
-            period = next(each for each in periods if visit.version_max in each)
-            _add(cells, (tool, bin_name(period)), visit.successes, visit.rollouts)
+            name = names[(visit.version_max - periods[0][0]) // len(periods[0])]
+            _add(cells, (tool, name), visit.successes, visit.rollouts)
     return cells
 
 

@@ -1,23 +1,11 @@
 """The section on the sources of gradient: their amounts, and how far each moved the weights."""
 
+from coevolve.report.drawn import ENTROPY, GROUPS, MOVEMENT, NOISE, NORMS
 from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import ReportData
 from coevolve.report.sections.machine import metrics_figure
 from coevolve.runs import attribution
-
-GROUPS = {"groups/informative": "policy gradient", "groups/imitated": "imitation"}
-MOVEMENT = {
-    "source/objective/movement_share": "policy gradient",
-    "source/imitation/movement_share": "imitation and replay",
-}
-NORMS = {
-    "source/objective/grad_norm": "policy gradient",
-    "source/imitation/grad_norm": "imitation",
-    "source/replay/grad_norm": "replay",
-}
-NOISE = {"gradient_noise/scale_groups": "noise scale"}
-ENTROPY = {"actor/entropy": "entropy", "actor/kl_from_start": "divergence from the start"}
 
 
 def teaching_section(data: ReportData) -> Markup:

@@ -38,6 +38,7 @@ class Reported:
     """An environment with two held-out tasks that describes the tasks of `evolving`."""
 
     capabilities: ClassVar[Capabilities] = Capabilities()
+    withheld: ClassVar[str] = ""
 
     def __init__(self, text: TaskText | None = None) -> None:
         self._text = text

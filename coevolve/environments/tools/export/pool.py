@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from coevolve.curriculum.state import curriculum_snapshots
 from coevolve.curriculum.task_sampler import Pooled
+from coevolve.environments.tools.cells import tools_by_turn
 from coevolve.environments.tools.export.columns import MESSAGES
 from coevolve.environments.tools.export.conversation import reference
 from coevolve.environments.tools.export.tools import tools_json
@@ -85,7 +86,7 @@ def _task(task: Task) -> dict[str, Any]:
         "task_id": task.task_id,
         "messages": msgspec.to_builtins(reference(body)),
         "tools": tools_json(body),
-        "skills": task.skills,
+        "skills": tools_by_turn(body),
         "task": msgspec.json.encode(body).decode(),
     }
 

@@ -1,0 +1,217 @@
+"""The section with findings: sentences that follow from the run's records, each with its evidence.
+
+A sentence appears only if there are records for it. "Rose" and "fell" mean that the 95 % intervals
+of the two scores do not overlap; without that, a score has not changed beyond chance.
+"""
+
+from collections.abc import Iterator
+
+from coevolve.report.estimates import Estimate, change_of, flagged_skills
+from coevolve.report.figure import missing, section, several
+from coevolve.report.links import to, to_signal, to_skill, to_task
+from coevolve.report.markup import Markup, joined, tag
+from coevolve.report.report_data import ReportData
+from coevolve.report.scales import percent
+from coevolve.report.sections.success import gaps_of, held_out_skills
+from coevolve.runs.histories import SignalHistory
+from coevolve.runs.instance_gap import InstanceGap
+from coevolve.runs.score import NORMAL
+
+TITLE = "Findings"
+NAMED = 4
+"""Maximum number of skills, tasks or signals that a sentence names."""
+
+EVENTS = ("does not serve the published version", "is worse than an earlier one", "no progress")
+"""Parts of the names of events that are alarms."""
+
+
+def findings_section(data: ReportData) -> Markup:
+    """Return a list of sentences, the results first."""
+    found = [
+        *_scores(data),
+        *_skills(data),
+        *_forgotten(data),
+        *_made(data),
+        *_contaminated(data),
+        *_suspects(data),
+        *_memorized(data),
+        *_alarms(data),
+        *_discarded(data),
+        *_chosen(data),
+    ]
+    if not found:
+        return section("findings", TITLE, missing("There is no record yet to conclude from."))
+    return section("findings", TITLE, tag("ul", *(tag("li", each) for each in found)))
+
+
+def _scores(data: ReportData) -> Iterator[Markup]:
+    scores = data.progress.held_out()
+    if len(scores) < 2:
+        return
+    first, last = min(scores), max(scores)
+    old, new = scores[first], scores[last]
+    how = "rose" if new.low > old.high else "fell" if new.high < old.low else ""
+    moved = f"{how} from" if how else "did not change beyond chance:"
+    yield _told(
+        f"Held-out {data.progress.measure} {moved} {old.percent} at version {first} to "
+        f"{new.percent} at version {last}, on {new.tasks} tasks. ",
+        to("held-out", "Scores by version"),
+    )
+    if lesson := data.progress.lesson():
+        yield _told(f"{lesson}. ", to("teaching", "What the steps learned from"))
+
+
+def _skills(data: ReportData) -> Iterator[Markup]:
+    """Name the skills whose held-out intervals before and after do not overlap."""
+    pairs = held_out_skills(data).items()
+    better = [(n, a, b) for n, (a, b) in pairs if b.interval[0] > a.interval[1]]
+    worse = [(n, a, b) for n, (a, b) in pairs if b.interval[1] < a.interval[0]]
+    for words, found in (("Learned", better), ("Lost", worse)):
+        if found:
+            found.sort(key=lambda x: -abs(x[2].share - x[1].share))
+            yield _told(
+                f"{words} on held-out tasks, beyond chance, {_skills_told(len(found))}: ",
+                several([_changed(*each) for each in found[:NAMED]]),
+                _more(len(found)),
+                to("skills", "All skills"),
+            )
+
+
+def _forgotten(data: ReportData) -> Iterator[Markup]:
+    signals = [each for each in data.evolution.signals.values() if each.kind == "forgetting"]
+    if not signals:
+        if "forgetting" in data.config.signals.kinds and data.evolution.visits:
+            yield _told(
+                f"Nothing was forgotten: on none of {len(data.evolution.visits)} tasks did success "
+                "drop beyond chance. ",
+                to("weaknesses", "What was weak"),
+            )
+        return
+    for signal in signals[: -NAMED - 1 : -1]:
+        yield _forgot(data, data.evolution.fate(signal.signal_id))
+    if len(signals) > NAMED:
+        told = f"{len(signals) - NAMED} earlier tasks were forgotten too. "
+        yield _told(told, to("weaknesses", "All of them"))
+
+
+def _forgot(data: ReportData, history: SignalHistory) -> Markup:
+    change = change_of(history, data.config.signals.window)
+    skills = ", ".join(flagged_skills(data, history.signal)) or "a task"
+    admitted = len(history.tasks)
+    done = (
+        f"{len(history.candidates)} candidates were made from it and {admitted} admitted"
+        if history.candidates
+        else f"no candidate was made ({history.outcome.replace('_', ' ')})"
+    )
+    after = f"afterwards it is {change.after.text}" if change.after.trials else "not tried since"
+    return _told(
+        f"Forgotten at step {data.timeline.step_at(history.time_ns)}: {skills}; success on a task "
+        f"dropped from {change.before.text or 'an unknown value'} to {change.now.text or 'less'}. "
+        f"What was done: {done}; {after}. ",
+        to_signal(history.signal.signal_id, "The signal"),
+    )
+
+
+def _made(data: ReportData) -> Iterator[Markup]:
+    totals, costs = data.totals, data.costs
+    made = totals.synthesizers()
+    candidates = sum(each.candidates for each in made)
+    if not candidates:
+        return
+    gates = totals.refusals()
+    most = max(gates, key=lambda gate: gates[gate], default="")
+    told = f", most by the gate {most.replace('_', ' ')}" if most else ""
+    trained = costs.synthesized_share
+    share = f" {percent(trained)} of the training groups were on such tasks." if trained else ""
+    yield _told(
+        f"From {sum(totals.signals.values())} signals the loop made {candidates} candidates: "
+        f"{sum(each.admitted for each in made)} became tasks, "
+        f"{sum(each.refused for each in made)} were refused{told}.{share} ",
+        to("candidates", "Candidates and verdicts"),
+    )
+
+
+def _contaminated(data: ReportData) -> Iterator[Markup]:
+    if count := data.totals.refusals().get("contaminated", 0):
+        yield _told(
+            f"{count} candidates were refused as contaminated: too similar to a held-out task, so "
+            "training on them would spoil the score. ",
+            to("candidates", "Refused candidates"),
+        )
+
+
+def _suspects(data: ReportData) -> Iterator[Markup]:
+    if found := list(data.suspects.values()):
+        yield _told(
+            "Nothing solved ",
+            several([to_task(each.task_id) for each in found[:NAMED]]),
+            f" and {len(found) - NAMED} more" if len(found) > NAMED else "",
+            ", and all rollouts agree on another call than the reference: the task may be wrong. ",
+            to("suspects", "Suspect tasks"),
+        )
+
+
+def _memorized(data: ReportData) -> Iterator[Markup]:
+    trained, held_out = gaps_of(data, "trained"), gaps_of(data, "held_out")
+    if not trained:
+        return
+    gap = trained[max(trained)]
+    told = f"{100 * gap.mean:+.1f} ± {100 * gap.std_error:.1f} points"
+    how = "more" if _is_large(gap, held_out.get(max(trained))) else "not more, beyond chance,"
+    yield _told(
+        f"Success on tasks that were trained on is {told} from that under other names, {how} than "
+        "on held-out tasks: what is more is memorization. ",
+        to("held-out", "Instance gap"),
+    )
+
+
+def _is_large(gap: InstanceGap, other: InstanceGap | None) -> bool:
+    mean, error = (other.mean, other.std_error) if other else (0.0, 0.0)
+    return gap.mean - mean > NORMAL * (gap.std_error**2 + error**2) ** 0.5
+
+
+def _alarms(data: ReportData) -> Iterator[Markup]:
+    happened = data.timeline.happenings
+    alarms = [each for each in happened if any(words in each.what for words in EVENTS)]
+    for each in alarms[-NAMED:]:
+        details = f": {each.details}" if each.details else ""
+        yield _told(f"Alarm after step {each.step}: {each.what}{details}. ", to("events", "Events"))
+    if restarts := sum(data.progress.restarts.values()):
+        parts = ", ".join(f"{part} ({n})" for part, n in sorted(data.progress.restarts.items()))
+        yield _told(f"Parts were restarted {restarts} times: {parts}. ", to("events", "Events"))
+
+
+def _discarded(data: ReportData) -> Iterator[Markup]:
+    counts = data.timeline.discarded
+    total = counts.total() + data.costs.groups
+    if counts:
+        reasons = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in counts.most_common())
+        yield _told(
+            f"{counts.total()} of {total} groups ({percent(counts.total() / total)}) were "
+            f"discarded before any step: {reasons}. ",
+            to("pool", "Training groups"),
+        )
+
+
+def _chosen(data: ReportData) -> Iterator[Markup]:
+    if best := data.progress.choice():
+        yield _told(
+            f"Best {best.sentence(data.progress.measure)}. ",
+            to("teaching", "How it was chosen"),
+        )
+
+
+def _changed(name: str, before: Estimate, after: Estimate) -> Markup:
+    return joined([to_skill(name), f" ({100 * before.share:.0f} to {100 * after.share:.0f} %)"])
+
+
+def _skills_told(count: int) -> str:
+    return f"{count} skill{'s' if count > 1 else ''}"
+
+
+def _more(count: int) -> str:
+    return f" and {count - NAMED} more. " if count > NAMED else ". "
+
+
+def _told(*parts: str) -> Markup:
+    return joined(parts)
