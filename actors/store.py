@@ -36,8 +36,8 @@ class StoreShell:
     def __init__(self, folder: Path, config: StoreConfig) -> None:
         keep_private()
         restarts = Restarts(folder)
-        again: Any = ray.get_runtime_context().was_current_actor_reconstructed
-        restarts.begin(again=again)
+        context: Any = ray.get_runtime_context()
+        restarts.begin(again=context.was_current_actor_reconstructed)
         journal = Journal.open(
             folder,
             durability=config.durability,
