@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from actors.remote_store import STORE_NAME
 from coevolve.journal.called_store import CalledStore
 from coevolve.journal.journal import Journal
 from coevolve.journal.lane import Serving, serve
+from coevolve.journal.restarts import Restarts
 from coevolve.parts.privacy import keep_private
 from coevolve.parts.status import StatusReporter
+from coevolve.parts.units import reason_of
 from protocols.config import StoreConfig
 from protocols.control import PartStatus
 from protocols.errors import JournalError
@@ -32,13 +35,16 @@ class StoreShell:
 
     def __init__(self, folder: Path, config: StoreConfig) -> None:
         keep_private()
+        restarts = Restarts(folder)
+        context: Any = ray.get_runtime_context()
+        restarts.begin(again=context.was_current_actor_reconstructed)
         journal = Journal.open(
             folder,
             durability=config.durability,
             map_size_bytes=config.map_size_gb << 30,
             retain_bytes=int(config.retain_gb * (1 << 30)),
             retain_records=config.retain_records,
-            broken=_end,
+            broken=partial(_end, restarts),
         )
         self._store = CalledStore(journal)
         self._serving: asyncio.Task[Serving] | None = None
@@ -75,9 +81,10 @@ class StoreShell:
         await self._store.close()
 
 
-def _end(failure: JournalError) -> None:
+def _end(restarts: Restarts, failure: JournalError) -> None:
     """End the process of a journal that broke. Ray starts another, and the callers repeat to it."""
     log.error("store_broke", reason=str(failure), exc_info=failure)
+    restarts.broke(reason_of(failure))
     os._exit(1)
 
 

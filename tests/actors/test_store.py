@@ -20,6 +20,7 @@ from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.lane import Lane
 from coevolve.journal.mailbox import Mailbox
+from coevolve.journal.restarts import WITHIN_S
 from protocols.config import StoreConfig
 from protocols.control import RunFinished, Stalled
 from protocols.errors import JournalError, LeaseLostError
@@ -158,6 +159,17 @@ async def test_a_store_whose_journal_breaks_starts_again(connect: Connect, tmp_p
         assert await store.append(append(record("b"), counter=2)) == (2,)
     assert (await actor.status.remote()).pid != process
     ray.kill(actor)
+
+
+async def test_a_call_that_breaks_every_process_ends_all_calls_with_the_cause(actor: Any) -> None:
+    store, other = RemoteStore(actor), RemoteStore(actor, ray_line)
+    await store.append(append(record("a")))
+    waiting = asyncio.create_task(other.wait(("other",), 1, 600.0))
+    async with asyncio.timeout(WITHIN_S):
+        with pytest.raises(JournalError, match=r"broke 8 times.*OverflowError"):
+            await store.complete(complete(-1))
+        with pytest.raises(JournalError, match="broke 8 times"):
+            await waiting
 
 
 @pytest.mark.parametrize("lines", [(fastest_line,), LINES], ids=["socket", "both"])
