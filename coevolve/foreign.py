@@ -12,6 +12,8 @@ import re
 import reprlib
 import select
 import stat
+import sys
+import threading
 from collections.abc import Generator
 from io import BufferedReader
 from pathlib import Path
@@ -36,6 +38,9 @@ PIPE_BYTES = 1 << 16
 
 PIPE_S = 30.0
 """Seconds without a byte after which a pipe counts as one without a writer."""
+
+_STDOUT, _STDERR = 1, 2
+_PRINTING = threading.Lock()
 
 _USER = re.compile(r"(//|(?<=\w):(?!//))[^\s'\"@]+@")
 _WORD = re.compile(r"(?<![^\s'\"])[^\s'\"@*]+@(?=[\w\[])")
@@ -137,6 +142,29 @@ def open_plain(path: Path) -> Generator[BufferedReader]:
             found = "it needs to be a plain file and is a pipe or a device"
             raise OSError(errno.EINVAL, found, f"{path}")
         yield file
+
+
+@contextlib.contextmanager
+def native_to_errors() -> Generator[None]:
+    """Send what native code prints in the block to standard error; Python's own text as well.
+
+    A library that prints while it reads a hostile file would otherwise break a command's JSON.
+    """
+    with _PRINTING:
+        _flush_output()
+        direct = os.dup(_STDOUT)
+        os.dup2(_STDERR, _STDOUT)
+        try:
+            yield
+        finally:
+            _flush_output()
+            os.dup2(direct, _STDOUT)
+            os.close(direct)
+
+
+def _flush_output() -> None:
+    with contextlib.suppress(OSError, ValueError):  # a full disk or a closed pipe is told later
+        sys.stdout.flush()
 
 
 def check_values(document: bytes, most: int) -> None:

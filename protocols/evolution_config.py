@@ -159,7 +159,8 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     judge: bool = False
     """Whether the synthesizer's endpoint gives a second opinion. It is logged beside the verdict
-    and does not change it."""
+    and does not change it. After a swap of the synthesizer's model, the run file's is still asked,
+    so that opinions can be compared."""
 
     reader: ReaderModel = SynthesizerReader()
     """The model that reads a candidate's instructions. An endpoint picks the calls that they ask

@@ -12,6 +12,7 @@ from coevolve.attach.subject import Subject
 from coevolve.environments.registry import environment_of
 from coevolve.foreign import shown
 from coevolve.journal.codec import decode
+from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.evolution import SwapRefused, SwapRequested, SynthesizerSwapped
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
@@ -76,7 +77,8 @@ async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json
                     }
                 )
             else:
-                say(f"{subject.name}: {synthesizer} synthesizes from the next signal on")
+                judge = _judge(subject.config)
+                say(f"{subject.name}: {synthesizer} synthesizes from the next signal on{judge}")
         case SwapRefused(reason=reason):
             raise RunError(
                 f"{subject.name}: the synthesizer stays as it is, the new one is refused: {reason}"
@@ -87,6 +89,14 @@ async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json
                 f"request {request.request_id} stands, and `tail synthesizer_swapped` or `tail "
                 "swap_refused` will show what came of it; `status` shows what it does"
             )
+
+
+def _judge(config: RunConfig) -> str:
+    """Return whom `validator.judge` asks after a swap; empty if it asks nobody."""
+    model = config.synthesizer.model
+    if not (config.validator.judge and isinstance(model, EndpointModel)):
+        return ""
+    return f"; validator.judge still asks {_told(model)}, as the run file says"
 
 
 def _patience_s(model: SynthesizerModel) -> float:

@@ -22,6 +22,7 @@ def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
     If the command returns a number, that is the exit code. Whatever it prints is made visible. Log
     lines go to standard error, unless the command sends them elsewhere.
     """
+    _open_closed_streams()
     with visible_output():
         return _carried_out(command, words, name)
 
@@ -36,9 +37,7 @@ def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int
             logs.to_errors()
         for variable, value in compiled_kernels().items():
             os.environ.setdefault(variable, value)
-        answer = command.main(
-            list(words), prog_name=name, standalone_mode=False, help_option_names=list(HELP)
-        )
+        answer = _answer(command, words, name)
         sys.stdout.flush()
     except click.NoSuchOption as error:
         told = click.UsageError(
@@ -64,6 +63,30 @@ def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int
         sys.stderr.write("coevolve: interrupted\n")
         return INTERRUPTED
     return answer if isinstance(answer, int) else 0
+
+
+def _answer(command: click.Command, words: Sequence[str], name: str) -> object:
+    """Return what the command returns. Raises what it raises."""
+    output = sys.stdout
+    try:
+        return command.main(
+            list(words), prog_name=name, standalone_mode=False, help_option_names=list(HELP)
+        )
+    except SystemExit as error:
+        if sys.stdout is output:
+            raise
+        raise BrokenPipeError from error  # click replaces the output and exits with 1
+
+
+def _open_closed_streams() -> None:
+    """Open each standard stream that this process was started without; it leads nowhere.
+
+    The lowest number that is free is the stream's. Otherwise the next file that is opened would
+    get it, and what native code prints.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _find_own_environments() -> None:

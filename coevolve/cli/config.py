@@ -7,6 +7,9 @@ import click
 from coevolve.cli.options import overrides_argument, run_file_argument
 
 WIDTH = 110
+LACKING = 3
+"""Exit code of `check` if the file has no faults, but this machine lacks something."""
+
 FILE = "FILE is a path, or the name of a run file that `coevolve config list` prints."
 
 
@@ -77,14 +80,22 @@ def explain(setting: str, environment: str) -> None:
 @command.command(epilog=FILE)
 @run_file_argument()
 @overrides_argument
-def check(run_file: str, overrides: tuple[str, ...]) -> None:
-    """Find all faults of a run file, and what a start lacks here. Exits 1 if there are any.
+def check(run_file: str, overrides: tuple[str, ...]) -> int:
+    """Find all faults of a run file, and what a start lacks here.
 
-    Packages that a start would install are not looked for.
+    Exit code 1: the file has faults. Exit code 3: it has none, but this machine lacks something
+    that a run of it needs. Packages that a start would install are not looked for.
     """
     from coevolve.config import load_config
     from coevolve.launcher.preflight import refuse_missing
+    from protocols.errors import DependencyError
 
     config = load_config(run_file, overrides)
-    refuse_missing(config)
+    try:
+        refuse_missing(config)
+    except DependencyError as error:
+        sys.stdout.write(f"{run_file}: no faults, but this machine cannot start a run of it\n")
+        sys.stderr.write(f"coevolve: {error}\n")
+        return LACKING
     sys.stdout.write(f"{run_file}: no faults; a run of it is called {config.name}\n")
+    return 0

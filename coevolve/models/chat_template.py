@@ -19,7 +19,7 @@ from typing import Any, cast
 from jinja2 import TemplateError
 from transformers import AutoTokenizer
 
-from coevolve.foreign import DESCRIBED_CHARS, boundary, described, plain
+from coevolve.foreign import DESCRIBED_CHARS, boundary, described, native_to_errors, plain
 from coevolve.models.deadline import within
 from coevolve.models.model_files import DOWNLOAD_AGAIN, as_ids, ends_of_text, unusable
 from protocols.errors import ConfigError
@@ -215,7 +215,8 @@ class ChatTemplate:
 
 def read_tokenizer(folder: Path) -> Any:
     """Return the tokenizer of a model folder, whose code is never run. Raises ConfigError."""
-    with boundary(ConfigError, f"policy.model: {folder} needs a usable tokenizer", DOWNLOAD_AGAIN):
+    what = f"policy.model: {folder} needs a usable tokenizer"
+    with boundary(ConfigError, what, DOWNLOAD_AGAIN), native_to_errors():
         return cast("Any", AutoTokenizer).from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )

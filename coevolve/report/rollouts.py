@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from coevolve.foreign import boundary
+from coevolve.foreign import boundary, native_to_errors
 from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode
 from coevolve.models.model_folder import model_folder
 from coevolve.runs.lineage import LineageIndex
@@ -149,7 +149,7 @@ def pieces_of(config: RunConfig) -> Pieces:
     """Return a decoder with the policy's tokenizer, if this machine has it."""
     try:
         path = model_folder(config.policy.model) / "tokenizer.json"
-        with boundary(RunError, f"{path}: needs to be a tokenizer", ""):
+        with boundary(RunError, f"{path}: needs to be a tokenizer", ""), native_to_errors():
             return Pieces(Tokenizer.from_file(str(path)) if path.is_file() else None)
     except CoevolveError:
         return Pieces(None)

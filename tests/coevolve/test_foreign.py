@@ -1,4 +1,5 @@
 import os
+import sys
 from pathlib import Path
 from threading import Thread
 
@@ -15,6 +16,7 @@ from coevolve.foreign import (
     check_values,
     described,
     masked,
+    native_to_errors,
     plain,
     resolved,
     shown,
@@ -164,3 +166,12 @@ def test_no_value_of_a_document_escapes_the_count(tree: object) -> None:
     assert values_in(document) >= _values(tree) - 1
     with pytest.raises(ValueError, match="values"):
         check_values(document, values_in(document) - 1)
+
+
+def test_what_native_code_prints_goes_to_standard_error(capfd: pytest.CaptureFixture[str]):
+    sys.stdout.write("before ")
+    with native_to_errors():
+        os.write(1, b"native ")
+    sys.stdout.write("after")
+    sys.stdout.flush()
+    assert capfd.readouterr() == ("before after", "native ")

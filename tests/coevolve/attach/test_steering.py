@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from coevolve.attach.steering import checkpoint, pause, resume
@@ -107,6 +108,19 @@ async def test_a_swap_waits_for_the_synthesizer_and_names_the_new_one(
     requested = await stage.store.last("swap_requested")
     assert requested is not None
     assert decode_as(requested, SwapRequested).model == ENDPOINT
+
+
+async def test_a_swap_says_that_the_judge_stays(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    stage.config = msgspec.structs.replace(
+        stage.config,
+        synthesizer=msgspec.structs.replace(stage.config.synthesizer, model=ENDPOINT),
+        validator=msgspec.structs.replace(stage.config.validator, judge=True),
+    )
+    await swapping(stage, taken_over)
+    assert (
+        "glm synthesizes from the next signal on; validator.judge still asks glm at "
+        "http://127.0.0.1:9/v1, as the run file says"
+    ) in capsys.readouterr().out
 
 
 async def test_a_swap_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):

@@ -56,19 +56,21 @@ def test_explain_answers_with_and_without_a_setting():
 
 
 @pytest.mark.parametrize(
-    ("override", "said"),
+    ("override", "said", "code"),
     [
-        ("policy.model=/none/model", "policy.model: needs"),
-        ("policy.model=nobody/none", "policy.model: nobody/none needs to be a folder or"),
-        ("learner.devices=1000", "learner.devices: 1000 processes that compute on CPUs"),
+        ("policy.model=/none/model", "policy.model: needs", 1),
+        ("policy.model=nobody/none", "policy.model: nobody/none needs to be a folder or", 3),
+        ("learner.devices=1000", "learner.devices: 1000 processes that compute on CPUs", 3),
     ],
 )
-def test_check_refuses_what_a_launch_refuses(tmp_path: Path, override: str, said: str):
-    for words in (("config", "check"), ("launch",)):
-        runs = ("--runs", str(tmp_path)) if words == ("launch",) else ()
-        refused = answered(*words, "quickstart", override, *runs)
-        assert refused.returncode == 1
-        assert said in refused.stderr
+def test_check_refuses_what_a_launch_refuses(tmp_path: Path, override: str, said: str, code: int):
+    checked = answered("config", "check", "quickstart", override)
+    assert checked.returncode == code
+    assert ("no faults, but this machine cannot start" in checked.stdout) == (code == 3)
+    launched = answered("launch", "quickstart", override, "--runs", str(tmp_path))
+    assert launched.returncode == 1
+    assert said in checked.stderr
+    assert said in launched.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -178,6 +178,33 @@ def test_a_closed_pipe_ends_a_command_quietly():
     assert not done.stderr
 
 
+@pytest.mark.parametrize("words", [("--help",), ("config", "list"), ("docs", "results", "--raw")])
+def test_a_command_whose_reader_has_gone_is_interrupted(words: tuple[str, ...]):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "coevolve", *words], cwd=ROOT, stdout=writing, stderr=subprocess.PIPE
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
+@pytest.mark.parametrize(
+    ("closed", "prints"),
+    [(">&-", False), ("2>&-", True), ("<&-", True), ("<&- >&- 2>&-", False)],
+)
+def test_a_command_works_without_standard_streams(closed: str, *, prints: bool):
+    done = subprocess.run(
+        f"{sys.executable} -m coevolve config show quickstart --resolved {closed}",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("name: quickstart" in done.stdout) == prints
+
+
 def catches_termination(pid: int) -> bool:
     """Return whether the command has begun: Python itself does not catch SIGTERM."""
     caught = Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split()[0]

@@ -374,9 +374,14 @@ async def test_a_loss_that_is_not_finite_ends_the_step_and_publishes_nothing(
 async def test_only_weights_that_can_still_be_needed_stay_on_disk(model: Path, tmp_path: Path):
     config = settings(model, steps=9, max_staleness=1)
     journal = MemoryJournal()
+    strangers = [tmp_path / "versions" / name for name in ("v_mine", "v_1.5", "v_")]
+    for stranger in strangers:
+        stranger.mkdir(parents=True)
     for step in range(9):
         add_groups(journal, range(4 * step, 4 * step + 4), version=step)
     await learner(config, tmp_path, journal).run()
+    for stranger in strangers:
+        stranger.rmdir()
     kept = {version.version for version in versions(journal) if version.kept}
     assert kept == {0, 4, 8, 9}
     there = {int(path.name.removeprefix("v_")) for path in (tmp_path / "versions").iterdir()}

@@ -9,7 +9,7 @@ from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.export.conversation import Said
 from coevolve.environments.tools.interfaces import Renderer
-from coevolve.foreign import boundary
+from coevolve.foreign import boundary, native_to_errors
 from coevolve.models.model_files import DOWNLOAD_AGAIN
 from coevolve.models.model_folder import model_folder
 from protocols import columns
@@ -29,7 +29,8 @@ class Transcriber:
                 f"{path}: not found; decoding rollouts needs the policy's fast tokenizer; save it "
                 "there with AutoTokenizer.from_pretrained(...).save_pretrained(...)"
             )
-        with boundary(RunError, f"{path}: needs to be a tokenizer", DOWNLOAD_AGAIN):
+        what = f"{path}: needs to be a tokenizer"
+        with boundary(RunError, what, DOWNLOAD_AGAIN), native_to_errors():
             self._tokenizer = Tokenizer.from_file(str(path))
         self._renderer = renderer
         self._stop_ids = frozenset(renderer.stop_ids)

@@ -16,7 +16,7 @@ from tokenizers.trainers import BpeTrainer
 
 from coevolve.environments.tools.filesystem.grammar import UNIFORM, draw_task
 from coevolve.environments.tools.task import tool_task
-from coevolve.foreign import boundary
+from coevolve.foreign import boundary, native_to_errors
 from coevolve.models.model_files import DOWNLOAD_AGAIN
 from coevolve.models.model_folder import TINY_FOLDER
 from protocols.errors import ConfigError
@@ -70,7 +70,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     Raises ConfigError.
     """
     path = folder / FILE_NAME
-    with boundary(ConfigError, f"policy.model: {path} needs to be a tokenizer", DOWNLOAD_AGAIN):
+    what = f"policy.model: {path} needs to be a tokenizer"
+    with boundary(ConfigError, what, DOWNLOAD_AGAIN), native_to_errors():
         tokenizer = Tokenizer.from_file(str(path))
     tokenizer.encode_special_tokens = True
     return tokenizer
