@@ -93,6 +93,16 @@ def meaning_of(metric: str) -> Meaning | None:
     return None
 
 
+def described() -> str:
+    """Return all meanings as Markdown, for trackers that describe a run and not its metrics."""
+    lines = ["What the metrics mean (`coevolve explain NAME` also says what to do):", ""]
+    for each in meanings():
+        names = ", ".join(f"`{name}`" for name in each.names)
+        unit = f" ({each.unit})" if each.unit else ""
+        lines.append(f"- {names}: {each.meaning}{unit}")
+    return "\n".join(lines) + "\n"
+
+
 def _matches(name: str, metric: str) -> bool:
     """Return whether a name with a word that stands for any text covers a metric."""
     pieces = _OPEN.split(name)

@@ -72,14 +72,14 @@ def test_what_was_forgotten_is_told_with_what_was_done_about_it():
     text = told(whole_story())
     assert "Forgotten at step" in text
     assert "ls, cd; success on a task dropped from 75 % [41, 93], 6/8 to 12 % [2, 47], 1/8" in text
-    assert "What was done: 3 candidates were made from it and 1 admitted; afterwards it is" in text
+    assert "What was done: 3 candidates made from it, 1 admitted; afterwards it is" in text
 
 
 def test_alarms_discards_and_restarts_are_findings():
     stalled = Stalled(quiet_s=60.0, waiting=("learner waits",))
     text = told([stepped(1), stalled, PartFailed(part="rollout-0", reason="killed")])
     assert "Alarm after step 1: no progress for 60 s: learner waits." in text
-    assert "Parts were restarted 1 times: rollout-0 (1)." in text
+    assert "Parts were restarted, 1 time: rollout-0 (1)." in text
     assert "1 of 8 groups (12.5 %) were discarded before any step: 1 stale." in told(whole_story())
 
 
@@ -87,7 +87,7 @@ def test_contamination_and_the_choice_of_the_best_version_are_caveats():
     refused = Refused(gate="contaminated", found="turn 1 is like a held-out task")
     story = [evolving.seed(), evolving.signal("s"), evolving.settled("s", candidates=1)]
     story += [evolving.candidate("c", "s"), evolving.verdict("c", "s", refused)]
-    assert "1 candidates were refused as contaminated" in told(story)
+    assert "Refused as contaminated, 1 candidate: too similar" in told(story)
     scores = tuple(TaskScore(task_id=f"c{n}", turns_passed=1, turns_total=1) for n in range(9))
     canaries = CanaryScores(version=9, scores=scores, errors=0)
     assert "which did not choose it" in told([evaluated(9, 20), canaries])
