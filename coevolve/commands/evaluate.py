@@ -153,13 +153,13 @@ async def _scored(
     success, best = progress.evaluations[number], policy.choice
     report = {"policy": policy.name, "success": success, "scores": scores, "chosen": best}
     report |= {"halves": progress.halves[number]}
-    lines = [policy.name, *_caveats(subject, best, progress), *score_tables(progress)]
+    lines = [policy.name, *caveats(subject, best, progress), *score_tables(progress)]
     if not fresh:
         return report, Group(*lines)
     return report | {"fresh": comparisons}, Group(*lines, table(comparisons))
 
 
-def _caveats(subject: Subject, best: Choice | None, progress: Progress) -> Sequence[str]:
+def caveats(subject: Subject, best: Choice | None, progress: Progress) -> Sequence[str]:
     """Return what to bear in mind about the scores, if a choice of the version makes them high."""
     if best is not None:
         return (_caveat(best, progress),)
