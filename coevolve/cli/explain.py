@@ -11,24 +11,29 @@ INDENT = "    "
 
 
 @click.command(name="explain")
-@click.argument("metric", default="")
-def command(metric: str) -> None:
-    """Say what a metric means, its unit, and what to do if it moves; without METRIC, list all.
+@click.argument("word", default="")
+def command(word: str) -> None:
+    """Say what a metric or a word means; without WORD, list all metrics.
 
-    METRIC is a name of metrics.jsonl, such as actor/entropy, which trackers show as well. On the
-    live screen of a run, the key ? explains what it shows.
+    A metric is a name of metrics.jsonl, such as actor/entropy, which trackers show as well: it is
+    told with its unit, and what to do if it moves. Other words are those of the glossary, such as
+    "instance gap". On the live screen of a run, the key ? explains what it shows.
     """
-    from coevolve.runs.meanings import meaning_of, meanings
+    from coevolve.runs.meanings import meaning_of, meanings, term_of, terms
 
-    if not metric:
+    if not word:
         sys.stdout.write(_overview())
         return
-    found = meaning_of(metric)
+    found = meaning_of(word)
+    if found is None and (term := term_of(word)) is not None:
+        lines = [", ".join(term.names), *_wrapped(term.meaning)]
+        sys.stdout.write("\n".join(lines) + "\n")
+        return
     if found is None:
-        known = [name for each in meanings() for name in each.names]
-        near = difflib.get_close_matches(metric, known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else "`coevolve explain` lists all"
-        raise click.UsageError(f"there is no metric {metric!r}; {hint}")
+        known = [name for each in (*meanings(), *terms()) for name in each.names]
+        near = difflib.get_close_matches(word, known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else "`coevolve explain` lists all metrics"
+        raise click.UsageError(f"there is no metric or word {word!r}; {hint}")
     lines = [", ".join(found.names), *_wrapped(found.meaning), *_wrapped(f"unit: {found.unit}")]
     lines += _wrapped(f"if it moves: {found.moves}") if found.moves else []
     sys.stdout.write("\n".join(lines) + "\n")

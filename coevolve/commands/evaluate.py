@@ -22,7 +22,7 @@ from coevolve.launcher import preflight
 from coevolve.runs import finding
 from coevolve.runs.display import score_tables
 from coevolve.runs.progress import Progress
-from coevolve.runs.score import APART, TOO_HIGH, Choice
+from coevolve.runs.score import APART, HALVES, LEAST, TOO_HIGH, Choice
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -152,10 +152,29 @@ async def _scored(
     progress.fold(Evaluation(version=number, scores=scores, errors=0, wall_s=0.0))
     success, best = progress.evaluations[number], policy.choice
     report = {"policy": policy.name, "success": success, "scores": scores, "chosen": best}
-    lines = [policy.name, *([_caveat(best, progress)] if best else ()), *score_tables(progress)]
+    report |= {"halves": progress.halves[number]}
+    lines = [policy.name, *caveats(subject, best, progress), *score_tables(progress)]
     if not fresh:
         return report, Group(*lines)
     return report | {"fresh": comparisons}, Group(*lines, table(comparisons))
+
+
+def caveats(subject: Subject, best: Choice | None, progress: Progress) -> Sequence[str]:
+    """Return what to bear in mind about the scores, if a choice of the version makes them high."""
+    if best is not None:
+        return (_caveat(best, progress),)
+    if not (isinstance(subject, OfRun) and subject.version.isdecimal()):
+        return ()
+    (halves,) = progress.halves.values()
+    told = f"if a score on these tasks made you name version {subject.version}, it is too high here"
+    if any(half not in halves or halves[half].tasks < LEAST for half in HALVES):
+        return (f"{told}: they are too few for two halves of {LEAST}",)
+    chosen, other = halves["selection"], halves["reporting"]
+    return (
+        f"{told}; choose on one half ({progress.measure} {chosen.percent} of {chosen.tasks}) and "
+        f"report the other ({other.percent} of {other.tasks}), as --version best does without "
+        "canaries",
+    )
 
 
 def _caveat(best: Choice, progress: Progress) -> str:

@@ -69,7 +69,7 @@ def _of_progress(config: RunConfig, progress: Progress) -> Iterator[Number]:
     for name, value in progress.metrics.items():
         yield Number(
             name="coevolve_step_metric",
-            about="A metric of the newest step, as in metrics.jsonl.",
+            about="A metric of the newest step; `coevolve explain NAME` says what it means.",
             value=value,
             labels={"name": name},
         )

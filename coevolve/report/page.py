@@ -14,6 +14,7 @@ from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.report_data import ReportData
 from coevolve.report.scripts import data_block, library, own, policy, script
 from coevolve.report.sections.findings import findings_section
+from coevolve.report.sections.glossary import glossary_section
 from coevolve.report.sections.head import costs_section, head, run_section
 from coevolve.report.sections.lineage import lineage_section
 from coevolve.report.sections.lives import lives_data
@@ -57,6 +58,7 @@ SECTIONS = {
     "rollouts": rollouts_section,
     "events": events_section,
     "run": run_section,
+    "glossary": glossary_section,
 }
 """The function of each section, by anchor, in reading order."""
 
@@ -110,6 +112,7 @@ def page(data: ReportData, *, served: bool = False) -> str:
         head(data),
         *([tag("p", "", id="live", role="status")] if served else []),
         tag("nav", *board, *links, aria_label="sections"),
+        tag("a", "What words mean", href="#glossary", class_="words", accesskey="g"),
         tag("main", *(section(data) for section in SECTIONS.values())),
         *blocks,
         scripts=scripts,

@@ -78,6 +78,9 @@ article { margin: 1rem 0; padding: .75rem 1rem; background: var(--soft); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .75rem; }
 dt { color: var(--faint); }
 dd { margin: 0; }
+.words { position: fixed; right: 0; bottom: 0; z-index: 2; padding: .2rem .6rem;
+  background: var(--soft); border: 1px solid var(--line); font-size: .8rem; }
+.terms dt { overflow-wrap: anywhere; max-width: 14rem; }
 .controls { display: flex; flex-wrap: wrap; gap: .5rem 1.25rem; align-items: center;
   position: sticky; top: 0; z-index: 1; padding: .6rem 0; background: var(--paper);
   border-bottom: 1px solid var(--line); font-size: .9rem; }
@@ -129,7 +132,7 @@ th button:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
 .none { fill: none; stroke: var(--line); }
 @media print {
   body { max-width: none; padding: 0; font-size: 11pt; }
-  nav { display: none; }
+  nav, .words { display: none; }
   .scroll { max-height: none; overflow: visible; }
   figure, tr, article li { break-inside: avoid; }
   h2, h3, h4 { break-after: avoid; }

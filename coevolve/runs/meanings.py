@@ -1,6 +1,7 @@
-"""What each metric means: the tables of the page `metrics.md`, which is their only source.
+"""What each metric and each term means: the tables of two pages, which are their only source.
 
-`coevolve explain`, the key ``?`` of the live screen and TensorBoard show them.
+These are `metrics.md` and `glossary.md`. `coevolve explain`, the report, the key ``?`` of the live
+screen, and trackers that can show a description show them.
 """
 
 import re
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
+DOCS = Path(__file__).parents[1] / "docs"
 
 _NAME = re.compile(r"`([^`]+)`")
 _OPEN = re.compile(r"[A-Z]{2,}")
@@ -32,17 +33,43 @@ class Meaning:
     """What a change means and what to do; may be empty."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Term:
+    """A row of the glossary: one term, or some that are explained together."""
+
+    names: tuple[str, ...]
+    meaning: str
+
+
+@lru_cache(maxsize=1)
+def terms() -> Sequence[Term]:
+    """Return the terms of the glossary by their first names, in the order of the alphabet."""
+    rows = (_cells(line) for line in (DOCS / "glossary.md").read_text("utf-8").splitlines())
+    found = [
+        Term(names=tuple(map(str.strip, row[0].split(","))), meaning=_plain(row[1]))
+        for row in rows
+        if len(row) == 2 and row[0] != "word" and row[0].strip("-")
+    ]
+    return sorted(found, key=lambda term: term.names[0].lower())
+
+
+def term_of(word: str) -> Term | None:
+    """Return the term with a name, in any case; None if the glossary has none."""
+    wanted = word.lower()
+    return next((t for t in terms() if wanted in map(str.lower, t.names)), None)
+
+
 @lru_cache(maxsize=1)
 def meanings() -> Sequence[Meaning]:
     """Return the meanings of all metrics, in the order of the page."""
     found: list[Meaning] = []
     section = ""
-    text = PAGE.read_text("utf-8").partition("\n## attach status\n")[0]
+    text = (DOCS / "metrics.md").read_text("utf-8").partition("\n## attach status\n")[0]
     for line in text.splitlines():
         if line.startswith("## "):
             section = line.removeprefix("## ")
         elif line.startswith("| `"):
-            name, unit, meaning, moves = (x.strip() for x in line.strip("|").split("|"))
+            name, unit, meaning, moves = _cells(line)
             names = tuple(_NAME.findall(name))
             cells = map(_plain, (unit, meaning, moves))
             unit, meaning, moves = cells
@@ -66,10 +93,25 @@ def meaning_of(metric: str) -> Meaning | None:
     return None
 
 
+def described() -> str:
+    """Return all meanings as Markdown, for trackers that describe a run and not its metrics."""
+    lines = ["What the metrics mean (`coevolve explain NAME` also says what to do):", ""]
+    for each in meanings():
+        names = ", ".join(f"`{name}`" for name in each.names)
+        unit = f" ({each.unit})" if each.unit else ""
+        lines.append(f"- {names}: {each.meaning}{unit}")
+    return "\n".join(lines) + "\n"
+
+
 def _matches(name: str, metric: str) -> bool:
     """Return whether a name with a word that stands for any text covers a metric."""
     pieces = _OPEN.split(name)
     return len(pieces) > 1 and re.fullmatch(".+".join(map(re.escape, pieces)), metric) is not None
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a line of a table; one cell for other lines."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def _plain(cell: str) -> str:

@@ -284,7 +284,7 @@ class Progress:
         held = [each for each in evaluation.scores if HELD_OUT in self.labels.get(each.task_id, ())]
         found: defaultdict[Half, list[tuple[str, float]]] = defaultdict(list)
         for each in held or evaluation.scores:
-            found[half_of(each.task_id)].append((each.task_id, each.score))
+            found[half_of(each.scenario or each.task_id)].append((each.task_id, each.score))
         self.halves[evaluation.version] = {half: score_of(x) for half, x in found.items()}
 
     def _means(self, scores: Iterable[tuple[str, float]]) -> dict[str, Score]:

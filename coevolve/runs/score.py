@@ -91,9 +91,13 @@ def wilson(share: float, trials: float) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def half_of(task_id: str) -> Half:
-    """Return the half of the held-out tasks that a task is in; it depends on its id alone."""
-    return HALVES[hashlib.sha256(task_id.encode()).digest()[0] % 2]
+def half_of(name: str) -> Half:
+    """Return the half of the held-out tasks that a task is in, by the name of its scenario.
+
+    The variants of a scenario are alike, so they are in one half. A task without a scenario goes
+    by its id. The half depends on the name alone.
+    """
+    return HALVES[hashlib.sha256(name.encode()).digest()[0] % 2]
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

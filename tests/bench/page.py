@@ -3,29 +3,29 @@
 The run is made up, and its journal is real: for each step eight requests, eight rollouts and a
 summary of each of six groups, and the step's report; every 5 steps a signal with its exploration,
 three candidates and a task; a score every 40 steps; 457 skills; and all metrics that the docs
-explain. The browser is headless Chromium. It counts as open when its window shows the page and
-nothing is left to do, and then again at each of `PLACES`, the last of them the life of a task.
+explain. `coevolve report` writes the page in a process of its own; its memory counts without what
+it maps of the journal's file, which the system takes back when it has to. The browser is headless
+Chromium. It counts as open when its window shows the page and nothing is left to do, and then again
+at each of `PLACES`, the last of them the life of a task.
 """
 
-import asyncio
 import json
-import resource
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from msgspec.structs import replace
 from rich.console import RenderableType
 
 from coevolve.config import load_config
-from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.report.series import STEP
-from coevolve.report.writing import report
 from coevolve.runs import starting
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.meanings import meanings
@@ -44,12 +44,14 @@ SIZE = 8
 TASKS = 200
 EVERY = 40
 BATCH = 1000
+LOOK_S = 0.02
+"""Time from one look at a process's memory to the next."""
 
 SKILLS = 457
 EVOLVE = 5
 """Steps from one signal to the next."""
 
-PLACES = ("header", "#weaknesses", "#skills", "#metrics", "#rollouts", "#life h3")
+PLACES = ("header", "#findings", "#weaknesses", "#skills", "#metrics", "#rollouts", "#life h3")
 """Where the window is when its memory is measured."""
 
 
@@ -72,7 +74,7 @@ class Figures:
     records: int
     write_s: float
     peak_mb: float
-    """Of the process that made the run and its report."""
+    """Largest memory of `coevolve report`, without the journal's file."""
 
     page_mb: float
     places: list[Place]
@@ -186,6 +188,19 @@ def _append(journal: Journal, batch: list[Message], before: int) -> int:
     return len(appended)
 
 
+def write(directory: RunDirectory) -> tuple[float, float]:
+    """Write the report; return the seconds and the largest memory, in MB."""
+    began, peak = time.perf_counter(), 0
+    words = [sys.executable, "-m", "coevolve", "report", str(directory.path)]
+    with psutil.Popen(words) as process:
+        while process.poll() is None:
+            memory = process.memory_info()
+            peak = max(peak, memory.rss - memory.shared)
+            time.sleep(LOOK_S)
+    assert process.returncode == 0
+    return time.perf_counter() - began, peak / 1e6
+
+
 def measure(path: Path) -> list[Place]:
     """Return what a browser needs at each place of the page."""
     found: list[Place] = []
@@ -224,12 +239,11 @@ def main(arguments: Sequence[str]) -> None:
     root = Path(tempfile.mkdtemp(prefix="page"))
     try:
         directory, count = make(root, chosen.steps)
-        began = time.perf_counter()
-        asyncio.run(report(directory, directory.report, environment_of(directory.config())))
+        write_s, peak_mb = write(directory)
         figures = Figures(
             records=count,
-            write_s=time.perf_counter() - began,
-            peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            write_s=write_s,
+            peak_mb=peak_mb,
             page_mb=directory.report.stat().st_size / 1e6,
             places=measure(directory.report),
         )

@@ -16,6 +16,7 @@ from mlflow.entities import Metric, Param, Run
 from mlflow.tracking import MlflowClient
 
 from coevolve.followers.interface import Artifact, FollowedRun, Point, Table, Tracker
+from coevolve.runs.meanings import described
 
 NUMBER = "coevolve.point"
 RUN_ID = "coevolve.run_id"
@@ -43,6 +44,8 @@ class MlflowTracker(Tracker):
         self._id: str = held.info.run_id
         self._reached = int(held.data.metrics.get(NUMBER, 0))
         self._client.log_dict(self._id, dict(run.config), "config.json")
+        # MLflow has no description of a metric, and a run's own is too short for all of them.
+        self._client.log_text(self._id, described(), "metrics.md")
 
     def reached(self) -> int:
         """Return the number that the server has."""

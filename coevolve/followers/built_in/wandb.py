@@ -15,6 +15,7 @@ import wandb
 from wandb.proto.wandb_internal_pb2 import Record  # pyright: ignore[reportAttributeAccessIssue]
 
 from coevolve.followers.interface import Artifact, FollowedRun, Point, Table, Tracker
+from coevolve.runs.meanings import described
 
 INIT_S = 60.0
 """Seconds that the server may take to answer."""
@@ -48,6 +49,8 @@ class WandbTracker(Tracker):
         )
         written = (number for file in files(run.folder) for number in numbers(file))
         self._reached = max(self._run.starting_step - 1, max(written, default=0))
+        if not self._run.notes:
+            self._run.notes = described()  # W&B has no description of a metric
         self._run.define_metric("step", hidden=True)
         self._run.define_metric("*", step_metric="step")
 

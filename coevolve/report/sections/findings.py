@@ -70,7 +70,7 @@ def _skills(data: ReportData) -> Iterator[Markup]:
         if found:
             found.sort(key=lambda x: -abs(x[2].share - x[1].share))
             yield _told(
-                f"{words} on held-out tasks, beyond chance, {_skills_told(len(found))}: ",
+                f"{words} on held-out tasks, beyond chance, {_counted(len(found), 'skill')}: ",
                 several([_changed(*each) for each in found[:NAMED]]),
                 _more(len(found)),
                 to("skills", "All skills"),
@@ -99,7 +99,7 @@ def _forgot(data: ReportData, history: SignalHistory) -> Markup:
     skills = ", ".join(flagged_skills(data, history.signal)) or "a task"
     admitted = len(history.tasks)
     done = (
-        f"{len(history.candidates)} candidates were made from it and {admitted} admitted"
+        f"{_counted(len(history.candidates), 'candidate')} made from it, {admitted} admitted"
         if history.candidates
         else f"no candidate was made ({history.outcome.replace('_', ' ')})"
     )
@@ -134,8 +134,8 @@ def _made(data: ReportData) -> Iterator[Markup]:
 def _contaminated(data: ReportData) -> Iterator[Markup]:
     if count := data.totals.refusals().get("contaminated", 0):
         yield _told(
-            f"{count} candidates were refused as contaminated: too similar to a held-out task, so "
-            "training on them would spoil the score. ",
+            f"Refused as contaminated, {_counted(count, 'candidate')}: too similar to a held-out "
+            "task, so training on them would spoil the score. ",
             to("candidates", "Refused candidates"),
         )
 
@@ -178,7 +178,9 @@ def _alarms(data: ReportData) -> Iterator[Markup]:
         yield _told(f"Alarm after step {each.step}: {each.what}{details}. ", to("events", "Events"))
     if restarts := sum(data.progress.restarts.values()):
         parts = ", ".join(f"{part} ({n})" for part, n in sorted(data.progress.restarts.items()))
-        yield _told(f"Parts were restarted {restarts} times: {parts}. ", to("events", "Events"))
+        yield _told(
+            f"Parts were restarted, {_counted(restarts, 'time')}: {parts}. ", to("events", "Events")
+        )
 
 
 def _discarded(data: ReportData) -> Iterator[Markup]:
@@ -205,8 +207,8 @@ def _changed(name: str, before: Estimate, after: Estimate) -> Markup:
     return joined([to_skill(name), f" ({100 * before.share:.0f} to {100 * after.share:.0f} %)"])
 
 
-def _skills_told(count: int) -> str:
-    return f"{count} skill{'s' if count > 1 else ''}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _more(count: int) -> str:

@@ -101,11 +101,14 @@ def _uses(data: ReportData) -> Markup:
     )
     kinds = ("policy_gradient", "imitation", "nothing")
     discarded = data.timeline.discarded
-    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(discarded.items()))
+    gone = discarded.total()
+    share = percent(gone / (gone + data.costs.groups)) if gone else ""
+    reasons = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in discarded.most_common())
     return listed(
         "What the learner did with the groups",
         "The learner imitates the reference if all or most rollouts failed, and uses nothing if "
-        f"all succeeded. Discarded before any step: {reasons or 'none'}.",
+        "all succeeded. Discarded before any step: "
+        + (f"{reasons}; {share} of all groups." if gone else "none."),
         Table(
             "Training groups by use",
             ["origin", *(kind.replace("_", " ") for kind in kinds)],

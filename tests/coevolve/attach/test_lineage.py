@@ -31,7 +31,7 @@ async def test_the_lineage_of_a_task_goes_from_its_signal_to_its_results(
         "to avoid: ls",
         "exploration e-s1 from seed-7, 2 steps",
         "cd('docs') -> {}",
-        'candidate c1 by policy@0, 2 turns, "List the files.", version 3',
+        'candidate c1 by policy@0, 2 turns, "List the files."; "Go to docs.", version 3',
         "probe at version 4: 0/4",
         "probe at version 4: 2/4",
         "verdict at version 4: parked",

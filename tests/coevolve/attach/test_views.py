@@ -7,8 +7,10 @@ from coevolve.attach.views import signals, tasks
 from protocols.config import EvaluatorConfig
 from protocols.evolution import SignalKind
 from protocols.learning import Evaluation, TaskScore
+from protocols.rollouts import Action
 from tests.coevolve.attach.conftest import Stage
-from tests.evolving import seed, settled, signal, stepped, story
+from tests.coevolve.report.test_rollouts import rollout
+from tests.evolving import seed, settled, signal, stepped, story, visit
 
 NOW_S = 4e9
 """Unix time long after every record."""
@@ -187,3 +189,30 @@ async def test_of_many_training_steps_the_newest_are_shown(
     await tasks(stage.subject(), origin=None, count=20, as_json=False)
     said = capsys.readouterr().out
     assert "30: ... 25 26 27 28 29 30" in said
+
+
+async def test_a_suspect_task_is_named_with_the_call_on_which_rollouts_agree(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    summary = visit("seed-1", 0, version=2)
+    call = Action(turn=0, text="pwd()", result="/", failed=False)
+    wrong = [
+        msgspec.structs.replace(
+            rollout(summary, index, "pwd()"), actions=(call,), turns_passed=0, turns_total=2
+        )
+        for index in range(8)
+    ]
+    stage.write([seed(), *wrong, summary])
+    await tasks(stage.subject(), origin=None, count=20, as_json=False)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "suspect task seed-1: 0 of 8 rollouts solved it" in said
+    assert "Turn 1 of 2 failed: the reference calls ls(), this rollout called pwd()." in said
+    await tasks(stage.subject(), origin=None, count=20, as_json=True)
+    (told,) = json.loads(capsys.readouterr().out)["tasks"]
+    assert told["suspect"] == {
+        "attempts": 8,
+        "agree": 8,
+        "turn": 1,
+        "expected": "ls()",
+        "made": "pwd()",
+    }

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from coevolve.followers.said import folder_of
+from coevolve.runs.meanings import described
 from protocols.config import RunConfig
 from protocols.control import RunFinished
 from protocols.learning import Checkpoint
@@ -67,6 +68,7 @@ def wandb(folder: Path) -> Held:
     rows: list[dict[str, Any]] = []
     config: dict[str, Any] = {}
     names: set[str] = set()
+    notes: set[str] = set()
     for content in (content for file in files(folder) for content in records(file)):
         record = Record.FromString(content)
         row = {
@@ -75,7 +77,9 @@ def wandb(folder: Path) -> Held:
         }
         rows += [row] if row else []
         config |= {x.key: json.loads(x.value_json) for x in record.run.config.update}
+        notes |= {record.run.notes} - {""}
         names |= {record.request.log_artifact.artifact.type or record.artifact.type} - {""}
+    assert notes == {described()}
     tables = [path.read_text() for path in folder.rglob("*.table.json")]
     return Held(
         numbers=[row["_step"] for row in rows],
@@ -98,6 +102,7 @@ def mlflow(folder: Path) -> Held:
     rewards = client.get_metric_history(run.info.run_id, REWARD)
     files = [path for path in folder.rglob("artifacts/**/*") if path.is_file()]
     texts = {path.name: path.read_text() for path in files}
+    assert texts["metrics.md"] == described()
     return Held(
         numbers=sorted(int(each.value) for each in numbers),
         rewards=sorted((each.step, each.value) for each in rewards),

@@ -54,6 +54,8 @@ class Reported:
         return LABELS
 
     def describe(self, task: Task) -> TaskText:
+        if task.split == "held_out":
+            return TaskText(headline=task.task_id, skills=task.skills)
         turns = tool_task(task).turns
         return self._text or TaskText(
             headline=turns[0].instruction,

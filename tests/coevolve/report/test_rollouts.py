@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace as changed
+from msgspec.structs import replace as replaced
 from tokenizers import Tokenizer
 
 from coevolve.journal.journal import Journal
@@ -150,6 +151,28 @@ def test_the_data_of_a_group_names_its_task_and_verdict():
     ]
 
 
+def two_turns(summary: GroupSummary) -> Rollout:
+    """Return a rollout on the task of `evolving` that fails in its second turn."""
+    actions = (
+        Action(turn=0, text="ls()", result="", failed=False),
+        Action(turn=1, text="cd('src')", result="", failed=False),
+    )
+    failed = rollout(summary, 0, "ls()")
+    return replaced(failed, actions=actions, turns_passed=1, turns_total=2, ended="wrong")
+
+
+def test_a_failed_rollout_says_where_it_left_the_reference_and_links_to_the_life_of_its_task():
+    summary = evolving.visit("seed-1", 0, version=4, rollouts=1)
+    sample = Sample([Group(summary, [two_turns(summary)])], 1, Pieces(TOKENIZER))
+    found = replace(data(whole_story()), sample=sample)
+    (group,) = rollouts_data(found, {"task-seed-1"})["groups"]
+    assert group["life"] == "#task-seed-1"
+    assert group["rollouts"][0]["why"] == (
+        "Turn 2 of 2 failed: the reference calls cd('docs'), this rollout called cd('src')."
+    )
+    assert "life" not in rollouts_data(found, {"task-other"})["groups"][0]
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("rollouts") / "report.html"
@@ -174,6 +197,15 @@ def test_the_first_difference_of_calls_and_tokens_is_marked(report: str):
         assert "Reward 0, 0 of 1 turns; a turn ended in a wrong" in side.nth(1).inner_text()
         assert 'title="probability 50 %"' in side.nth(0).inner_html()
         assert "9 finished groups" in browser.page.content()
+
+
+@needs_browser
+def test_the_link_of_a_group_shows_the_life_of_its_task(report: str):
+    with opened(report) as browser:
+        browser.page.locator("[name=task]").select_option("made-1")
+        browser.page.locator("#side-by-side a").click()
+        browser.page.locator("#life h3:focus").wait_for()
+        assert "made-1" in browser.page.locator("#life h3").inner_text()
 
 
 @needs_browser

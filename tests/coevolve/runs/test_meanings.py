@@ -2,7 +2,7 @@
 
 import pytest
 
-from coevolve.runs.meanings import meaning_of, meanings
+from coevolve.runs.meanings import meaning_of, meanings, term_of, terms
 from tests.commands import answered
 
 
@@ -42,3 +42,23 @@ def test_an_unknown_metric_is_refused_with_the_nearest_name():
 def test_without_a_name_all_metrics_are_listed():
     listed = answered("explain").stdout
     assert all(name in listed for each in meanings() for name in each.names)
+
+
+def test_every_row_of_the_glossary_is_a_term_with_names_of_its_own():
+    names = [name.lower() for each in terms() for name in each.names]
+    assert len(names) == len(set(names)) > 80
+    assert all(each.meaning and "`" not in each.meaning for each in terms())
+    assert names == sorted(
+        names,
+        key=lambda name: next(
+            each.names[0].lower() for each in terms() if name in map(str.lower, each.names)
+        ),
+    )
+
+
+def test_a_word_of_the_glossary_is_explained_in_any_case():
+    found = term_of("Instance Gap")
+    assert found is not None
+    assert "under other names" in found.meaning
+    assert found.meaning.split(";")[0] in answered("explain", "instance gap").stdout
+    assert term_of("instance gaps") is None

@@ -1,0 +1,110 @@
+"""The findings at the top of the page: each from records, each with a link to its evidence."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from coevolve.report.page import page
+from coevolve.report.sections.findings import findings_section
+from coevolve.runs.differences import Difference, Suspect
+from protocols.control import PartFailed, Stalled
+from protocols.evolution import Refused
+from protocols.journal import Message
+from protocols.learning import CanaryScores, Evaluation, TaskScore
+from tests import evolving
+from tests.coevolve.report.pages import data, parsed, scored, stepped, whole_story
+
+SUSPECT = Suspect(
+    task_id="seed-1",
+    attempts=16,
+    agree=8,
+    difference=Difference(turn=2, turns=2, expected="cd('x')", made="cd('y')", accepted=True),
+)
+
+
+def told(messages: Sequence[Message]) -> str:
+    return parsed(findings_section(data(messages))).text
+
+
+def evaluated(version: int, passed: int) -> Evaluation:
+    """Return scores of 40 tasks, of which the first ``passed`` are solved."""
+    return Evaluation(
+        version=version,
+        scores=tuple(
+            TaskScore(task_id=f"h{n}", turns_passed=int(n < passed), turns_total=1)
+            for n in range(40)
+        ),
+        errors=0,
+        wall_s=1.0,
+    )
+
+
+def test_every_finding_links_to_evidence_that_the_page_has():
+    found = replace(data(whole_story()), suspects={"seed-1": SUSPECT})
+    items = re.findall(r"<li>(.*?)</li>", findings_section(found))
+    assert len(items) >= 6
+    whole = page(found)
+    for item in items:
+        anchors = re.findall(r'href="#([^"]+)"', item)
+        assert anchors, item
+        for anchor in anchors:
+            assert f'id="{anchor}"' in whole or f'"{anchor}":' in whole
+
+
+def test_no_sentence_is_without_data():
+    assert "There is no record yet to conclude from." in told([])
+    assert "Held-out" not in told([scored(0, 0, 1)])
+    assert "forgotten" not in told([scored(0, 0, 1)])
+    assert told([evolving.seed(), evolving.visit("seed-1", 3)]).startswith(
+        "FindingsNothing was forgotten: on none of 1 tasks did success drop beyond chance."
+    )
+
+
+def test_a_score_rises_or_falls_only_beyond_chance():
+    assert "rose from 5.0" in told([evaluated(0, 2), evaluated(9, 30)])
+    assert "fell from 75.0" in told([evaluated(0, 30), evaluated(9, 2)])
+    assert "did not change beyond chance: 5.0" in told([evaluated(0, 2), evaluated(9, 3)])
+
+
+def test_what_was_forgotten_is_told_with_what_was_done_about_it():
+    text = told(whole_story())
+    assert "Forgotten at step" in text
+    assert "ls, cd; success on a task dropped from 75 % [41, 93], 6/8 to 12 % [2, 47], 1/8" in text
+    assert "What was done: 3 candidates made from it, 1 admitted; afterwards it is" in text
+
+
+def test_alarms_discards_and_restarts_are_findings():
+    stalled = Stalled(quiet_s=60.0, waiting=("learner waits",))
+    text = told([stepped(1), stalled, PartFailed(part="rollout-0", reason="killed")])
+    assert "Alarm after step 1: no progress for 60 s: learner waits." in text
+    assert "Parts were restarted, 1 time: rollout-0 (1)." in text
+    assert "1 of 8 groups (12.5 %) were discarded before any step: 1 stale." in told(whole_story())
+
+
+def test_contamination_and_the_choice_of_the_best_version_are_caveats():
+    refused = Refused(gate="contaminated", found="turn 1 is like a held-out task")
+    story = [evolving.seed(), evolving.signal("s"), evolving.settled("s", candidates=1)]
+    story += [evolving.candidate("c", "s"), evolving.verdict("c", "s", refused)]
+    assert "Refused as contaminated, 1 candidate: too similar" in told(story)
+    scores = tuple(TaskScore(task_id=f"c{n}", turns_passed=1, turns_total=1) for n in range(9))
+    canaries = CanaryScores(version=9, scores=scores, errors=0)
+    assert "which did not choose it" in told([evaluated(9, 20), canaries])
+
+
+def test_suspect_tasks_are_named_and_shown_unless_their_content_is_withheld():
+    found = replace(data(whole_story()), suspects={"seed-1": SUSPECT})
+    text = parsed(page(found)).text
+    assert "Nothing solved seed-1, and all rollouts agree on another call" in text
+    assert "Turn 2 of 2Go to docs.cd('x')cd('y')8" in text
+    hidden = parsed(page(replace(found, withheld="The licence forbids it"))).text
+    assert "Turn 2 of 2not shownnot shownnot shown8" in hidden
+    assert "A file does not hold them. The licence forbids it." in hidden
+
+
+def test_a_run_without_the_rule_for_forgetting_does_not_say_that_nothing_was_forgotten():
+    signals = msgspec.structs.replace(data([]).config.signals, kinds=("rare",))
+    config = msgspec.structs.replace(data([]).config, signals=signals)
+    found = data([evolving.seed(), evolving.visit("seed-1", 3)], config)
+    assert "forgotten" not in parsed(findings_section(found)).text

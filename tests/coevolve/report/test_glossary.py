@@ -1,0 +1,73 @@
+"""Each word in the headings and columns of the page is plain English or has an entry."""
+
+import html
+import re
+from pathlib import Path
+
+from coevolve.report.page import page
+from coevolve.runs.meanings import terms
+from tests.browser import needs_browser, opened
+from tests.coevolve.report.pages import data, whole_story
+from tests.report_picture import recorded_data
+
+HEADINGS = re.compile(
+    r"<(h2|h3|caption|summary|th)(?: id=[^>]*| scope=\"col\")?>(.*?)</\1>", re.DOTALL
+)
+OTHERS = re.compile(
+    r"<script.*?</script>|<article.*?</article>|<figure class=\"curve\".*?</figure>", re.DOTALL
+)
+"""Lives of tasks, whose headings are the tasks' own words, and curves, which have meanings."""
+
+PLAIN = frozenset(
+    re.findall(
+        r"[a-z]+",
+        """
+    about after afterwards all amount and annotated at before behind by change clock composition
+    count cpu defaults details did done each every failures findings first for from glossary in
+    included instruction it kind largest learned lowest machine made map mean minutes model newest
+    numbers package packages per purpose raised rarely report results second seconds settings share
+    side starts stops that their time training usd use used value wall was weak were what when why
+    with writing
+    """,
+    )
+)
+"""Words that a reader knows. A new heading either uses these, or its words get an entry."""
+
+
+def explained() -> set[str]:
+    """Return the words of all terms, each also in the other number."""
+    words = {word for each in terms() for name in each.names for word in _words(name)}
+    return (
+        words
+        | {word + end for word in words for end in ("s", "es")}
+        | {word.removesuffix("s") for word in words}
+    )
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z]+", text.lower())
+
+
+def test_each_term_in_headings_and_columns_has_an_entry(tmp_path: Path):
+    known = PLAIN | explained()
+    missing: dict[str, str] = {}
+    for text in (page(data(whole_story())), page(recorded_data(tmp_path))):
+        body = OTHERS.sub("", text)
+        for _, found in HEADINGS.findall(body):
+            heading = html.unescape(re.sub("<code>.*?</code>|<[^>]+>", " ", found))
+            missing |= {word: heading for word in _words(heading) if word not in known}
+    assert not missing
+
+
+@needs_browser
+def test_one_link_leads_to_the_glossary_from_anywhere(tmp_path: Path):
+    path = tmp_path / "page.html"
+    path.write_text(page(data(whole_story())))
+    with opened(path.as_uri()) as browser:
+        browser.page.locator("#rollouts").scroll_into_view_if_needed()
+        browser.page.locator("a.words").click()
+        assert browser.page.url.endswith("#glossary")
+        top = browser.page.locator("#glossary").bounding_box()
+        assert top is not None
+        assert -10 < top["y"] < 900
+        assert "success on tasks minus success on their instances" in browser.page.content()

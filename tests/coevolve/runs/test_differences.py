@@ -1,0 +1,129 @@
+"""Where rollouts leave the reference, and which tasks are suspect."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.journal.journal import Journal
+from coevolve.journal.local_store import LocalStore
+from coevolve.runs.differences import Difference, Suspect, difference, suspects
+from coevolve.runs.lineage import LineageIndex
+from protocols.evolution import GroupSummary
+from protocols.journal import Message
+from protocols.rollouts import Action, Rollout
+from protocols.tasks import Task, TaskText, TurnText
+from tests import evolving
+from tests.coevolve.report.test_rollouts import rollout
+
+TEXT = TaskText(
+    headline="two turns",
+    turns=(
+        TurnText(instruction="List.", calls=("ls()",)),
+        TurnText(instruction="Copy.", calls=("cp(source='a', destination='b')", "ls()")),
+    ),
+)
+Calls = Sequence[tuple[int, str]]
+
+
+def attempt(summary: GroupSummary, index: int, *calls: tuple[int, str], passed: int = 1) -> Rollout:
+    """Return a rollout of two turns with these calls, each by its turn; no call fails."""
+    return msgspec.structs.replace(
+        rollout(summary, index, "ls()"),
+        actions=tuple(Action(turn=n, text=t, result="", failed=False) for n, t in calls),
+        turns_passed=passed,
+        turns_total=2,
+    )
+
+
+SUMMARY = evolving.visit("seed-1", 0, version=3)
+
+
+@pytest.mark.parametrize(
+    ("calls", "passed", "words"),
+    [
+        (
+            [(0, "ls()"), (1, "mv(source='a', destination='b')")],
+            1,
+            "Turn 2 of 2 failed: the reference calls cp(source='a', destination='b'), this rollout "
+            "called mv(source='a', destination='b').",
+        ),
+        ([], 0, "Turn 1 of 2 failed: the reference calls ls(), this rollout made no further call."),
+        (
+            [(0, "ls()"), (0, "pwd()")],
+            0,
+            "Turn 1 of 2 failed: the reference makes no further call, this rollout called pwd().",
+        ),
+        (
+            [(1, 'cp( source="a", destination="b" )'), (1, "ls()")],
+            1,
+            "Turn 2 of 2 failed, though its calls are those of the reference.",
+        ),
+    ],
+)
+def test_a_failed_rollout_says_which_call_was_expected_and_which_came(
+    calls: Calls, passed: int, words: str
+):
+    found = difference(TEXT, attempt(SUMMARY, 0, *calls, passed=passed))
+    assert found is not None
+    assert found.sentence == words
+
+
+def test_what_has_no_reference_of_its_own_has_no_difference():
+    made = attempt(SUMMARY, 0, (1, "pwd()"))
+    assert difference(TEXT, msgspec.structs.replace(made, turns_passed=2)) is None
+    assert difference(TEXT, msgspec.structs.replace(made, instance=1)) is None
+    assert difference(TaskText(headline="no conversation"), made) is None
+
+
+async def found_in(folder: Path, *messages: Message) -> dict[str, Suspect]:
+    journal = Journal.open(folder)
+    evolving.write(journal, [evolving.seed(), *messages])
+    index = LineageIndex()
+    for each in (evolving.seed(), *messages):
+        index.fold(each)
+    histories = [index.history(task_id) for task_id in index.tasks]
+
+    def describe(task: Task) -> TaskText:
+        return TEXT
+
+    found = await suspects(LocalStore(journal), histories, describe)
+    journal.close()
+    return dict(found)
+
+
+async def test_a_task_is_suspect_if_nothing_solves_it_and_all_rollouts_agree(tmp_path: Path):
+    agreed = [attempt(SUMMARY, index, (1, "mv('a', 'b')")) for index in range(8)]
+    found = await found_in(tmp_path, evolving.visit("seed-1", 0), *agreed, SUMMARY)
+    expected = Difference(
+        turn=2,
+        turns=2,
+        expected="cp(source='a', destination='b')",
+        made="mv('a', 'b')",
+        accepted=True,
+    )
+    assert found == {"seed-1": Suspect(task_id="seed-1", attempts=16, agree=8, difference=expected)}
+
+
+async def test_a_task_is_no_suspect_for_less(tmp_path: Path):
+    call = (1, "mv('a', 'b')")
+    agreed = [attempt(SUMMARY, index, call) for index in range(8)]
+    solved = evolving.visit("seed-1", 1)
+    refused = [
+        msgspec.structs.replace(
+            each, actions=(Action(turn=1, text=call[1], result="error", failed=True),)
+        )
+        for each in agreed
+    ]
+    other = [*agreed[:7], attempt(SUMMARY, 7, (1, "pwd()"))]
+    few = evolving.visit("seed-1", 0, version=3, rollouts=3)
+    cases = (
+        [solved, *agreed, SUMMARY],
+        [*refused, SUMMARY],
+        [*other, SUMMARY],
+        [*agreed[:3], few],
+        [*agreed[:7], SUMMARY],  # the journal has dropped one
+    )
+    for number, messages in enumerate(cases):
+        assert await found_in(tmp_path / str(number), *messages) == {}, number
