@@ -11,6 +11,7 @@ import re
 import reprlib
 import select
 import stat
+import warnings
 from collections.abc import Generator
 from pathlib import Path
 from typing import IO
@@ -34,6 +35,12 @@ PIPE_BYTES = 1 << 16
 
 PIPE_S = 30.0
 """Seconds without a byte after which a pipe counts as one without a writer."""
+
+CODE = "<foreign code>"
+"""Name of the file under which code that others wrote is parsed: its warnings go nowhere. Python
+writes one for each ``1if x`` and the like, so that a block of code could fill a log."""
+
+warnings.filterwarnings("ignore", module=re.escape(CODE))
 
 _USER = re.compile(r"(//|(?<=\w):(?!//))[^\s'\"@]+@")
 _WORD = re.compile(r"(?<![^\s'\"])[^\s'\"@*]+@(?=[\w\[])")
