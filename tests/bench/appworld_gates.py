@@ -27,7 +27,7 @@ from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
 from protocols.config import SimulatorConfig
 from protocols.tasks import Task
-from tests.app_reader import knowing_reader
+from tests.app_reader import KnowingReader
 
 BY_READER = ("means_otherwise", "unread")
 SHOWN_CHARS = 150
@@ -59,7 +59,7 @@ async def measured(tasks: Sequence[Task], sample: Sample) -> GateRates:
         documents=ApiDocuments.read(data),
         is_training=lambda _: True,
         blocks=20,
-        reader=knowing_reader(simulator, list(map(tool_task, tasks))),
+        reader=KnowingReader(simulator, list(map(tool_task, tasks))),
     )
     try:
         labels = {task.task_id: template_of(task.task_id) for task in tasks}

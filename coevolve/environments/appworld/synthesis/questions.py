@@ -63,6 +63,8 @@ EXAMPLE = {
 }
 """A task in the form that is asked for; its code is sound in a world with notes."""
 
+SHORT = "An answer is as short as possible: a number, a name, a list of them with commas between."
+
 _WORLD = f"""\
 The apps are used by Python code: apis.APP.API(name=value) calls an API, variables stay from one \
 block to the next, and only what the code prints is shown. \
@@ -106,7 +108,7 @@ The code:
 - It starts in the initial state, before the first block of the exploration, and works from there: \
 it logs in itself, does not fail, and does the same every time.
 - It has at most {{blocks}} blocks. The last one calls apis.supervisor.complete_task(), with \
-answer=... if the instruction asks for something and without if it does not.
+answer=... if the instruction asks for something and without if it does not. {SHORT}
 - It changes something, or finds out an answer, or both, and nothing else. It has no statement \
 without which the end would be the same, such as one that only looks around or prints, and none \
 whose effect was there before.
@@ -159,7 +161,7 @@ is asked for, nothing that is not. {DATA}
 
 You may look first: write blocks that print, and say that you are not finished. You then see what \
 they print, and write all blocks again from the start, at most {REBUILD_LOOKS} times. Finished \
-code ends with apis.supervisor.complete_task(), with answer=... if something is asked for.
+code ends with apis.supervisor.complete_task(), with answer=... if something is asked for. {SHORT}
 
 Answer with one JSON object and nothing else, reason first:
 {{{{"reason": "how you read it, in one or two sentences", "code": ["first block", "second block"],

@@ -21,7 +21,7 @@ from coevolve.environments.tools.gates.planted import Kind
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from protocols.config import SimulatorConfig
-from tests.app_reader import knowing_reader
+from tests.app_reader import KnowingReader
 
 LOGIN = "profile = apis.supervisor.show_profile()\ntoken = apis.venmo.login(username=profile)"
 ASKED = ToolTask(
@@ -92,7 +92,7 @@ async def test_the_gates_and_a_reader_without_fault_admit_own_tasks_and_no_spoil
         documents=ApiDocuments.read(data),
         is_training=lambda _: True,
         blocks=5,
-        reader=knowing_reader(simulator, list(map(tool_task, tasks))),
+        reader=KnowingReader(simulator, list(map(tool_task, tasks))),
     )
 
     async def kinds(sound: Sequence[ToolTask]) -> dict[str, Kind]:
