@@ -14,6 +14,7 @@ import select
 import stat
 import sys
 import threading
+import warnings
 from collections.abc import Generator
 from io import BufferedReader
 from pathlib import Path
@@ -41,6 +42,12 @@ PIPE_S = 30.0
 
 _STDOUT, _STDERR = 1, 2
 _PRINTING = threading.Lock()
+
+CODE = "<foreign code>"
+"""Name of the file under which code that others wrote is parsed: its warnings go nowhere. Python
+writes one for each ``1if x`` and the like, so that a block of code could fill a log."""
+
+warnings.filterwarnings("ignore", module=re.escape(CODE))
 
 _USER = re.compile(r"(//|(?<=\w):(?!//))[^\s'\"@]+@")
 _WORD = re.compile(r"(?<![^\s'\"])[^\s'\"@*]+@(?=[\w\[])")

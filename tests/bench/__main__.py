@@ -5,6 +5,7 @@ from importlib import import_module
 
 BENCHES = {
     "appworld": "tests.bench.appworld",
+    "appworld-gates": "tests.bench.appworld_gates",
     "appworld-templates": "tests.bench.appworld_templates",
     "calls": "tests.bench.calls",
     "chaos": "tests.bench.chaos",

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from coevolve.foreign import boundary
+from coevolve.foreign import CODE, boundary
 
 MAX_CHARS = 20_000
 """Maximum characters of a block that is read for patterns, and that is executed."""
@@ -36,7 +36,7 @@ def apis_in(code: str) -> tuple[str, ...]:
     Raises ValueError if it is no Python code.
     """
     with boundary(ValueError, UNREADABLE):
-        tree = ast.parse(code[:MAX_CHARS])
+        tree = ast.parse(code[:MAX_CHARS], CODE)
         found = sorted(_named(tree))
     return tuple(name for _, _, name in found)
 

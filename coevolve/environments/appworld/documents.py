@@ -21,6 +21,11 @@ class ApiDocuments:
         files = sorted((data / "api_docs" / "standard").glob("*.json"))
         return cls({path.stem: json.loads(path.read_text()) for path in files})
 
+    @property
+    def apps(self) -> tuple[str, ...]:
+        """The names of all apps."""
+        return tuple(self._by_app)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of all APIs, as ``app.api``."""
@@ -53,9 +58,20 @@ class ApiDocuments:
         """Return the documents of the named APIs, and the names of all apps, as text."""
         return "\n".join((*self._by_app, *self.texts(names)))
 
-    def outline(self) -> str:
-        """Return the names of all APIs, a line for each app."""
-        return "\n".join(f"{app}: {', '.join(held)}" for app, held in self._by_app.items())
+    def outline(self, apps: Iterable[str] = ()) -> str:
+        """Return the names of all APIs, a line for each app.
+
+        Those of ``apps`` have a line each, with their parameters; one with a star is optional.
+        """
+        return "\n".join(
+            "\n".join(
+                f"{app}.{api}({', '.join(map(_starred, _parameters(document)))})"
+                for api, document in held.items()
+            )
+            if app in set(apps)
+            else f"{app}: {', '.join(held)}"
+            for app, held in self._by_app.items()
+        )
 
     def brief(self, names: Iterable[str]) -> str:
         """Return each named API with its description and parameters, one on a line."""
@@ -65,14 +81,26 @@ class ApiDocuments:
             document = self._by_app.get(app, {}).get(api)
             if document is None:
                 continue
-            parameters = cast("list[dict[str, Any]]", document["parameters"])
             shown = {
                 "name": name,
                 "description": document["description"],
-                "parameters": {
-                    each["name"]: f"{each['type']}: {each['description']}" for each in parameters
-                },
+                "parameters": {each["name"]: _told(each) for each in _parameters(document)},
                 "returns": document["response_schemas"]["success"],
             }
             lines.append(json.dumps(shown, ensure_ascii=False))
         return "\n".join(lines)
+
+
+def _parameters(document: Mapping[str, Any]) -> "list[dict[str, Any]]":
+    return cast("list[dict[str, Any]]", document["parameters"])
+
+
+def _starred(parameter: Mapping[str, Any]) -> str:
+    return f"{parameter['name']}{'' if parameter['required'] else '*'}"
+
+
+def _told(parameter: Mapping[str, Any]) -> str:
+    """Return type, description and limits of a parameter, and its default if it has one."""
+    left_out = "required" if parameter["required"] else f"default {parameter['default']!r}"
+    limits = "".join(f"; {limit}" for limit in parameter["constraints"])
+    return f"{parameter['type']}, {left_out}{limits}: {parameter['description']}"

@@ -18,7 +18,12 @@ from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.likeness import code_likeness
 from coevolve.environments.appworld.instances import names_in_code, with_names
 from coevolve.environments.appworld.observer import CodeObserver
-from coevolve.environments.appworld.own import instance_id
+from coevolve.environments.appworld.own import (
+    instance_id,
+    task_ids,
+    template_names,
+    template_of,
+)
 from coevolve.environments.appworld.place import NAME, NOTICE, REQUIRES
 from coevolve.environments.appworld.prompt import opening_text, output_text
 from coevolve.environments.appworld.settings import AppWorldConfig
@@ -43,15 +48,17 @@ from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
 from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import Renderer
+from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.vocabulary import Vocabulary
-from coevolve.environments.tools.wire import ToolService
+from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.export.exporter import Exporter
 from coevolve.models.model_folder import model_folder
 from coevolve.parts.context import PartContext
 from coevolve.signals.extractor import Observer
 from coevolve.validation.gates import Gates, TaskIndex
 from protocols.config import RunConfig
+from protocols.errors import ConfigError
 from protocols.interfaces import Reader, SimulatorService, Supervision
 from protocols.synthesizers import PolicyModel
 from protocols.tasks import Seeded, Synthesized, Task, TaskText, TurnText
@@ -214,7 +221,7 @@ class AppWorld(ToolEnvironment):
         """Return what a model is asked about code."""
         from coevolve.environments.appworld.synthesis.questions import code_questions
 
-        return code_questions(self._documents)
+        return code_questions(self._documents, self._config.rollout.max_calls_per_turn)
 
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
         """Return the gates, which execute the code of candidates."""
@@ -223,8 +230,35 @@ class AppWorld(ToolEnvironment):
         return code_gates(context, simulators, self._documents, self.source().trains_on)
 
     async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
-        """Refuse: the faults that are planted for it are those of calls. Raises ConfigError."""
-        raise self._no_gate_rates()
+        """Return what the gates refuse and admit falsely, measured on own training tasks.
+
+        Labels are the names of the templates. Raises ConfigError if the tasks are the benchmark's,
+        of which nobody has references.
+        """
+        from coevolve.environments.appworld.evolution import measured_gates
+        from coevolve.environments.tools.evolution import TRIALS_IN_BATCH
+        from coevolve.environments.tools.gates.calibration import Sample, by_label
+
+        settings = self._settings
+        if settings.source != "own":
+            raise ConfigError(
+                "environment.source: gates are measured on tasks with references, which source "
+                f"{settings.source} does not have; leave it out"
+            )
+        data = self._data()
+        ids = task_ids(settings.templates or template_names(data), settings.scenarios)
+        tasks = own_tasks(data, ids, "train", settings.engine_memory_mb)
+        labels = {task.task_id: template_of(task.task_id) for task in tasks}
+        services = [self.simulator() for _ in range(self._config.simulator.workers)]
+        pool = SimulatorPool(list(map(ToolClient, services)), TRIALS_IN_BATCH)
+        try:
+            measured = measured_gates(
+                self._config, pool, self._documents, Sample(most, planted, seed)
+            )
+            return await measured.rates(by_label(labels, tasks))
+        finally:
+            for service in services:
+                await service.close()
 
     def task_index(self) -> TaskIndex:
         """Return an index that finds near-duplicates."""

@@ -4,11 +4,20 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from coevolve.environments.appworld.documents import ApiDocuments
+from coevolve.environments.appworld.gates.calibration import kinds_of_code
 from coevolve.environments.appworld.gates.contrast import among_blocks
 from coevolve.environments.appworld.gates.gates import CodeGates
 from coevolve.environments.appworld.synthesis.questions import code_questions
-from coevolve.environments.tools.evolution import instruction_reader, reader, trial_pool
+from coevolve.environments.tools.evolution import (
+    instruction_reader,
+    reader,
+    trial_pool,
+    unrecorded_reader,
+)
+from coevolve.environments.tools.gates.calibration import GateCalibration, Sample
+from coevolve.environments.tools.interfaces import Simulator
 from coevolve.parts.context import PartContext
+from protocols.config import RunConfig
 from protocols.interfaces import SimulatorService
 
 
@@ -21,7 +30,10 @@ def code_gates(
     """Return the gates, which execute candidates."""
     config = context.config
     opened = partial(
-        instruction_reader, config, questions=code_questions(documents), options=among_blocks
+        instruction_reader,
+        config,
+        questions=code_questions(documents, config.rollout.max_calls_per_turn),
+        options=among_blocks,
     )
     return CodeGates(
         trial_pool(simulators),
@@ -30,3 +42,18 @@ def code_gates(
         blocks=config.rollout.max_calls_per_turn,
         reader=reader(context, opened),
     )
+
+
+def measured_gates(
+    config: RunConfig, simulator: Simulator, documents: ApiDocuments, sample: Sample
+) -> GateCalibration:
+    """Return the measurement of the gates, with the run's reader if it has one."""
+    blocks = config.rollout.max_calls_per_turn
+    gates = CodeGates(
+        simulator,
+        documents=documents,
+        is_training=lambda _: True,
+        blocks=blocks,
+        reader=unrecorded_reader(config, code_questions(documents, blocks), among_blocks),
+    )
+    return GateCalibration(gates, simulator, sample, partial(kinds_of_code, simulator))

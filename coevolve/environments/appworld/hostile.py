@@ -15,6 +15,7 @@ from coevolve.environments.appworld.engines import Engine
 from coevolve.environments.appworld.hostile_blocks import (
     BREAKS,
     EARNS,
+    FILLS,
     FINDS,
     HEAD,
     LEAVES,
@@ -140,6 +141,14 @@ async def _earn_nothing(subject: _Subject) -> tuple[bool, str]:
     return True, f"{len(EARNS)} blocks earned nothing"
 
 
+async def _fill_nothing(subject: _Subject) -> tuple[bool, str]:
+    for label, code in FILLS.items():
+        shown = await subject.observations({label: code})
+        if shown.get("(verdict)"):
+            return False, f"{label!r} solves the task"
+    return True, f"{len(FILLS)} blocks left every world in order"
+
+
 async def _keep_nothing(subject: _Subject) -> tuple[bool, str]:
     for label, code in STAYS.items():
         for text in await asyncio.to_thread(subject.found_after, code):
@@ -152,5 +161,6 @@ CHECKS: Checks[_Subject] = {
     "hostile blocks leave the interpreter nowhere": _leave_nothing,
     "hostile blocks break nothing": _break_nothing,
     "hostile blocks earn nothing": _earn_nothing,
+    "hostile blocks fill no process of the engine": _fill_nothing,
     "hostile blocks leave nothing to other attempts": _keep_nothing,
 }

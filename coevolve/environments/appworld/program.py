@@ -43,6 +43,7 @@ FAILED = "Execution failed. Traceback:\n"
 CUT = "\n[The rest of the output was cut.]"
 NO_NEW_PRIVS, SET_SECCOMP, MODE_FILTER = 38, 22, 2
 MOST_FILES = 1024
+CHUNK = 1 << 16
 ERRORS = (Exception, TypeError, ValueError, KeyError, AttributeError, AssertionError, IndexError)
 """The errors of a call that keep their class."""
 
@@ -65,11 +66,28 @@ class Channel:
             os.dup2(null, fd)
         os.close(null)
         self.turn = 0
+        self._held = bytearray()
+        self._owed = 0
+        """Answers that a block did not wait for, because its time was over."""
 
     def receive(self) -> dict[str, Any]:
-        """Return the next message. The process ends if there is none."""
-        (size,) = LENGTH.unpack(self._exactly(LENGTH.size))
-        return json.loads(self._exactly(size))
+        """Return the next message. The process ends if there is none.
+
+        If a block's time ends meanwhile, what has come of the message is kept.
+        """
+        self._hold(LENGTH.size)
+        end = LENGTH.size + LENGTH.unpack_from(self._held)[0]
+        self._hold(end)
+        content = bytes(self._held[LENGTH.size : end])
+        del self._held[:end]
+        return json.loads(content)
+
+    def order(self) -> dict[str, Any]:
+        """Return the next message that is no late answer. The process ends if there is none."""
+        while self._owed:
+            self.receive()
+            self._owed -= 1
+        return self.receive()
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message. Raises what JSON raises on values that it does not know."""
@@ -83,20 +101,23 @@ class Channel:
         self.send(
             {"type": "call", "turn": self.turn, "app": app, "api": api, "arguments": arguments}
         )
+        self._owed += 1
+        while self._owed > 1:
+            self.receive()
+            self._owed -= 1
         answer = self.receive()
+        self._owed = 0
         if "error" in answer:
             kind = getattr(builtins, answer["kind"], Exception)
             raise (kind if kind in ERRORS else Exception)(answer["error"])
         return answer["value"]
 
-    def _exactly(self, size: int) -> bytes:
-        content = b""
-        while len(content) < size:
-            chunk = _read(self.read_fd, size - len(content))
+    def _hold(self, size: int) -> None:
+        while len(self._held) < size:
+            chunk = _read(self.read_fd, CHUNK)
             if not chunk:
                 _exit(0)
-            content += chunk
-        return content
+            self._held += chunk
 
 
 class UnknownNameError(Exception):
@@ -364,7 +385,7 @@ def main() -> NoReturn:
     seal(bytes.fromhex(hello["seal"]))
     channel.send({"type": "ready"})
     while True:
-        order = channel.receive()
+        order = channel.order()
         channel.turn = order["turn"]
         output = shell.run(order["code"]).encode(errors="replace").decode()
         channel.send({"type": "done", "turn": channel.turn, "output": output})

@@ -18,7 +18,7 @@ import functools
 from collections.abc import Container
 from typing import NamedTuple
 
-from coevolve.foreign import boundary, plain
+from coevolve.foreign import CODE, boundary, plain
 
 MAX_CHARS = 20_000
 MAX_DEPTH = 16
@@ -90,7 +90,7 @@ def _call_node(text: str) -> ast.Call:
     if len(text) > MAX_CHARS:
         raise NotACallError(f"a call has at most {MAX_CHARS} characters")
     try:
-        node = ast.parse(text.strip(), mode="eval").body
+        node = ast.parse(text.strip(), CODE, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         # The parser raises the last two for its own nesting limits.
         raise NotACallError(_NO_CALL) from error

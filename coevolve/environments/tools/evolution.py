@@ -152,15 +152,24 @@ def reader(
     return opened(model)
 
 
-def unrecorded_reader(config: RunConfig) -> InstructionReader | None:
-    """Return the run's reader, whose calls no journal keeps; None if the run has none."""
+def unrecorded_reader(
+    config: RunConfig,
+    questions: Questions = CALLS,
+    options: contrast.Options = contrast.among_calls,
+) -> InstructionReader | None:
+    """Return the run's reader, whose calls no journal keeps; None if the run has none.
+
+    An endpoint is asked ``questions`` about ``options``, by default about calls.
+    """
     model = reading_model(config)
 
     async def account_of(candidate: Candidate) -> Account:
         del candidate
         return Account(calls=nullcontext(Unrecorded()), kind="rare")
 
-    return None if model is None else instruction_reader(config, model, account_of)
+    if model is None:
+        return None
+    return instruction_reader(config, model, account_of, questions, options)
 
 
 def instruction_reader(

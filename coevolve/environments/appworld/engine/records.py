@@ -30,6 +30,19 @@ class Records:
         self._last = {name: self._rows(name, "MAX(id)")[0][0] or 0 for name in self._kinds}
         tables = {kind.__tablename__: name for name, kind in self._kinds.items()}
         self._links = {name: _links(kind, tables) for name, kind in self._kinds.items()}
+        self._size = self._bytes()
+
+    def grown(self) -> int:
+        """Return by how many bytes the database has grown."""
+        return self._bytes() - self._size
+
+    def _bytes(self) -> int:
+        connection = next(iter(self._kinds.values())).db.connection
+        pages, size = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_count", "page_size")
+        )
+        return pages * size
 
     def hashes(self) -> dict[str, list[str]]:
         """Return a hash of each record, sorted, by table."""

@@ -24,7 +24,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 LENGTH = struct.Struct("<I")
 OWN_PARAMETERS = frozenset(
@@ -37,6 +37,13 @@ NO_SEGMENT = re.compile(r"[/?#%\\]|^\.{0,2}$")
 
 CALL_S = 20.0
 """Seconds after which a call is interrupted."""
+
+MOST_GIVEN, MOST_GROWN, MOST_SHOWN = 8 << 20, 16 << 20, 8 << 20
+"""Characters of arguments that a world takes, bytes by which an app's records may grow until it
+takes no more calls, and bytes of an answer. No task comes near them; without them, code could
+fill this process with data until it dies, which would look like a failure of the machine."""
+
+FULL = "The apps take no more data."
 
 
 class Link:
@@ -57,9 +64,11 @@ class Link:
         return json.loads(self._file.read(size))
 
     def send(self, answer: Any) -> None:
-        """Send an answer."""
+        """Send an answer; if it is too long, a refusal of the call."""
         # Texts may hold what a policy wrote, and so unpaired surrogates.
         content = json.dumps(answer, ensure_ascii=False).encode(errors="replace")
+        if len(content) > MOST_SHOWN:
+            content = json.dumps({"answer": refused("The answer is too long.")}).encode()
         self._file.write(LENGTH.pack(len(content)) + content)
         self._file.flush()
 
@@ -84,6 +93,7 @@ class World:
 
     def __init__(self, task: str, folder: str, data: str) -> None:
         """Open ``task`` of the folder ``data``; what the engine writes goes into ``folder``."""
+        from appworld.apps.supervisor.constants import TASK_STATUS_LITERAL
         from appworld.environment import AppWorld
         from appworld.requester import _get_api_name_to_doc
         from records import Records
@@ -94,10 +104,12 @@ class World:
             task_id=task, experiment_name="coevolve", max_api_calls_per_interaction=None
         )
         self._apis = self._world.apis
+        self._ends = get_args(TASK_STATUS_LITERAL)
         self._public = {app: sorted(held) for app, held in self._apis.items() if app != "admin"}
         self._task = self._world.task
         self._documents = _get_api_name_to_doc
         self._records = {app: Records(self._world.models[app]) for app in self._task.allowed_apps}
+        self._left = MOST_GIVEN
         signal.signal(signal.SIGALRM, out_of_time)
 
     def opened(self) -> dict[str, Any]:
@@ -128,6 +140,9 @@ class World:
         path = self._documents(app, include_private_apis=True)[api]["path"]
         if any(strays(value) for name, value in arguments.items() if f"{{{name}}}" in path):
             return refused("API not found or some of the passed parameters are invalid.")
+        self._left -= len(str(arguments))
+        if self._left < 0 or (app in self._records and self._records[app].grown() > MOST_GROWN):
+            return refused(FULL)
         signal.setitimer(signal.ITIMER_REAL, CALL_S)
         try:
             return {"value": self._apis[app][api](**arguments)}
@@ -137,8 +152,11 @@ class World:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def completed(self) -> bool:
-        """Return whether the task was completed."""
-        return bool(self._world.task_completed())
+        """Return whether the task was completed.
+
+        The engine asks an API for the whole task, which fails if the answer is no JSON: "nan".
+        """
+        return self._world.models["supervisor"]["Task"].first().status in self._ends
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of this process."""

@@ -7,7 +7,6 @@ without effect.
 """
 
 import ast
-import asyncio
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -21,15 +20,22 @@ from coevolve.environments.appworld.gates.literals import (
     Literal,
     all_values,
     answers,
+    gives_up,
     is_given,
     is_known,
     printing,
     told_literals,
 )
-from coevolve.environments.appworld.gates.wording import invented, told_answer, unanswered
-from coevolve.environments.appworld.mutants import Mutant, dropped, literals, mutants_of
+from coevolve.environments.appworld.gates.needless import passing, without_needless
+from coevolve.environments.appworld.gates.wording import (
+    invented,
+    other_app,
+    told_answer,
+    unanswered,
+)
+from coevolve.environments.appworld.mutants import Mutant, literals, mutants_of
 from coevolve.environments.appworld.session import NOT_COMPLETED
-from coevolve.environments.appworld.source import COMMON, SET, Extra, WorldOf, skills_of
+from coevolve.environments.appworld.source import SET, Extra, WorldOf, skills_of
 from coevolve.environments.tools.commands import Failed, Tried, with_results
 from coevolve.environments.tools.gates.executed import ExecutedGates
 from coevolve.environments.tools.gates.form import MAX_INSTRUCTION_CHARS
@@ -38,7 +44,7 @@ from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.gates.refusal import RefusedError, refuse
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.interfaces import Simulator
-from coevolve.environments.tools.task import ToolTask
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.validation.gates import Sound
 from protocols.evolution import Gate
 from protocols.tasks import body_of
@@ -50,13 +56,13 @@ ORDER: tuple[Gate, ...] = (
     "reads_hidden",
     "answer_given",
     "unanswered",
+    "description_invents",
     "replay_failed",
     "not_deterministic",
     "no_effect",
-    "passes_mutants",
     "superfluous",
+    "passes_mutants",
     "description_omits",
-    "description_invents",
     "description_answers",
     "means_otherwise",
 )
@@ -66,11 +72,11 @@ MUTANTS = 6
 """Spoilt statements and literals of a reference that are tried. Half of them have to fail; the
 others may do the same work."""
 
+MOST_DEPTH = 80
+"""Levels of a block's syntax."""
+
 SIDE_EFFECTS = ("change_answer", "add_write")
 """Mutants that have to fail; one of each is tried."""
-
-MOST_DROPPED = 6
-"""Statements with calls that are left out one by one."""
 
 IDLE = ("apis.supervisor.complete_task()",)
 
@@ -107,14 +113,18 @@ class CodeGates(ExecutedGates):
     async def _sound(self, body: ToolTask, trials: Trials) -> Sound:
         self._check_text(body)
         (turn,) = body.turns
-        blocks = turn.reference
-        played = await trials.play((blocks,))
-        refuse("replay_failed", _replay_fault(blocks, played))
-        refuse("not_deterministic", _difference(played, await trials.play((blocks,))))
+        played = await trials.play(body.references)
+        refuse("replay_failed", _replay_fault(turn.reference, played))
+        refuse("not_deterministic", _difference(played, await trials.play(body.references)))
         refuse("no_effect", _idle(await trials.play((IDLE,))))
-        await self._check_mutants(blocks, trials)
+        blocks = await without_needless(turn.reference, trials)
+        if blocks != turn.reference:
+            turn = ToolTurn(instruction=turn.instruction, reference=blocks)
+            body = msgspec.structs.replace(body, turns=(turn,))
+            played = await trials.play(body.references, body)
+            refuse("description_invents", invented(turn.instruction, all_values(blocks)))
+        await _check_mutants(blocks, trials)
         refuse("description_omits", await self._omitted(body, trials))
-        refuse("description_invents", invented(turn.instruction, all_values(blocks)))
         refuse("description_answers", await _answered(body, trials))
         return Sound(body=body_of(with_results(body, played)), skills=skills_of(blocks))
 
@@ -129,6 +139,10 @@ class CodeGates(ExecutedGates):
         given = next(map(ast.unparse, filter(is_given, found)), "")
         refuse("answer_given", given and f"the code does not find its answer out: {given}")
         refuse("unanswered", unanswered(instruction, answers=bool(found)))
+        refuse("replay_failed", "the code gives the task up" if gives_up(blocks) else "")
+        used = {name.partition(".")[0] for block in blocks for name in apis_in(block)}
+        refuse("description_invents", other_app(instruction, self._documents.apps, used))
+        refuse("description_invents", invented(instruction, all_values(blocks)))
 
     def _malformed(self, body: ToolTask) -> str:
         if len(body.turns) != 1 or body.withheld or body.classes != (SET,):
@@ -154,18 +168,6 @@ class CodeGates(ExecutedGates):
         written = sum(len(_APIS.findall(ast.unparse(ast.parse(block)))) for block in blocks)
         return "" if written <= len(named) else "the code names an API in another way than apis.x.y"
 
-    async def _check_mutants(self, blocks: Sequence[str], trials: Trials) -> None:
-        code, others = _mutants(blocks)
-        if wrong := await _passing(others, trials):
-            raise RefusedError("passes_mutants", f"{wrong[0].kind} passes: {wrong[0].spoilt}")
-        same = await _passing(code, trials)
-        if 2 * len(same) > len(code):
-            found = f"{len(same)} of {len(code)} spoilt references pass"
-            raise RefusedError("passes_mutants", f"{found}, one with another {same[0].spoilt}")
-        useful = [each for each in _trees_dropped(blocks) if _is_work(each.spoilt)]
-        needless = await _passing(useful[:MOST_DROPPED], trials)
-        refuse("superfluous", needless[0].spoilt if needless else "")
-
     async def _omitted(self, body: ToolTask, trials: Trials) -> str:
         """Return a literal that nobody says and that makes a difference; empty if there is none."""
         (turn,) = body.turns
@@ -181,6 +183,16 @@ class CodeGates(ExecutedGates):
         return ""
 
 
+async def _check_mutants(blocks: Sequence[str], trials: Trials) -> None:
+    code, others = _mutants(blocks)
+    if wrong := await passing(others, trials):
+        raise RefusedError("passes_mutants", f"{wrong[0].kind} passes: {wrong[0].spoilt}")
+    same = await passing(code, trials)
+    if 2 * len(same) > len(code):
+        found = f"{len(same)} of {len(code)} spoilt references pass"
+        raise RefusedError("passes_mutants", f"{found}, one with another {same[0].spoilt}")
+
+
 def _mutants(blocks: Sequence[str]) -> tuple[Sequence[Mutant], Sequence[Mutant]]:
     """Return mutants of statements and literals, and one of each of `SIDE_EFFECTS`."""
     rng = Random("\n".join(blocks))  # noqa: S311, no secret
@@ -188,12 +200,6 @@ def _mutants(blocks: Sequence[str]) -> tuple[Sequence[Mutant], Sequence[Mutant]]
     code = [each for each in every if each.kind not in SIDE_EFFECTS]
     others = {each.kind: each for each in every if each.kind in SIDE_EFFECTS}
     return code[:MUTANTS], tuple(others.values())
-
-
-async def _passing(mutants: Sequence[Mutant], trials: Trials) -> list[Mutant]:
-    """Return the mutants that the verdict takes for the reference."""
-    tried = await asyncio.gather(*(trials.play((each.blocks,)) for each in mutants))
-    return [each for each, found in zip(mutants, tried, strict=True) if passes(found)]
 
 
 async def _is_free(literal: Literal, blocks: Sequence[str], trials: Trials) -> bool:
@@ -204,7 +210,7 @@ async def _is_free(literal: Literal, blocks: Sequence[str], trials: Trials) -> b
         for each in literals(list(map(ast.parse, blocks)))
         if each.kind == "change_literal" and each.spoilt == written
     ]
-    return len(await _passing(changed, trials)) == len(changed)
+    return len(await passing(changed, trials)) == len(changed)
 
 
 async def _answered(body: ToolTask, trials: Trials) -> str:
@@ -217,17 +223,6 @@ async def _answered(body: ToolTask, trials: Trials) -> str:
     return told_answer(turn.instruction, lines[-1].strip()) if lines else ""
 
 
-def _trees_dropped(blocks: Sequence[str]) -> Sequence[Mutant]:
-    return list(dropped(list(map(ast.parse, blocks))))
-
-
-def _is_work(statement: str) -> bool:
-    """Return whether a statement calls an API that a task is about."""
-    return any(
-        not name.startswith(COMMON) and not name.endswith(".login") for name in apis_in(statement)
-    )
-
-
 def _unreadable(block: str) -> str:
     if len(block) > MAX_CHARS:
         return f"a block has {len(block)} characters"
@@ -235,7 +230,17 @@ def _unreadable(block: str) -> str:
         apis_in(block)
     except ValueError:
         return f"{block[:80]!r} is {UNREADABLE}"
+    if _is_deep(ast.parse(block)):
+        return f"{block[:80]!r} is nested more than {MOST_DEPTH} deep"
     return ""
+
+
+def _is_deep(tree: ast.AST) -> bool:
+    """Return whether code is nested so deep that functions that call themselves cannot read it."""
+    level = [tree]
+    for _ in range(MOST_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
 
 
 def _hidden(blocks: Sequence[str]) -> str:

@@ -22,7 +22,8 @@ FORMATTING = frozenset({"strftime", "strptime", "format", "from_format", "split"
 """Methods whose own literals are formats, separators or keys."""
 
 COMPLETE = "complete_task"
-ANSWER = "answer"
+ANSWER, STATUS = "answer", "status"
+DONE = "success"
 
 Value = str | int | float
 
@@ -83,6 +84,17 @@ def answers(blocks: Sequence[str]) -> tuple[ast.expr, ...]:
         for keyword in node.keywords
         if keyword.arg == ANSWER
         and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is None)
+    )
+
+
+def gives_up(blocks: Sequence[str]) -> bool:
+    """Return whether a reference completes its task with another status than success."""
+    return any(
+        keyword.arg == STATUS and ast.unparse(keyword.value) not in (repr(DONE), repr(None))
+        for block in blocks
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.Call) and _method(node) == COMPLETE
+        for keyword in node.keywords
     )
 
 

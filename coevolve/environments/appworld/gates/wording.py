@@ -1,7 +1,7 @@
 """Gates of what an instruction says beside its reference: no more, no answer, no other wish."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from coevolve.environments.appworld.gates.literals import Value, is_said_number
 from coevolve.environments.tools.gates.forms import digits, says, words
@@ -19,6 +19,9 @@ _ASKS = re.compile(
 )
 """Words that may ask for an answer, besides the others."""
 
+COMMON_WORDS = frozenset({"phone", "file_system", "supervisor", "api_docs", "admin"})
+"""Apps whose names are words of every day."""
+
 LEAST_CHARS = 3
 """Shorter answers stand in an instruction by chance."""
 
@@ -33,6 +36,18 @@ def invented(instruction: str, values: Sequence[Value]) -> str:
     for number in sorted(digits(instruction)):
         if not is_said_number(number, values):
             return f"no code uses {number:g}"
+    return ""
+
+
+def other_app(instruction: str, apps: Iterable[str], used: Collection[str]) -> str:
+    """Return an app that an instruction names and a reference does not use; empty if there is none.
+
+    Names that are words of every day, such as phone, do not count, nor do those in quotations.
+    """
+    told = words(_QUOTED.sub(" ", instruction))
+    for app in apps:
+        if app not in used and app not in COMMON_WORDS and words(app.replace("_", " ")) in told:
+            return f"the instruction names the app {app}, and the code does not use it"
     return ""
 
 

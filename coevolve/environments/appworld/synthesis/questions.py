@@ -40,16 +40,44 @@ from protocols.evolution import Candidate, OnPattern, Reflection
 from protocols.rollouts import Action
 from protocols.synthesis import Brief
 
-_WORLD = """\
+_LOGIN = """\
+passwords = {a["account_name"]: a["password"] for a in apis.supervisor.show_account_passwords()}
+profile = apis.supervisor.show_profile()
+token = apis.simple_note.login(
+    username=profile["email"], password=passwords["simple_note"])["access_token"]
+notes, page = [], 0
+while found := apis.simple_note.search_notes(page_index=page, access_token=token):
+    notes, page = notes + found, page + 1"""
+
+EXAMPLE = {
+    "description": "Find the note with the longest title, tag it, and answer its title.",
+    "instruction": "Give the note with the longest title that I have in Simple Note the tag "
+    "'lengthy', besides those that it has, and tell me its title.",
+    "code": [
+        _LOGIN,
+        'longest = max(notes, key=lambda note: len(note["title"]))\n'
+        'tags = longest["tags"] + ["lengthy"]\n'
+        'apis.simple_note.update_note(note_id=longest["note_id"], tags=tags, access_token=token)',
+        'apis.supervisor.complete_task(answer=longest["title"])',
+    ],
+}
+"""A task in the form that is asked for; its code is sound in a world with notes."""
+
+SHORT = "An answer is as short as possible: a number, a name, a list of them with commas between."
+
+_WORLD = f"""\
 The apps are used by Python code: apis.APP.API(name=value) calls an API, variables stay from one \
-block to the next, and only what the code prints is shown. A token of an app's login goes to the \
-app's other APIs; passwords are in apis.supervisor.show_account_passwords(). \
-apis.api_docs.show_api_doc(app_name='...', api_name='...') documents an API.
+block to the next, and only what the code prints is shown. \
+apis.api_docs.show_api_doc(app_name='...', api_name='...') documents an API. Each app but api_docs \
+and supervisor needs a token of its own login, for which the user name is the email, in the app \
+phone the phone number. Lists come in pages, and an empty page is the end. For example:
 
-{person}
+{_LOGIN.replace("{", "{{").replace("}", "}}")}
 
-All APIs, by app:
-{outline}"""
+{{person}}
+
+All APIs, by app; of some apps with their parameters, of which those with a star are optional:
+{{outline}}"""
 
 _EXPLORE = f"""\
 You explore the apps of a person through code, so that training tasks can be made of what you \
@@ -73,24 +101,38 @@ outputs. {DATA}
 
 {{world}}
 
-Find what a person could have wanted, and state it as tasks with code that carries them out. Rules:
-- Every task starts in the initial state, before the first block of the exploration. Its code \
-works from there: it logs in itself, and leaves out every call that contributes nothing, such as \
-those that only look around or print.
-- The code finds out by itself whatever the apps show: ids, names, counts, the answer. It never \
-has an id or an answer that the exploration showed. Go through all pages of long lists.
-- The last block calls apis.supervisor.complete_task(), with answer=... if the instruction asks \
-for something and without if it does not.
-- The code changes something, or finds out an answer, or both, and nothing else.
-- The instruction is what the person says: plainly, about goals, without code and without names of \
-APIs. It says every text, number and name that the code has and that the apps do not show, exactly \
-as in the code; and nothing that the code does not use. One reading of it is right, and no other.
-- Prefer tasks of several steps that depend on one another; one simple task is welcome. No two \
-tasks are alike. At most {MAX_TASKS} tasks; none where nothing came of the exploration.
+Find what a person could have wanted, and state it as tasks with code that carries them out. Each \
+task is executed and checked, and left out if it breaks one of these rules.
 
-Answer with one JSON object and nothing else:
-{{{{"tasks": [{{{{"description": "what the task is about and when it is completed",
-  "instruction": "what the person says", "code": ["first block", "second block"]}}}}]}}}}"""
+The code:
+- It starts in the initial state, before the first block of the exploration, and works from there: \
+it logs in itself, does not fail, and does the same every time.
+- It has at most {{blocks}} blocks. The last one calls apis.supervisor.complete_task(), with \
+answer=... if the instruction asks for something and without if it does not. {SHORT}
+- It changes something, or finds out an answer, or both, and nothing else. It has no statement \
+without which the end would be the same, such as one that only looks around or prints, and none \
+whose effect was there before.
+- It finds out by itself whatever the apps show: ids, names, counts, the answer. It never has an \
+id or an answer that the exploration showed. It goes through all pages of long lists.
+- It uses the apps alone, as apis.APP.API(...) with names that are listed above: no files, no \
+open, eval, exec, getattr or __import__, no names with two underscores, no chance, and not \
+apis.supervisor.show_active_task, which shows another task.
+
+The instruction:
+- It is what the person says: plainly, about goals, without code, names of APIs or ids.
+- It says every text, number and name that the code has and that the apps or the documents of \
+their APIs do not show, exactly as in the code: names of things in single quotes, numbers as \
+digits. It has no quotation and no number that the code does not use.
+- One reading of it is right, and no other: which app, which of several things, all or only some, \
+whether a limit is itself included, and in which form the answer is to be given.
+- Whatever it asks for the code does, and whatever the code changes it asks for. It asks for an \
+answer in so many words (tell me, how many, which), or for none; it does not say the answer.
+
+Prefer tasks of several steps that depend on one another; one simple task is welcome. No two tasks \
+are alike. At most {MAX_TASKS} tasks; none where nothing came of the exploration.
+
+Answer with one JSON object and nothing else. The form, with a task that you must not repeat:
+{{example}}"""
 
 _JUDGE = f"""\
 You judge whether a task for an agent with apps is sound: whether its code, which was carried out, \
@@ -119,19 +161,22 @@ is asked for, nothing that is not. {DATA}
 
 You may look first: write blocks that print, and say that you are not finished. You then see what \
 they print, and write all blocks again from the start, at most {REBUILD_LOOKS} times. Finished \
-code ends with apis.supervisor.complete_task(), with answer=... if something is asked for.
+code ends with apis.supervisor.complete_task(), with answer=... if something is asked for. {SHORT}
 
 Answer with one JSON object and nothing else, reason first:
 {{{{"reason": "how you read it, in one or two sentences", "code": ["first block", "second block"],
  "finished": true or false}}}}"""
 
 
-def code_questions(documents: ApiDocuments) -> Questions:
-    """Return the questions, which show ``documents`` of APIs."""
+def code_questions(documents: ApiDocuments, blocks: int) -> Questions:
+    """Return the questions, which show ``documents`` of APIs.
+
+    The code of a task has at most so many ``blocks``.
+    """
     return Questions(
         explore=partial(_explore, documents),
         read_move=read_step,
-        abstract=partial(_abstract, documents),
+        abstract=partial(_abstract, documents, blocks),
         read_tasks=read_code_tasks,
         judge=partial(_judge, documents),
         contrast=partial(_contrast, documents),
@@ -148,17 +193,22 @@ def _explore(
     taken: Sequence[tuple[Move, Action]],
 ) -> Chat:
     opening = [f"Goal: {goal_of(brief)}", *reviewed(brief, reflection)]
-    if isinstance(brief.about, OnPattern) and (known := documents.brief(_apis_of(brief.about))):
+    flagged = _apis_of(brief.about) if isinstance(brief.about, OnPattern) else ()
+    if known := documents.brief(flagged):
         opening.append(f"The APIs of what was flagged:\n{marked(known)}")
     opening.append(f"You have {brief.steps} blocks. The apps are in their initial state.")
-    system = _EXPLORE.format(world=_world(documents, start.extra))
+    system = _EXPLORE.format(world=_world(documents, start.extra, flagged))
     return (*as_chat(system, "\n\n".join(opening)), *so_far(brief, taken, "code"))
 
 
-def _abstract(documents: ApiDocuments, brief: Brief, start: Start, steps: Sequence[Action]) -> Chat:
+def _abstract(
+    documents: ApiDocuments, blocks: int, brief: Brief, start: Start, steps: Sequence[Action]
+) -> Chat:
     named = _named(step.text for step in steps if not step.failed)
+    example = json.dumps({"tasks": [EXAMPLE]}, indent=1)
+    world = _world(documents, start.extra, named)
     return as_chat(
-        _ABSTRACT.format(world=_world(documents, start.extra)),
+        _ABSTRACT.format(world=world, blocks=blocks, example=example),
         f"The goal of the exploration was: {goal_of(brief)}\n\n"
         f"The APIs that it used:\n{marked(documents.brief(named))}\n\n"
         f"The exploration, from the initial state on:\n"
@@ -190,7 +240,8 @@ def _rebuild(documents: ApiDocuments, body: ToolTask, seen: Sequence[Action]) ->
     if seen:
         shown = steps_text(seen, OBSERVATION_CHARS)
         asked += f"\n\nYour blocks so far, with what they print:\n{marked(shown)}"
-    return as_chat(_REBUILD.format(world=_world(documents, body.extra)), asked)
+    world = _world(documents, body.extra, _named(body.turns[0].reference))
+    return as_chat(_REBUILD.format(world=world), asked)
 
 
 def _asked(documents: ApiDocuments, body: ToolTask) -> str:
@@ -202,8 +253,10 @@ def _asked(documents: ApiDocuments, body: ToolTask) -> str:
     )
 
 
-def _world(documents: ApiDocuments, extra: str) -> str:
-    return _WORLD.format(person=person_and_time(extra), outline=documents.outline())
+def _world(documents: ApiDocuments, extra: str, named: Iterable[str]) -> str:
+    """Return what all questions say of the apps: of those of ``named`` APIs also parameters."""
+    apps = {name.partition(".")[0] for name in named}
+    return _WORLD.format(person=person_and_time(extra), outline=documents.outline(apps))
 
 
 def _apis_of(about: OnPattern) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import msgspec
 
 from coevolve.environments.tools.calls import MAX_CHARS
-from coevolve.foreign import boundary, shown
+from coevolve.foreign import CODE, boundary, shown
 
 CallForm = Literal["tags", "json", "python"]
 
@@ -109,7 +109,7 @@ def _read_python(text: str) -> tuple[str, ...]:
     _check_length(len(text))
     source = text if text.startswith("[") else f"[{text}]"
     try:
-        node = ast.parse(source, mode="eval").body
+        node = ast.parse(source, CODE, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         # The parser raises the last two for its own nesting limits.
         raise MalformedCallsError(_NEEDED) from error

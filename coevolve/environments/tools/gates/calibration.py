@@ -6,15 +6,19 @@ only the planted fault can be the reason for a refusal. All choices depend on a 
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
+import structlog
+
 from coevolve.environments.gate_rates import GateRates, KindRate, Refusal
 from coevolve.environments.tools.commands import Tried
-from coevolve.environments.tools.gates.gates import ToolGates
+from coevolve.environments.tools.gates.executed import ExecutedGates
+from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.gates.planted import KINDS, Kind
+from coevolve.environments.tools.gates.trials import passes
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.validation.gates import Findings
@@ -27,6 +31,19 @@ CONCURRENT = 8
 
 VARIANTS = 12
 """Maximum spoilt versions of one task that are tried until one fits."""
+
+
+Kinds = Callable[[Sequence[ToolTask]], Awaitable[Mapping[str, Kind]]]
+"""Returns kind of fault -> how it is made of these tasks. Raises SimulatorError."""
+
+
+async def of_calls(tasks: Sequence[ToolTask]) -> Mapping[str, Kind]:
+    """Return the kinds of faults of tasks whose references are calls."""
+    del tasks
+    return KINDS
+
+
+log = structlog.get_logger()
 
 
 class Sample(NamedTuple):
@@ -61,8 +78,18 @@ class _Examined(NamedTuple):
 class GateCalibration:
     """Measures one environment's gates."""
 
-    def __init__(self, gates: ToolGates, simulator: Simulator, sample: Sample) -> None:
-        """Examine with ``gates``; ``simulator`` replays spoilt tasks."""
+    def __init__(
+        self,
+        gates: ExecutedGates,
+        simulator: Simulator,
+        sample: Sample,
+        kinds: Kinds | None = None,
+    ) -> None:
+        """Examine with ``gates``; ``simulator`` replays spoilt tasks.
+
+        ``kinds`` are by default those of calls.
+        """
+        self._kinds = kinds or of_calls
         self._gates = gates
         self._simulator = simulator
         self._sample = sample
@@ -74,8 +101,12 @@ class GateCalibration:
         passed = {task_id for rate in given for task_id in rate.admitted}
         every = {task.task_id: task for of_label in tasks.values() for task in of_label}
         sound = [task for task_id, task in every.items() if task_id in passed]
-        planted = [await self._planted(name, kind, sound) for name, kind in KINDS.items()]
+        planted = await self._spoilt_kinds(sound) if self._sample.planted else []
         return GateRates(given=tuple(given), planted=tuple(planted))
+
+    async def _spoilt_kinds(self, sound: Sequence[Task]) -> list[KindRate]:
+        kinds = await self._kinds(list(map(tool_task, sound)))
+        return [await self._planted(name, kind, sound) for name, kind in kinds.items()]
 
     async def _given(self, label: str, tasks: Sequence[Task]) -> KindRate:
         most = self._sample.given or len(tasks)
@@ -95,15 +126,21 @@ class GateCalibration:
         """Return the first spoilt version whose calls work; None if there is none."""
         rng = Random(f"{self._sample.seed}/{name}/{task.task_id}")  # noqa: S311
         for body, _ in zip(kind.spoil(tool_task(task), rng), range(VARIANTS), strict=False):
-            tried = await self._played(f"{task.task_id}/{name}", body)
-            if tried is not None and kind.fits(body, tried):
+            label = f"{task.task_id}/{name}"
+            tried = await self._played(label, body, body.references)
+            if tried is None or not kind.fits(body, tried):
+                continue
+            if not kind.differs:
+                return body
+            attempt = await self._played(label, tool_task(task), body.references)
+            if attempt is not None and not passes(attempt):
                 return body
         return None
 
-    async def _played(self, name: str, body: ToolTask) -> Tried | None:
-        """Return the results of the task's calls; None if one of them fails."""
+    async def _played(self, name: str, body: ToolTask, turns: Turns) -> Tried | None:
+        """Return the results of calls in the task's world; None if one of them fails."""
         try:
-            tried = await self._simulator.trial(name, body, body.references)
+            tried = await self._simulator.trial(name, body, turns)
         except SimulatorError:
             return None
         worked = not any(observed.failed for turn in tried.turns for observed in turn.observed)
@@ -114,6 +151,8 @@ class GateCalibration:
     ) -> KindRate:
         found = await asyncio.gather(*(self._examine(*each, label) for each in bodies))
         refusals = {each.task_id: each.refusal for each in found}
+        gates = Counter(refusal.gate for refusal in refusals.values() if refusal)
+        log.info("gates_measured", kind=label, candidates=len(found), refused_by=dict(gates))
         return KindRate(
             kind=label,
             candidates=len(found),

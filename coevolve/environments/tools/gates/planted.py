@@ -38,6 +38,9 @@ class Kind(NamedTuple):
     fits: Callable[[ToolTask, Tried], bool] = _any
     """Whether a spoilt task, whose calls worked as given, really has the fault."""
 
+    differs: bool = False
+    """Whether the spoilt calls have to fail as an attempt at the task that they were made from."""
+
 
 _OPPOSITES = (
     ("create", "delete"), ("make", "remove"), ("add", "remove"), ("delete", "show"),

@@ -2,6 +2,8 @@
 
 import ast
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -72,3 +74,11 @@ def test_mutants_differ_from_the_reference_are_code_and_of_every_kind() -> None:
             ast.parse(block)
     assert mutants_of(REFERENCE, random.Random(1), 40) == mutants
     assert len(mutants_of(REFERENCE, random.Random(2), 5)) == 5
+
+
+def test_warnings_about_a_policys_code_are_written_nowhere() -> None:
+    program = f"from {apis_in.__module__} import apis_in\nprint(apis_in('1if 1else apis.a.b'))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("('a.b',)\n", "")

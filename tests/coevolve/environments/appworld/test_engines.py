@@ -105,6 +105,31 @@ def test_odd_arguments_are_the_policys_fault_and_the_world_goes_on(
     world.close()
 
 
+@pytest.mark.parametrize("answer", [b'"nan"', b'"-inf"', b"1e999", b'"1e999"'])
+def test_an_answer_that_is_no_number_completes_the_task_and_fails(
+    data: Path, engine: Engine, answer: bytes
+) -> None:
+    world = engine.open(tasks(data)[0])
+    arguments = msgspec.Raw(b'{"answer": ' + answer + b"}")
+    world.call(Called(turn=1, app="supervisor", api="complete_task", arguments=arguments))
+    assert world.completed()
+    assert world.digests()
+    assert not world.evaluated().success
+    world.close()
+
+
+def test_a_world_takes_and_holds_so_much_data_at_most(data: Path, engine: Engine) -> None:
+    world = engine.open(tasks(data)[0])
+    large = called("supervisor", "complete_task", answer="x" * 900_000)
+    answers = [world.call(large) for _ in range(20)]
+    assert isinstance(answers[0], Answered)
+    refused = answers[-1]
+    assert isinstance(refused, Refused)
+    assert refused.error == "The apps take no more data."
+    assert world.digests()
+    world.close()
+
+
 def test_worlds_of_one_task_share_nothing(data: Path, engine: Engine) -> None:
     task = tasks(data)[0]
     first, second = engine.open(task), engine.open(task)

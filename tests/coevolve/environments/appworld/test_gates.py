@@ -14,7 +14,7 @@ from coevolve.environments.appworld.instances import names_in_code, with_names
 from coevolve.environments.appworld.own import task_ids
 from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.appworld.source import SET, own_tasks
-from coevolve.environments.appworld.synthesis.questions import code_questions
+from coevolve.environments.appworld.synthesis.questions import EXAMPLE, code_questions
 from coevolve.environments.appworld.worker import AppWorldWorker
 from coevolve.environments.sandbox.runner import Sandbox
 from coevolve.environments.tools.commands import Failed
@@ -40,6 +40,7 @@ from tests.synthesizing import MemoryCalls, model_at
 pytestmark = [pytest.mark.appworld, pytest.mark.timeout(600)]
 
 START = "new-note-0_1"
+BLOCKS = 5
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def gates_of(
         simulator,
         documents=documents,
         is_training=lambda task_id: task_id == START,
-        blocks=5,
+        blocks=BLOCKS,
         reader=reader,
     )
 
@@ -95,7 +96,7 @@ def refusal(findings: Findings) -> str:
 async def test_a_scripted_models_tasks_are_admitted_or_refused_by_the_gates_meant_for_them(
     simulator: SimulatorPool, documents: ApiDocuments, start: ToolTask
 ) -> None:
-    questions, calls = code_questions(documents), MemoryCalls()
+    questions, calls = code_questions(documents, BLOCKS), MemoryCalls()
 
     async def account_of(candidate: Candidate) -> Account:
         del candidate
@@ -160,7 +161,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
         ASKED,
         (LOGIN, NOTE.replace("'Call'", "f'Call {random.SystemRandom().random()}'"), COMPLETE),
     ),
-    "superfluous": (ASKED, (LOGIN, LIST, NOTE, COMPLETE)),
+    "superfluous": (ASKED, (LOGIN, f"{LIST}\n" * 6, NOTE, COMPLETE)),
     "description_omits": ("Write down 'Call' in Simple Note.", (LOGIN, NOTE, COMPLETE)),
     "description_invents": (f"{ASKED} Pin it 'high up'.", (LOGIN, NOTE, COMPLETE)),
     "description_answers": (
@@ -184,11 +185,38 @@ async def test_a_gate_refuses_what_it_is_meant_for(
     assert refusal(findings) == gate, findings.outcome
 
 
+async def test_a_statement_that_the_end_does_not_need_is_left_out(
+    simulator: SimulatorPool, documents: ApiDocuments, start: ToolTask
+) -> None:
+    made = candidate(start, ASKED, LOGIN, f"{LIST}\n{NOTE}", COMPLETE)
+    sound = (await gates_of(simulator, documents).examine(made)).outcome
+    assert isinstance(sound, Sound), sound
+    (turn,) = read_body(sound.body).turns
+    assert turn.reference == (LOGIN, ast.unparse(ast.parse(NOTE)), COMPLETE)
+    assert turn.results == ("Execution successful.",) * 3
+
+
+async def test_the_prompts_example_is_sound(
+    simulator: SimulatorPool, documents: ApiDocuments, start: ToolTask
+) -> None:
+    made = candidate(start, str(EXAMPLE["instruction"]), *EXAMPLE["code"])
+    findings = await gates_of(simulator, documents).examine(made)
+    assert isinstance(findings.outcome, Sound), findings.outcome
+
+
+@pytest.mark.parametrize("deep", ["lambda: " * 900 + "1", "x" + ".a" * 500, "-" * 90 + "1"])
+async def test_deep_code_is_malformed(
+    deep: str, simulator: SimulatorPool, documents: ApiDocuments, start: ToolTask
+) -> None:
+    made = candidate(start, ASKED, LOGIN, f"x = 1\n{deep}", NOTE, COMPLETE)
+    assert refusal(await gates_of(simulator, documents).examine(made)) == "malformed"
+
+
 async def test_no_world_but_that_of_a_training_task_is_used(
     simulator: SimulatorPool, documents: ApiDocuments, start: ToolTask
 ) -> None:
     gates = CodeGates(
-        simulator, documents=documents, is_training=lambda _: False, blocks=5, reader=None
+        simulator, documents=documents, is_training=lambda _: False, blocks=BLOCKS, reader=None
     )
     findings = await gates.examine(candidate(start, ASKED, LOGIN, NOTE, COMPLETE))
     assert refusal(findings) == "malformed"

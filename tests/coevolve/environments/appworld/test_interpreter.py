@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -161,6 +162,26 @@ def test_calls_are_answered_refused_and_counted(run: Run, apps: Apps) -> None:
     counted = run("for n in range(30):\n    apis.notes.show(n=n)")
     assert "Exception: Number of requests exceeded the limit of 20." in counted
     assert len(apps.calls) == 22
+
+
+def test_a_late_answer_is_no_answer_to_a_later_call_or_block(
+    strongest: Sandbox, apps: Apps
+) -> None:
+    def late(call: Called) -> Answered | Refused:
+        if b"late" in bytes(call.arguments):
+            time.sleep(0.6)
+        return apps.answer(call)
+
+    limits = Settings(python=plain_python(), apps=APPS, modules=("time",), block_s=0.5)
+    interpreter = Interpreter(strongest, limits)
+    caught = "kept = 1\ntry:\n    apis.notes.show(a='late')\nexcept Exception as error:\n"
+    assert "timed out" in interpreter.run(f"{caught}    print(error)", late)
+    assert interpreter.run("print(kept, apis.notes.show(a='next'))", late) == (
+        "1 {'echo': {'a': 'next'}}\n"
+    )
+    shown = interpreter.run(f"{caught}    print(apis.notes.show(a='same'))", late)
+    assert shown == '{"echo": {"a": "same"}}\n'
+    interpreter.close()
 
 
 def test_a_process_that_ends_is_replaced_and_its_variables_are_lost(run: Run) -> None:
