@@ -42,8 +42,12 @@ CHANGED = """
         for name, change in changes.items():
             added, updated, removed = models.changed_records(name)
             for each in updated:
-                for key, value in change["updated"].get(str(each.id), {}).items():
+                named = change["updated"].get(str(each.id), {})
+                for key, value in named.items():
                     test.case(plain(getattr(each, key)), "==", value)
+                differing = models.changed_field_names(name, each.id) or set()
+                besides = {key for key in differing if not key.endswith("_at")} - COMPUTED
+                test.case(besides - set(named), "==", set())
             keys = sorted({key for each in change["added"] for key in each})
             found = [[told(each, key, change, new) for key in keys] for each in added]
             wanted = [[each[key] for key in keys] for each in change["added"]]
@@ -57,6 +61,8 @@ ANSWERED = """
         test.answer(predicted_answer(models), ground_truth_answer)
 """
 FORM = """import json
+
+COMPUTED = {"id", "record_hash", "tilde_path", "order_index"}
 
 
 def predicted_answer(models):
@@ -77,8 +83,8 @@ def told(record, key, change, new):
 def chosen_besides(record, keys):
     found = {}
     for name, each in record.__fields__.items():
-        if name in {"id", "record_hash", "tilde_path", "order_index", *keys}:
-            continue  # the engine computes these
+        if name in COMPUTED or name in keys:
+            continue
         value = plain(getattr(record, name))
         has_default = not each.required and each.default_factory in (None, list)
         if has_default and (value or None) != (each.get_default() or None):
@@ -101,6 +107,8 @@ class Change:
     """
 
     updated: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Other fields must not change, but those that the engine computes, and times."""
+
     removed: tuple[int, ...] = ()
 
 
