@@ -81,6 +81,9 @@ DAYS = 7
 POOL = 64
 """Live tasks that the loop made, and as many retired ones."""
 
+CONFIG = msgspec.convert(
+    {"name": "soak", "pool": {"capacity": POOL, "retired_capacity": POOL}}, RunConfig
+)
 GROUP = 8
 SEEDS = 150
 GROUPS_PER_STEP = 8
@@ -302,22 +305,20 @@ def step_on(step: int, groups: Sequence[tuple[int, str]]) -> Message:
 
 
 def _validator(reader: Reader) -> Snapshots[Ledger]:
-    return Ledger(reader, NoIndex()).snapshots
+    return Ledger(reader, NoIndex(), CONFIG.pool.remembered).snapshots
 
 
 def _signals(reader: Reader) -> Snapshots[State]:
     def new() -> State:
-        return State((Detector(SignalsConfig(), TOOLS),))
+        return State((Detector(SignalsConfig(), TOOLS, SEEDS + CONFIG.pool.remembered),))
 
     return Snapshots(reader, "signals", ("group_summary", "signal"), new)
 
 
 def _curriculum(reader: Reader) -> Snapshots[State]:
-    pool = {"capacity": POOL, "retired_capacity": POOL}
-    config = msgspec.convert({"name": "soak", "pool": pool}, RunConfig)
     topics = {*POOL_TOPICS, *SCHEDULE_TOPICS}
     return Snapshots(
-        reader, "curriculum", sorted(topics), lambda: State((Schedule(config), Pool(config)))
+        reader, "curriculum", sorted(topics), lambda: State((Schedule(CONFIG), Pool(CONFIG)))
     )
 
 

@@ -301,7 +301,7 @@ def test_requests_of_probes_go_once_both_of_the_validators_snapshots_go_beyond(w
 def test_a_parked_candidate_is_probed_again_without_its_first_request(writer: Writer):
     taken(writer.journal, take("probe_request"))
     store = LocalStore(writer.journal)
-    working = Ledger(store, NoIndex(), span=1000)
+    working = Ledger(store, NoIndex(), 100, span=1000)
     asyncio.run(working.follow())
     asked = writer.tell(_probe(0), verdict("c0", "s0", Parked(probe_rollouts=1)))[:1]
     asked += writer.tell(*(_probe(each) for each in range(1, SPENT_KEPT + 1)))
@@ -312,7 +312,7 @@ def test_a_parked_candidate_is_probed_again_without_its_first_request(writer: Wr
         writer.tell(*asyncio.run(working.snapshots.due(writer.journal.newest(()))))
     writer.pass_time()
     assert writer.sequences("probe_request") == list(asked[1:])
-    again = Ledger(store, NoIndex(), span=1000)
+    again = Ledger(store, NoIndex(), 100, span=1000)
     asyncio.run(again.follow())
     assert [each.probe_id for each in again.parked_until(4)] == ["c0/probe-0"]
     assert again.dump() == working.dump()
