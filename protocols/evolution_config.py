@@ -44,6 +44,15 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Maximum number of retired synthesized tasks. Above it the one that was retired or mastered
     longest ago leaves the pool for good; it is never drawn again."""
 
+    @property
+    def remembered(self) -> int:
+        """Number of synthesized tasks that a part remembers at most.
+
+        It is twice what the pool can have, so that those of the pool are among them although others
+        joined later, or were visited since.
+        """
+        return 2 * (self.capacity + self.retired_capacity)
+
 
 class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the rules that detect weaknesses of the policy."""

@@ -20,6 +20,7 @@ Indexes for `Reader.find`:
 | `STEPS_BY_NUMBER`      | StepReport             | `step`                                   |
 | `STEPS_BY_TASK`        | StepReport             | `task_id` of each group                  |
 | `VERSIONS_BY_NUMBER`   | PolicyVersion          | `version`                                |
+| `PASSING_VERSIONS`     | PolicyVersion from 1 on that is not kept for scores | `version`   |
 | `CHECKPOINTS_BY_STEP`  | Checkpoint             | `step`                                   |
 | `REQUESTED_SCORES_BY_VERSION` | ScoreRequest    | `version`                                |
 | `EVALUATIONS_BY_VERSION` | Evaluation           | `version`                                |
@@ -88,6 +89,7 @@ DISCARDS_BY_GROUP = "discards_by_group"
 STEPS_BY_NUMBER = "steps_by_number"
 STEPS_BY_TASK = "steps_by_task"
 VERSIONS_BY_NUMBER = "versions_by_number"
+PASSING_VERSIONS = "passing_versions"
 CHECKPOINTS_BY_STEP = "checkpoints_by_step"
 REQUESTED_SCORES_BY_VERSION = "requested_scores_by_version"
 EVALUATIONS_BY_VERSION = "evaluations_by_version"
@@ -194,6 +196,8 @@ def _keys(message: Message) -> tuple[tuple[str, str], ...]:
             return (*keys, (SIGNALS_BY_TASK, task_id))
         case RolloutScaled(request_id=request_id) if request_id:
             return ((ANSWERS_BY_REQUEST, request_id),)
+        case PolicyVersion(version=version, kept=False) if version:
+            return (*keys, (PASSING_VERSIONS, str(version)))
         case EnvironmentRecord(kind=kind, key=key):
             return ((RECORDS_BY_KEY, record_key(kind, key)),)
         case _:

@@ -128,13 +128,30 @@ SPENT: Mapping[str, Needs] = {
         after=(("settled_by_signal", "signals_by_id"),),
     ),
     "exploration": Needs(after=(("explorations_by_signal", "signals_by_id"),)),
+    "group_discarded": Needs(
+        snapshots=("curriculum", "launcher's progress"), older=("rollout_request",)
+    ),
+    "policy_version": Needs(snapshots=("learner's checkpoints",), only="passing_versions"),
+    "checkpoint": Needs(snapshots=("learner's checkpoints",)),
+    "weights_verified": Needs(snapshots=("launcher's progress",)),
+    "score_request": Needs(units=True),
+    "score_report": Needs(units=True),
+    "evaluation": Needs(snapshots=("launcher's progress",)),
+    "canary_scores": Needs(snapshots=("launcher's progress", "learner's guard")),
+    "turn_began": Needs(),
+    "engine_asleep": Needs(),
+    "turn_ended": Needs(),
+    "call_failed": Needs(),
 }
 """Topics whose records can be spent.
 
 A summary goes after the requests of its group, because a fold that knew of the requests alone would
-wait for the group. The last probe of a candidate that is parked is in the validator's snapshots,
-which name the candidate. A task goes after the rollouts, steps and summaries about it, because who
-reads these reads the task.
+wait for the group. So does the record that a group was discarded, because the audit asks what
+became of each group that was requested. The versions that stay are version 0, those that are
+scored, and those of the checkpoints that exist. The scores of single tasks stay while the evaluator
+has not finished their version, whose record is older. The last probe of a candidate that is parked
+is in the validator's snapshots, which name the candidate. A task goes after the rollouts, steps and
+summaries about it, because who reads these reads the task.
 """
 
 

@@ -31,6 +31,9 @@ from protocols.learning import CanaryScores, PolicyRegressed, StepReport
 TOPICS = topics_of(CanaryScores, PolicyRegressed, StepReport)
 """Topics of the guard's fold."""
 
+MOST_BEST = 16
+"""Versions that were the best one, of which the guard knows the scores."""
+
 SAME = 1e-9
 """Scores of one task that differ by less than this count as equal."""
 
@@ -60,7 +63,8 @@ class Guard:
         self._settings = config.guard
         self._chance = config.guard_chance
         self._scores: dict[int, dict[str, float]] = {}
-        """Version -> score by canary, without abandoned versions."""
+        """Version -> score by canary, of the newest version and of the last `MOST_BEST` that were
+        the best one when they came; without abandoned versions."""
 
         self._heard: set[int] = set()
         """Versions that the evaluator has finished."""
@@ -124,6 +128,7 @@ class Guard:
                 self._heard.add(version)
                 if message.is_comparable and version not in self._abandoned:
                     self._scores[version] = {each.task_id: each.score for each in scores}
+                    self._forget_the_passed()
             case PolicyRegressed(version=version):
                 self._judged = max(self._judged, version)
             case StepReport(step=step, returned=returned) if returned is not None:
@@ -159,6 +164,18 @@ class Guard:
             chance=chance,
             action=settings.action,
         )
+
+    def _forget_the_passed(self) -> None:
+        """Forget the scores of versions that can be neither the newest nor the best any more.
+
+        A return abandons the newest versions, so the best one before it may be the best again.
+        """
+        best: list[int] = []
+        for version in sorted(self._scores):
+            if not best or _mean(self._scores[version]) >= _mean(self._scores[best[-1]]):
+                best.append(version)
+        for version in self._scores.keys() - {*best[-MOST_BEST:], max(self._scores)}:
+            del self._scores[version]
 
     def _fold_return(self, step: int, to_version: int) -> None:
         left = range(to_version + 1, step)

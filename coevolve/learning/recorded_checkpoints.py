@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from coevolve.journal.codec import topics_of
+from coevolve.journal.codec import VERSIONS_BY_NUMBER, topics_of
 from coevolve.journal.snapshots import Snapshots
 from protocols.interfaces import Reader
 from protocols.journal import Message
@@ -30,7 +30,6 @@ class RecordedCheckpoints:
 
     kind = CheckpointsState
     settings = None
-    keeps = ()
 
     def __init__(self) -> None:
         self._existing: dict[int, Checkpoint] = {}
@@ -44,6 +43,11 @@ class RecordedCheckpoints:
     def pieces(self) -> Sequence[object]:
         """Return itself: it is a whole state."""
         return (self,)
+
+    @property
+    def keeps(self) -> list[tuple[str, str]]:
+        """The versions of the checkpoints that exist."""
+        return [(VERSIONS_BY_NUMBER, str(step)) for step in self._existing]
 
     def dump(self) -> CheckpointsState:
         """Return what it remembers."""

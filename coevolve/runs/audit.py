@@ -122,6 +122,12 @@ class Books:
         self._first_probe = sys.maxsize
         """The sequence of the oldest request of a probe that is there."""
 
+        self._scored: dict[Hashable, int] = {}
+        """Reported score -> its version."""
+
+        self._first_scored = sys.maxsize
+        """The oldest version of which a request for a score is there."""
+
         self._steps: list[int] = []
         self._versions: list[int] = []
         self._last = 0
@@ -151,9 +157,9 @@ class Books:
             case StateSnapshot(part=part, number=number):
                 self._snapshots.setdefault(part, []).append(number)
             case _:
-                self._enter_probe(sequence, message)
+                self._enter_answer(sequence, message)
 
-    def _enter_probe(self, sequence: int, message: Message) -> None:
+    def _enter_answer(self, sequence: int, message: Message) -> None:
         match message:
             case Candidate(candidate_id=candidate_id):
                 self._proposed[candidate_id] = sequence
@@ -161,6 +167,10 @@ class Books:
                 self._first_probe = min(self._first_probe, sequence)
             case ProbeReport(probe_id=probe_id, candidate_id=candidate_id):
                 self._probed[probe_id] = candidate_id
+            case ScoreRequest(version=version):
+                self._first_scored = min(self._first_scored, version)
+            case ScoreReport(version=version, task_id=task_id):
+                self._scored[version, task_id] = version
             case _:
                 pass
 
@@ -204,6 +214,8 @@ class Books:
             if retained and answer == "rollout":
                 oldest = min((each.number for each in self._requested.values()), default=NEVER)
                 found = {key for key in found if self._answered[key].number >= oldest}
+            if retained and answer == "score report":
+                found = {key for key in found if self._scored[key] > self._first_scored}
             if retained and answer == "probe report":
                 found = {key for key in found if self._is_asked_lately(self._probed[key])}
             if found:

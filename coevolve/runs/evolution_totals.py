@@ -13,12 +13,12 @@ import msgspec
 from coevolve.journal.codec import topics_of
 from coevolve.journal.snapshots import Snapshots, WholeState
 from coevolve.runs.histories import WAITING, Swap, SynthesizerTotals
+from coevolve.runs.parked import note_parked
 from protocols.control import RunContinued, RunPaused
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
     ModelCall,
-    Parked,
     Signal,
     SignalSettled,
     SwapRefused,
@@ -144,15 +144,10 @@ class EvolutionTotals(WholeState):
             self.synthesizer = settled.synthesizer or self.synthesizer
 
     def _judge(self, verdict: CandidateVerdict) -> None:
-        """Count a verdict, in place of an earlier one that parked the candidate."""
+        """Count a verdict."""
         totals = self._of(verdict.synthesizer)
-        if verdict.candidate_id in self.parked:
-            totals.parked -= 1
-        if isinstance(verdict.outcome, Parked):
-            self.parked.add(verdict.candidate_id)
-        else:
-            self.parked.discard(verdict.candidate_id)
         totals.judged(verdict)
+        totals.parked += note_parked(self.parked, verdict)
 
     def _swap(self, message: SynthesizerSwapped) -> None:
         self.swaps.append(

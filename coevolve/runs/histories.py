@@ -182,12 +182,12 @@ class SynthesizerTotals:
         self.simulator_calls += settled.simulator_calls
 
     def judged(self, verdict: CandidateVerdict) -> None:
-        """Count the newest verdict on a candidate."""
+        """Count the newest verdict on a candidate, but not whether it is ``parked``."""
         match verdict.outcome:
             case Admitted(label=label):
                 _count(self.labels, label)
             case Parked():
-                self.parked += 1
+                pass  # whether it is the candidate's first one, only `note_parked` knows
             case Refused(gate=gate):
                 _count(self.gates, gate)
 

@@ -11,6 +11,7 @@ from coevolve.journal.snapshots import Snapshots
 from coevolve.runs import curves
 from coevolve.runs.degraded import TOPICS as DEGRADED_TOPICS
 from coevolve.runs.degraded import Degraded
+from coevolve.runs.parked import note_parked
 from coevolve.runs.passing import TOPICS as PASSING_TOPICS
 from coevolve.runs.passing import Passing
 from coevolve.runs.score import Choice, Half, Score, choice, half_of, score_of
@@ -73,6 +74,7 @@ class ProgressState(msgspec.Struct):
     errors: dict[int, int]
     discarded: dict[str, int]
     evolution: dict[str, int]
+    parked: set[str]
     deliveries: Deliveries
     failures: list[PartFailed]
     restarts: dict[str, int]
@@ -125,7 +127,10 @@ class Progress:
     discarded: dict[str, int] = field(default_factory=dict[str, int])
     evolution: dict[str, int] = field(default_factory=dict[str, int])
     """Counts by metric name: ``signal/<kind>``, ``synth/<outcome of a signal>``,
-    ``validator/admit/<label>``, ``validator/parked``, ``validator/reject/<gate>``."""
+    ``validator/admit/<label>``, `PARKED`, ``validator/reject/<gate>``."""
+
+    parked: set[str] = field(default_factory=set[str])
+    """The candidates that are parked."""
 
     deliveries: Deliveries = field(default_factory=Deliveries)
     failures: list[PartFailed] = field(default_factory=list[PartFailed])
@@ -188,8 +193,7 @@ class Progress:
             case GroupDiscarded():
                 self.discarded[message.reason] = self.discarded.get(message.reason, 0) + 1
             case Signal() | SignalSettled() | CandidateVerdict():
-                name = _evolved(message)
-                self.evolution[name] = self.evolution.get(name, 0) + 1
+                self._evolve(message)
             case PartFailed(part=part):
                 self.failures = [*self.failures, message][-RECENT:]
                 self.restarts[part] = self.restarts.get(part, 0) + 1
@@ -254,6 +258,14 @@ class Progress:
         else:
             self.copy_failed = result
 
+    def _evolve(self, message: Signal | SignalSettled | CandidateVerdict) -> None:
+        """Count a signal, its end, or a verdict."""
+        counts, name = self.evolution, _evolved(message)
+        if isinstance(message, CandidateVerdict):
+            counts[PARKED] = counts.get(PARKED, 0) + note_parked(self.parked, message)
+        if name != PARKED:
+            counts[name] = counts.get(name, 0) + 1
+
     def _success(self, evaluation: Evaluation) -> dict[str, Score]:
         return self._means(
             (score.task_id, score.turns_passed == score.turns_total) for score in evaluation.scores
@@ -296,6 +308,10 @@ class Progress:
         return {label: score_of(x) for label, x in found.items() if x}
 
 
+PARKED = "validator/parked"
+"""The number of candidates that are parked; other verdicts are counted."""
+
+
 def _evolved(message: Signal | SignalSettled | CandidateVerdict) -> str:
     """Return the name under which the record is counted."""
     match message:
@@ -308,7 +324,7 @@ def _evolved(message: Signal | SignalSettled | CandidateVerdict) -> str:
         case CandidateVerdict(outcome=Refused(gate=gate)):
             return f"validator/reject/{gate}"
         case CandidateVerdict():
-            return "validator/parked"
+            return PARKED
 
 
 def progress_snapshots(reader: Reader, labels: Mapping[str, Sequence[str]]) -> Snapshots[Progress]:

@@ -10,6 +10,7 @@ from protocols.learning import StepReport, WeightsVerified, WeightSyncAlarm
 
 TOPICS = topics_of(RunResumed, RolloutScaled, StepReport, WeightsVerified, WeightSyncAlarm)
 PARAM_SYNC = "timing_s/param_sync"
+MOST_SYNCS = 1000
 
 
 @dataclass
@@ -30,7 +31,8 @@ class Deliveries:
     """Longest time for which loading new weights stopped the sampling of an engine."""
 
     syncs_s: list[float] = field(default_factory=list[float])
-    """Seconds from the publication of a version to its last proof, as the steps report them."""
+    """Seconds from the publication of a version to its last proof, as the newest `MOST_SYNCS` steps
+    report them."""
 
     alarm: WeightSyncAlarm | None = None
     """The alarm that keeps the run from training; None if there is none."""
@@ -52,7 +54,7 @@ class Deliveries:
             case RunResumed():
                 self.alarm = None
             case StepReport(metrics=metrics) if PARAM_SYNC in metrics:
-                self.syncs_s.append(metrics[PARAM_SYNC])
+                self.syncs_s = [*self.syncs_s, metrics[PARAM_SYNC]][-MOST_SYNCS:]
             case _:
                 pass
 

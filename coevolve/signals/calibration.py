@@ -11,6 +11,7 @@ looks again at every visit gets as many chances. In the pool every task is judge
 others, as in a run. Cool-downs are left out.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -83,7 +84,7 @@ class Simulation:
 
     def history(self, tools: Sequence[str] = ()) -> History:
         """Return an empty history."""
-        return History(self.signals, tools)
+        return History(self.signals, tools, sys.maxsize)
 
     def visit(self, skill: float, version: int, task_id: str = "task") -> GroupSummary:
         """Return a visit by a policy that succeeds with probability ``skill``."""

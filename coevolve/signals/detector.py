@@ -46,10 +46,13 @@ class Detector:
     kind = DetectorState
     keeps = ()
 
-    def __init__(self, config: SignalsConfig, tools: Sequence[str]) -> None:
-        """Start without history; ``tools`` are all tools of the policy, called or not."""
+    def __init__(self, config: SignalsConfig, tools: Sequence[str], most_tasks: int) -> None:
+        """Start without history; ``tools`` are all tools of the policy, called or not.
+
+        The ``most_tasks`` tasks that were visited last are remembered.
+        """
         self._config = config
-        self._history = History(config, tools)
+        self._history = History(config, tools, most_tasks)
         self._cool_down = CoolDown(config.cool_down_versions)
         self._rules: dict[SignalKind, Rule] = {
             kind: rule for kind, rule in RULES[config.rules].items() if kind in config.kinds
@@ -58,7 +61,7 @@ class Detector:
     @property
     def settings(self) -> object:
         """The settings on which the state depends."""
-        return self._config, self._history.tools
+        return self._config, self._history.tools, self._history.most_tasks
 
     def dump(self) -> DetectorState:
         """Return the state."""

@@ -1,10 +1,12 @@
 """The history that the rules use: a fold over group summaries (visits), rebuilt by reading them.
 
-Visits in which every rollout was an infrastructure failure are ignored. The `MOST_TASKS` tasks that
-were visited last are remembered, so the memory is bounded however long a run lasts. A task that is
-visited again after that many others counts as new.
+Visits in which every rollout was an infrastructure failure are ignored. The memory is bounded
+however long a run lasts: by ``most_tasks`` tasks that were visited last, and by `MOST_PATTERNS`
+patterns that occurred last. A task that is visited again after that many others, and a pattern that
+occurs again, counts as new.
 """
 
+import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -18,8 +20,11 @@ from protocols.evolution_config import SignalsConfig
 
 PatternKey = tuple[PatternKind, str]
 
-MOST_TASKS = 10_000
-"""Tasks that are remembered; each takes about 3 kB with 10 visits."""
+MOST_PATTERNS = 10_000
+"""Patterns that are remembered, of all kinds; each takes about 0.5 kB."""
+
+PATTERNS_FORGOTTEN = 1000
+"""So many patterns are forgotten at a time, those that have not occurred for longest."""
 
 
 class Outcome(NamedTuple):
@@ -123,10 +128,11 @@ class HistoryState(msgspec.Struct):
 class History:
     """The state of all visits so far that the rules need."""
 
-    def __init__(
-        self, config: SignalsConfig, tools: Sequence[str], most_tasks: int = MOST_TASKS
-    ) -> None:
-        """Start empty; ``tools`` are all tools of the policy, called or not."""
+    def __init__(self, config: SignalsConfig, tools: Sequence[str], most_tasks: int) -> None:
+        """Start empty; ``tools`` are all tools of the policy, called or not.
+
+        A task that is remembered takes about 3 kB with 10 visits.
+        """
         self.tools = tuple(sorted(set(tools)))
         self.tasks: OrderedDict[str, TaskHistory] = OrderedDict()
         """Histories by task; the task that was visited last is last."""
@@ -143,7 +149,7 @@ class History:
         self.last_evidence: dict[PatternKey, tuple[int, ...]] = {}
         """Rollouts of the newest visit in which the pattern occurred."""
 
-        self._most_tasks = most_tasks
+        self.most_tasks = most_tasks
         self._window = config.window
         self._shares = _Decaying(config.half_life_visits)
 
@@ -206,7 +212,7 @@ class History:
         """Return the task's history, created if it is new; forget the task visited longest ago."""
         task = self.tasks.setdefault(task_id, TaskHistory(self._window))
         self.tasks.move_to_end(task_id)
-        if len(self.tasks) > self._most_tasks:
+        if len(self.tasks) > self.most_tasks:
             forgotten, _ = self.tasks.popitem(last=False)
             self.surprise.remove(forgotten)
             self.p_values.remove(forgotten)
@@ -225,6 +231,10 @@ class History:
             self.totals[key] += each.count
             self.last_evidence[key] = visit.evidence
             self._shares.add(key, each.count / of_kind[each.kind])
+        if len(self.totals) > MOST_PATTERNS:
+            for key in self._shares.oldest(PATTERNS_FORGOTTEN):
+                del self.totals[key], self._shares.weights[key]
+                self.last_evidence.pop(key, None)
 
 
 class _Decaying:
@@ -243,6 +253,11 @@ class _Decaying:
 
     def add(self, key: PatternKey, amount: float) -> None:
         self.weights[key] = (self.weight(key) + amount, self.now)
+
+    def oldest(self, most: int) -> list[PatternKey]:
+        """Return the patterns to which nothing was added for longest, without empty ones."""
+        patterns = [key for key in self.weights if key[1]]
+        return heapq.nsmallest(most, patterns, key=lambda key: self.weights[key][1])
 
     def weight(self, key: PatternKey) -> float:
         weight, at = self.weights.get(key, (0.0, self.now))

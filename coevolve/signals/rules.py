@@ -50,10 +50,6 @@ def signal_of(
 Rule = Callable[[SignalsConfig, History, GroupSummary], Iterator[Finding]]
 
 
-MOST_SIGNALS = 10_000
-"""Signals that a cool-down remembers; those of a few versions matter."""
-
-
 class Last(msgspec.Struct, array_like=True):
     """The last signal of a kind about something."""
 
@@ -68,15 +64,27 @@ class CoolDown:
     def __init__(self, versions: int) -> None:
         """Suppress repetitions for ``versions`` policy versions after a signal; 0 for none."""
         self._versions = versions
+        self._newest = 0
         self._last: OrderedDict[tuple[SignalKind, OnTask | OnPattern], int] = OrderedDict()
 
     def start(self, signal: Signal) -> None:
         """Start the cool-down of ``signal``."""
         key = (signal.kind, signal.about)
-        self._last[key] = signal.policy_version
+        self._last[key] = max(signal.policy_version, self._last.get(key, 0))
         self._last.move_to_end(key)
-        if len(self._last) > MOST_SIGNALS:
-            self._last.popitem(last=False)
+        self._newest = max(self._newest, signal.policy_version)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget the oldest signals that can silence no other.
+
+        A group may be older than the newest signal, but by far less than another cool-down.
+        """
+        while self._last:
+            key, version = next(iter(self._last.items()))
+            if version > self._newest - 2 * max(self._versions, 1):
+                return
+            del self._last[key]
 
     def dump(self) -> list[Last]:
         """Return the last signals, the newest last."""
@@ -85,6 +93,7 @@ class CoolDown:
     def load(self, last: list[Last]) -> None:
         """Take up the last signals."""
         self._last = OrderedDict(((each.kind, each.about), each.version) for each in last)
+        self._newest = max(self._last.values(), default=0)
 
     def silences(self, kind: SignalKind, about: OnTask | OnPattern, version: int) -> bool:
         """Return whether an equal signal was raised less than the cool-down ago."""

@@ -2,10 +2,10 @@
 
 It is folded only from records, including the validator's own, so a new process has the same state
 as the old one. A snapshot of it names the tasks of the index, whose bodies are read from the
-journal. The index holds the `MOST_TASKS` synthesized tasks that were admitted last, so that the
-memory of a long run is bounded; a copy of an older one is not noticed. A new process has those of
-them in the index that the journal still has. Which candidates have a verdict is asked of the
-journal, for those at hand (`Ledger.recall`).
+journal. The index holds the synthesized tasks that were admitted last, up to ``most_tasks``, so
+that the memory of a long run is bounded; a copy of an older one is not noticed. A new process has
+those of them in the index that the journal still has. Which candidates have a verdict is asked of
+the journal, for those at hand (`Ledger.recall`).
 """
 
 import asyncio
@@ -39,9 +39,6 @@ from protocols.journal import Message, StoredRecord
 from protocols.tasks import NEW_TASKS, Synthesized, Task
 
 TOPICS = topics_of(Task, ProbeRequest, CandidateVerdict, GroupSummary)
-
-MOST_TASKS = 10_000
-"""Synthesized tasks in the index; one of the quickstart takes about 4.5 kB."""
 
 FOUND_AT_ONCE = 256
 """Lookups in the journal that run at a time."""
@@ -83,10 +80,14 @@ class Ledger:
         self,
         reader: Reader,
         pool: TaskIndex,
-        most_tasks: int = MOST_TASKS,
+        most_tasks: int,
         span: int = SPAN,
     ) -> None:
-        """Start empty; ``pool`` must be empty. ``span`` is that of the snapshots."""
+        """Start empty; ``pool`` must be empty. ``span`` is that of the snapshots.
+
+        ``most_tasks`` synthesized tasks are in the index at most; one of the quickstart takes about
+        4.5 kB.
+        """
         self._most_tasks = most_tasks
         self.snapshots = Snapshots(
             reader, "validator", TOPICS, lambda: Ledger(reader, NoIndex(), most_tasks, span), span

@@ -113,7 +113,7 @@ class Validator:
 
     def _reset(self) -> None:
         """Drop all state that is not in the journal."""
-        self._ledger = Ledger(self._reader, self._open_index())
+        self._ledger = self._new_ledger()
         self._mailbox = Mailbox(
             self._store,
             consumer="validator",
@@ -131,6 +131,9 @@ class Validator:
         )
         self._judging = asyncio.Semaphore(self._settings.concurrent)
         self._decisions: asyncio.Queue[_Decision] = asyncio.Queue()
+
+    def _new_ledger(self) -> Ledger:
+        return Ledger(self._reader, self._open_index(), self._config.pool.remembered)
 
     async def run(self) -> None:
         """Validate candidates until stopped."""
@@ -265,7 +268,7 @@ class Validator:
                 await self._write_snapshot()
         except LeaseLostError as error:
             log.warning("judgements_dropped", records=len(batch), reason=str(error))
-            self._ledger = Ledger(self._reader, self._open_index())
+            self._ledger = self._new_ledger()
             return False
         self._reporter.done += len(finished)
         return True

@@ -113,7 +113,7 @@ KINDS = ("forgetting", "boundary", "rare", "uncertainty")
 
 def judged_s(size: int, config: SignalsConfig) -> float:
     """Return the time of judging a visit with a drop, among ``size`` tasks without one."""
-    detector = Detector(config, ("cd", "ls", "mv"))
+    detector = Detector(config, ("cd", "ls", "mv"), size)
     generator = np.random.default_rng(0)
     for version in range(3):
         for task in range(size):

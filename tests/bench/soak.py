@@ -1,15 +1,18 @@
 """Writes a week's records into a journal at speed, and measures a restart after each day of it.
 
 The records are those of a run that trains: rollout requests and rollouts, group summaries, steps,
-signals, probes, verdicts and tasks, of which a rollout is larger than usual records; consumers take
-and finish requests and rollouts, and retention drops rollouts and what is spent with them. Nothing
-is sampled or trained.
+versions, scores, signals, probes, verdicts and tasks, of which a rollout is larger than usual
+records; consumers take and finish requests and rollouts, and retention drops rollouts and what is
+spent with them. Nothing is sampled or trained.
 
 *Kept*: the records that the journal has. *Store*: memory and open files of the journal's process,
 which stays the same for the whole week. *Opened*: the time of opening a copy of the journal in a
 fresh process, and its seconds of CPU. *Disk*: the journal's file, and *used*: its pages in use.
 
-The second table is about fresh processes that fold what a part, or ``attach status``, folds when it
+The second table has the size of each part's newest snapshot, and the third the records of each
+topic that are left.
+
+The last table is about fresh processes that fold what a part, or ``attach status``, folds when it
 starts: seconds of CPU, and the memory that the state takes. Parts with snapshots write them when
 they are due, and are measured twice: *whole* reads all records.
 """
@@ -40,7 +43,9 @@ from coevolve.journal.codec import (
     ROLLOUTS_BY_GROUP,
     ROLLOUTS_BY_TASK,
     ROLLOUTS_BY_VERSION,
+    decode_as,
     encode,
+    topic_of,
 )
 from coevolve.journal.fold import fold
 from coevolve.journal.journal import Journal
@@ -54,7 +59,7 @@ from coevolve.signals.detector import Detector
 from coevolve.validation.gates import NoIndex
 from coevolve.validation.ledger import Ledger
 from protocols.config import RunConfig
-from protocols.control import UnitsBegan
+from protocols.control import StateSnapshot, UnitsBegan
 from protocols.evolution import ProbeRequest
 from protocols.evolution_config import SignalsConfig
 from protocols.interfaces import Reader
@@ -62,6 +67,7 @@ from protocols.journal import Append, Complete, Message, Receipt, Record, Take
 from protocols.learner_config import LearnerConfig
 from tests.bench import output
 from tests.bench.soak_readers import LAUNCHER, READERS
+from tests.bench.soak_versions import version_records
 from tests.evolving import (
     BODY,
     admission,
@@ -81,6 +87,9 @@ DAYS = 7
 POOL = 64
 """Live tasks that the loop made, and as many retired ones."""
 
+CONFIG = msgspec.convert(
+    {"name": "soak", "pool": {"capacity": POOL, "retired_capacity": POOL}}, RunConfig
+)
 GROUP = 8
 SEEDS = 150
 GROUPS_PER_STEP = 8
@@ -107,6 +116,13 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
     opened: "Opened"
     disk_mb: float
     restarts: dict[str, "Restart"]
+    """Empty without restarts."""
+
+    snapshots_kb: dict[str, float]
+    """Part -> size of its newest snapshot."""
+
+    topics: dict[str, int]
+    """Topic -> records that are left."""
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +153,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--retain-mb", type=int, default=256, help="rollouts that are kept")
     parser.add_argument(
         "--retain-records", type=int, default=1000, help="records of each other topic that are kept"
+    )
+    parser.add_argument(
+        "--no-restarts",
+        dest="restarts",
+        action="store_false",
+        help="measure no restarts of parts, which take most of the time",
     )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-soak-") as folder:
@@ -185,18 +207,28 @@ class _Run:
         """Measure, while the journal is open."""
         copy = self._folder / "copy"
         self._journal.checkpoint(copy)
+        opened = _child("opened", copy, kind=Opened)
+        parts = PARTS if self._options.restarts else ()
         measured = Day(
             day=day,
             records=self._journal.newest(()),
             kept=sum(self._journal.statistics().result().topics.values()),
             store_mb=_own_mb(),
             store_files=psutil.Process().num_fds(),
-            opened=_child("opened", copy, kind=Opened),
+            opened=opened,
             disk_mb=(self._folder / DATA_FILE).stat().st_size / 1e6,
-            restarts={part: _child("restart", self._folder, part, kind=Restart) for part in PARTS},
+            restarts={part: _child("restart", self._folder, part, kind=Restart) for part in parts},
+            snapshots_kb=self._snapshots_kb(),
+            topics=dict(self._journal.statistics().result().topics),
         )
         shutil.rmtree(copy)
         return measured
+
+    def _snapshots_kb(self) -> dict[str, float]:
+        """Return the size of each part's newest snapshot."""
+        with self._journal.snapshot() as state:
+            records = state.scan(topic_of(StateSnapshot), limit=1 << 20)
+        return {decode_as(each, StateSnapshot).part: len(each.body) / 1e3 for each in records}
 
     def _write_snapshots(self, through: int) -> None:
         """Write the parts' snapshots, which another process makes, as in a run."""
@@ -221,6 +253,7 @@ class _Run:
         if group % GROUPS_PER_STEP == 0:
             messages.append(step_on(version, self._lived))
             self._lived.clear()
+            messages += version_records(version)
         if group % GROUPS_PER_TASK == 0:
             messages += self._task(task)
         self._finish("signals", "rollout", [encode(message) for message in messages])
@@ -302,22 +335,20 @@ def step_on(step: int, groups: Sequence[tuple[int, str]]) -> Message:
 
 
 def _validator(reader: Reader) -> Snapshots[Ledger]:
-    return Ledger(reader, NoIndex()).snapshots
+    return Ledger(reader, NoIndex(), CONFIG.pool.remembered).snapshots
 
 
 def _signals(reader: Reader) -> Snapshots[State]:
     def new() -> State:
-        return State((Detector(SignalsConfig(), TOOLS),))
+        return State((Detector(SignalsConfig(), TOOLS, SEEDS + CONFIG.pool.remembered),))
 
     return Snapshots(reader, "signals", ("group_summary", "signal"), new)
 
 
 def _curriculum(reader: Reader) -> Snapshots[State]:
-    pool = {"capacity": POOL, "retired_capacity": POOL}
-    config = msgspec.convert({"name": "soak", "pool": pool}, RunConfig)
     topics = {*POOL_TOPICS, *SCHEDULE_TOPICS}
     return Snapshots(
-        reader, "curriculum", sorted(topics), lambda: State((Schedule(config), Pool(config)))
+        reader, "curriculum", sorted(topics), lambda: State((Schedule(CONFIG), Pool(CONFIG)))
     )
 
 
@@ -412,7 +443,22 @@ def _own_mb() -> float:
 
 
 def _tables(days: Sequence[Day]) -> Group:
-    return Group(_journal_table(days), _restarts_table(days))
+    restarts = [_restarts_table(days)] if any(day.restarts for day in days) else []
+    return Group(
+        _journal_table(days),
+        _columns("newest snapshots, kB", days, lambda day: day.snapshots_kb),
+        _columns("records left", days, lambda day: day.topics),
+        *restarts,
+    )
+
+
+def _columns(
+    title: str, days: Sequence[Day], numbers: Callable[[Day], Mapping[str, float]]
+) -> Table:
+    """Return a table with a column for each day."""
+    names = sorted({name for day in days for name in numbers(day)})
+    cells = [(name, *(output.number(numbers(day).get(name, 0)) for day in days)) for name in names]
+    return output.table(title, ("", *(f"day {day.day}" for day in days)), cells)
 
 
 def _journal_table(days: Sequence[Day]) -> Table:

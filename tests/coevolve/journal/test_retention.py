@@ -1,7 +1,7 @@
 """Records that nothing needs any more once their rollouts are gone, and those that stay."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,12 +18,14 @@ from coevolve.journal.codec import (
     TASKS_BY_ID,
     decode,
     encode,
+    topic_of,
 )
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.retention import SPENT, SPENT_AGAIN, SPENT_EVERY, SPENT_KEPT
 from coevolve.journal.snapshots import Snapshots
 from coevolve.journal.verification import faults
+from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
 from coevolve.runs.audit import audit
 from coevolve.validation.gates import NoIndex
 from coevolve.validation.ledger import Ledger
@@ -41,6 +43,18 @@ from protocols.evolution import (
 )
 from protocols.interfaces import Reader
 from protocols.journal import Append, Message, Receipt, Record
+from protocols.learning import (
+    CanaryScores,
+    Checkpoint,
+    EngineAsleep,
+    Evaluation,
+    PolicyVersion,
+    ScoreReport,
+    ScoreRequest,
+    TurnBegan,
+    TurnEnded,
+    WeightsVerified,
+)
 from protocols.rollouts import FailedRollout
 from protocols.tasks import Task
 from tests.evolving import (
@@ -287,7 +301,7 @@ def test_requests_of_probes_go_once_both_of_the_validators_snapshots_go_beyond(w
 def test_a_parked_candidate_is_probed_again_without_its_first_request(writer: Writer):
     taken(writer.journal, take("probe_request"))
     store = LocalStore(writer.journal)
-    working = Ledger(store, NoIndex(), span=1000)
+    working = Ledger(store, NoIndex(), 100, span=1000)
     asyncio.run(working.follow())
     asked = writer.tell(_probe(0), verdict("c0", "s0", Parked(probe_rollouts=1)))[:1]
     asked += writer.tell(*(_probe(each) for each in range(1, SPENT_KEPT + 1)))
@@ -298,10 +312,98 @@ def test_a_parked_candidate_is_probed_again_without_its_first_request(writer: Wr
         writer.tell(*asyncio.run(working.snapshots.due(writer.journal.newest(()))))
     writer.pass_time()
     assert writer.sequences("probe_request") == list(asked[1:])
-    again = Ledger(store, NoIndex(), span=1000)
+    again = Ledger(store, NoIndex(), 100, span=1000)
     asyncio.run(again.follow())
     assert [each.probe_id for each in again.parked_until(4)] == ["c0/probe-0"]
     assert again.dump() == working.dump()
+
+
+def version(number: int, *, kept: bool = False) -> PolicyVersion:
+    return PolicyVersion(
+        version=number, path=f"v_{number}", format="full", digest="d", size_bytes=1, kept=kept
+    )
+
+
+def verified(number: int) -> WeightsVerified:
+    return WeightsVerified(
+        engine="rollout-0",
+        version=number,
+        digest="d",
+        max_abs_difference=0.0,
+        wall_s=0.1,
+        pause_s=0.0,
+        proven_ns=0,
+    )
+
+
+def checkpoint(number: int, *replaces: int) -> Checkpoint:
+    return Checkpoint(
+        step=number, path=f"step_{number}", digest="d", size_bytes=1, kept=False, replaces=replaces
+    )
+
+
+MADE: Sequence[Callable[[int], Message]] = (
+    lambda number: discarded(GROUPS + number),
+    lambda number: version(number + 1),
+    lambda number: checkpoint(number, *range(max(0, number - 1), number)),
+    verified,
+    lambda number: ScoreRequest(version=number, task_id="h"),
+    lambda number: ScoreReport(version=number, task_id="h", score=None),
+    lambda number: Evaluation(version=number, scores=(), errors=0, wall_s=0.0),
+    lambda number: CanaryScores(version=number, scores=(), errors=0),
+    lambda number: TurnBegan(step=number),
+    lambda number: EngineAsleep(engine="rollout-0", turn=number),
+    lambda _: TurnEnded(),
+)
+
+
+@pytest.mark.parametrize("made", MADE, ids=lambda made: topic_of(type(made(1))))
+def test_what_comes_with_each_version_goes_with_the_rollouts(
+    writer: Writer, made: Callable[[int], Message]
+):
+    written = writer.tell(*(made(number) for number in range(20)))
+    topic = topic_of(type(made(1)))
+    writer.pass_time()
+    assert writer.sequences(topic) == list(written)
+    writer.live(0, 1)
+    writer.keep_few()
+    writer.pass_time()
+    if SPENT[topic].snapshots:
+        assert writer.sequences(topic)[: len(written)] == list(written)
+    writer.cover_all()
+    _pass_twice(writer)
+    assert len(writer.sequences(topic)) == FEW
+    assert not asyncio.run(audit(LocalStore(writer.journal))).faults
+
+
+def test_the_first_version_and_those_that_are_scored_or_have_a_checkpoint_stay(writer: Writer):
+    messages = [version(number, kept=number % 5 == 0) for number in range(20)]
+    written = writer.tell(*messages, checkpoint(6), checkpoint(7), checkpoint(8, 6))
+    writer.live(0, 1)
+    writer.keep_few()
+    snapshots = checkpoint_snapshots(LocalStore(writer.journal))
+    keeps = list(asyncio.run(snapshots.folded())[0].keeps)
+    writer.cover_all(*keeps)
+    _pass_twice(writer)
+    left = [0, 5, 7, 8, 10, 15, 17, 18, 19]
+    assert writer.sequences("policy_version") == [written[number] for number in left]
+
+
+def test_scores_stay_while_their_version_is_not_finished(writer: Writer):
+    taken(writer.journal, take("policy_version"))
+    (scored,) = writer.tell(version(1, kept=True))
+    tasks = [f"h{number}" for number in range(20)]
+    asked = writer.tell(*(ScoreRequest(version=1, task_id=each) for each in tasks))
+    told = writer.tell(*(ScoreReport(version=1, task_id=each, score=None) for each in tasks))
+    writer.live(0, 1)
+    writer.keep_few()
+    writer.pass_time()
+    assert writer.sequences("score_request") == list(asked)
+    assert writer.sequences("score_report") == list(told)
+    completed(writer.journal, complete(scored))
+    _pass_twice(writer)
+    assert writer.sequences("score_request") == list(asked[-FEW:])
+    assert writer.sequences("score_report") == list(told[-FEW:])
 
 
 def _probe(number: int) -> ProbeRequest:

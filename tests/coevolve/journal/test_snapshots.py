@@ -189,7 +189,7 @@ class Signals:
         self.config = msgspec.structs.replace(EAGER, rules=rules)
 
     def pieces(self) -> tuple[Any, ...]:
-        return (Detector(self.config, TOOLS),)
+        return (Detector(self.config, TOOLS, 3),)
 
     async def live(self, live: Live, chance: random.Random) -> None:
         [detector] = live.pieces

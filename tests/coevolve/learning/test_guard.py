@@ -1,9 +1,10 @@
+import random
 from functools import partial
 
 import msgspec
 import pytest
 
-from coevolve.learning.guard import Guard, sign_test
+from coevolve.learning.guard import MOST_BEST, Guard, sign_test
 from protocols.learner_config import GuardConfig, LearnerConfig
 from protocols.learning import CanaryScores, PolicyRegressed, Returned, StepReport, TaskScore
 
@@ -264,3 +265,22 @@ def test_the_comparisons_of_a_run_share_its_chance():
         guard.fold(nine)
         # A chance of one in 512, compared with one in 100, 400 and 1000.
         assert (guard.loss() is not None) == is_lost
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scores_that_were_forgotten_are_never_the_newest_or_the_best(seed: int):
+    chance = random.Random(seed)
+    guard = folded()
+    known: dict[int, int] = {}
+    for version in range(0, 400, 2):
+        solved = chance.randint(0, 20)
+        guard.fold(canaries(version, "1" * solved + "0" * (20 - solved)))
+        known[version] = solved
+        if chance.random() < 0.1:
+            best = max(known, key=lambda each: (known[each], each))
+            guard.fold(returned(version + 1, best))
+            known = {each: known[each] for each in known if each <= best}
+        assert guard.best == max(known, key=lambda each: (known[each], each))
+        dumped = guard.dump().scores
+        assert max(dumped) == max(known)
+        assert len(dumped) <= MOST_BEST + 1

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.runs.display import score_tables
+from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.metrics_file import MetricsFile, kept_bytes
 from coevolve.runs.progress import HELD_OUT, Progress
 from coevolve.runs.score import Score
 from protocols.control import RunFinished
+from protocols.evolution import Parked, Refused
 from protocols.journal import Message
 from protocols.learning import (
     CanaryScores,
@@ -24,6 +26,7 @@ from protocols.learning import (
     TrainedGroup,
     Use,
 )
+from tests.evolving import admission, verdict
 
 LABELS = {"a": ("one turn",), "b": ("several turns",), "c": ("several turns",)}
 
@@ -270,3 +273,19 @@ def test_a_metrics_file_that_is_continued_equals_one_that_is_written_anew(kept: 
         assert _followed(path, messages, kept) == whole
         path.write_bytes(b"".join(lines[:kept])[:-1])
         assert kept_bytes(path, kept) == (0 if kept == 0 else None)
+
+
+def test_the_run_and_its_totals_count_the_same_candidates_as_parked():
+    parked, refused = Parked(probe_rollouts=4), Refused(gate="unsolved", found="?")
+    progress, totals = Progress({}), EvolutionTotals()
+    for message in (
+        *(verdict(each, "s", parked) for each in ("c0", "c1", "c2", "c1", "c1")),
+        verdict("c0", "s", refused),
+        verdict("c3", "s", refused),
+        admission("c2", "s", "m2")[1],
+    ):
+        progress.fold(message)
+        totals.fold(message)
+    (synthesizer,) = totals.synthesizers()
+    assert progress.count("validator/parked") == synthesizer.parked == len(totals.parked) == 1
+    assert progress.count("validator/reject/unsolved") == 2

@@ -43,7 +43,7 @@ def visit(
 def history_of(
     visits: Sequence[GroupSummary], config: SignalsConfig = CONFIG, tools: Sequence[str] = ()
 ) -> History:
-    history = History(config, tools)
+    history = History(config, tools, 1000)
     for each in visits:
         history.add(each)
     return history

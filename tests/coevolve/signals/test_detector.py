@@ -19,7 +19,7 @@ EAGER = SignalsConfig(
 
 
 def judged(visits: list[GroupSummary], config: SignalsConfig = EAGER) -> list[Signal]:
-    detector = Detector(config, TOOLS)
+    detector = Detector(config, TOOLS, 100)
     return [signal for each in visits for signal in detector.judge(each)]
 
 
@@ -91,7 +91,7 @@ def test_a_detector_that_is_rebuilt_goes_on_where_the_old_one_was(
     whole = judged(list(visits), config)
     cut = data.draw(st.integers(0, len(visits)))
     said = judged(list(visits[:cut]), config)
-    rebuilt = Detector(config, TOOLS)
+    rebuilt = Detector(config, TOOLS, 100)
     for message in (*visits[:cut], *said):
         rebuilt.recall(message)
     assert said + [s for each in visits[cut:] for s in rebuilt.judge(each)] == whole

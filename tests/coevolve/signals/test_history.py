@@ -1,6 +1,12 @@
+import pytest
+from msgspec.structs import replace
+
+from coevolve.signals import history as histories
 from coevolve.signals.history import History
+from coevolve.signals.rules import CoolDown
+from protocols.evolution import PatternCount
 from protocols.evolution_config import SignalsConfig
-from tests.evolving import visit
+from tests.evolving import signal, visit
 
 MOST = 3
 
@@ -21,3 +27,35 @@ def test_a_forgotten_task_counts_as_new():
         history.add(visit(task, 4, version))
     assert history.tasks["a"].earlier() == ()
     assert len(history.p_values) == 0
+
+
+def test_the_patterns_that_occurred_last_are_remembered(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(histories, "MOST_PATTERNS", 10)
+    monkeypatch.setattr(histories, "PATTERNS_FORGOTTEN", 4)
+    history = History(SignalsConfig(), ("ls",), most_tasks=MOST)
+    for version in range(50):
+        patterns = tuple(
+            PatternCount(kind="tool", pattern=name, count=1) for name in ("ls", f"t{version}")
+        )
+        history.add(replace(visit("a", 4, version), patterns=patterns))
+        assert len(history.totals) <= 10
+    assert history.totals["tool", "ls"] == 50
+    assert history.totals["tool", ""] == 100
+    assert history.share("tool", "t49").seen > 0
+    assert history.share("tool", "t3").seen == 0
+    copy = History(SignalsConfig(), ("ls",), most_tasks=MOST)
+    copy.load(history.dump())
+    assert copy.dump() == history.dump()
+
+
+def test_signals_that_silence_nothing_any_more_are_forgotten():
+    cool_down = CoolDown(8)
+    for version in range(200):
+        cool_down.start(signal(f"s{version}", f"t{version}", version=version))
+    last = cool_down.dump()
+    assert [each.version for each in last] == list(range(184, 200))
+    assert cool_down.silences("forgetting", last[0].about, 190)
+    copy = CoolDown(8)
+    copy.load(last)
+    copy.start(signal("s200", "t200", version=200))
+    assert [each.version for each in copy.dump()] == list(range(185, 201))

@@ -486,7 +486,7 @@ async def test_no_more_candidates_are_parked_than_may_be(
         assert refused.gate == "unsolved"
         assert "none of its 1 probes succeeded" in refused.found
         assert "validator.parked_capacity = 2" in refused.found
-    ledger = Ledger(desk.store, Likenesses(0.8))
+    ledger = Ledger(desk.store, Likenesses(0.8), 100)
     await ledger.follow()
     assert (ledger.parked(), ledger.under_probe()) == (2, 0)
     await desk.close()
