@@ -96,7 +96,7 @@ def _forgotten(data: ReportData) -> Iterator[Markup]:
 
 def _forgot(data: ReportData, history: SignalHistory) -> Markup:
     change = change_of(history, data.config.signals.window)
-    skills = ", ".join(flagged_skills(data, history.signal)) or "a task"
+    names = [to_skill(name) for name in flagged_skills(data, history.signal)]
     admitted = len(history.tasks)
     done = (
         f"{_counted(len(history.candidates), 'candidate')} made from it, {admitted} admitted"
@@ -105,7 +105,9 @@ def _forgot(data: ReportData, history: SignalHistory) -> Markup:
     )
     after = f"afterwards it is {change.after.text}" if change.after.trials else "not tried since"
     return _told(
-        f"Forgotten at step {data.timeline.step_at(history.time_ns)}: {skills}; success on a task "
+        f"Forgotten at step {data.timeline.step_at(history.time_ns)}: ",
+        several(names) or "a task",
+        "; success on a task "
         f"dropped from {change.before.text or 'an unknown value'} to {change.now.text or 'less'}. "
         f"What was done: {done}; {after}. ",
         to_signal(history.signal.signal_id, "The signal"),
@@ -120,13 +122,13 @@ def _made(data: ReportData) -> Iterator[Markup]:
         return
     gates = totals.refusals()
     most = max(gates, key=lambda gate: gates[gate], default="")
-    told = f", most by the gate {most.replace('_', ' ')}" if most else ""
+    told = f", most of them by the gate {most.replace('_', ' ')}" if most else ""
     trained = costs.synthesized_share
     share = f" {percent(trained)} of the training groups were on such tasks." if trained else ""
     yield _told(
-        f"From {sum(totals.signals.values())} signals the loop made {candidates} candidates: "
-        f"{sum(each.admitted for each in made)} became tasks, "
-        f"{sum(each.refused for each in made)} were refused{told}.{share} ",
+        f"From {_counted(sum(totals.signals.values()), 'signal')} the loop made "
+        f"{_counted(candidates, 'candidate')}; admitted: {sum(each.admitted for each in made)}, "
+        f"refused: {sum(each.refused for each in made)}{told}.{share} ",
         to("candidates", "Candidates and verdicts"),
     )
 
@@ -135,7 +137,7 @@ def _contaminated(data: ReportData) -> Iterator[Markup]:
     if count := data.totals.refusals().get("contaminated", 0):
         yield _told(
             f"Refused as contaminated, {_counted(count, 'candidate')}: too similar to a held-out "
-            "task, so training on them would spoil the score. ",
+            "task, so training on it would spoil the score. ",
             to("candidates", "Refused candidates"),
         )
 
