@@ -6,7 +6,14 @@ of the two scores do not overlap; without that, a score has not changed beyond c
 
 from collections.abc import Iterator
 
-from coevolve.report.estimates import Estimate, change_of, flagged_skills
+from coevolve.report.estimates import (
+    RECENT,
+    Estimate,
+    Skill,
+    change_of,
+    flagged_skills,
+    skill_map,
+)
 from coevolve.report.figure import missing, section, several
 from coevolve.report.links import to, to_signal, to_skill, to_task
 from coevolve.report.markup import Markup, joined, tag
@@ -21,6 +28,9 @@ TITLE = "Findings"
 NAMED = 4
 """Maximum number of skills, tasks or signals that a sentence names."""
 
+WEAK = 0.2
+"""A skill is weak if the upper end of its interval is below this share."""
+
 EVENTS = ("does not serve the published version", "is worse than an earlier one", "no progress")
 """Parts of the names of events that are alarms."""
 
@@ -30,6 +40,7 @@ def findings_section(data: ReportData) -> Markup:
     found = [
         *_scores(data),
         *_skills(data),
+        *_weak(data),
         *_forgotten(data),
         *_made(data),
         *_contaminated(data),
@@ -68,7 +79,7 @@ def _skills(data: ReportData) -> Iterator[Markup]:
     worse = [(n, a, b) for n, (a, b) in pairs if b.interval[1] < a.interval[0]]
     for words, found in (("Learned", better), ("Lost", worse)):
         if found:
-            found.sort(key=lambda x: -abs(x[2].share - x[1].share))
+            found.sort(key=lambda x: (-abs(x[2].share - x[1].share), x[0]))
             yield _told(
                 f"{words} on held-out tasks, beyond chance, {_counted(len(found), 'skill')}: ",
                 several([_changed(*each) for each in found[:NAMED]]),
@@ -77,13 +88,33 @@ def _skills(data: ReportData) -> Iterator[Markup]:
             )
 
 
+def _weak(data: ReportData) -> Iterator[Markup]:
+    """Name the skills that training has tried often and hardly ever solves."""
+    skills = [each for each in skill_map(data).values() if each.groups >= RECENT]
+    weak = [each for each in skills if each.newest.trials and each.newest.interval[1] < WEAK]
+    weak.sort(key=lambda skill: (skill.newest.share, -skill.groups, skill.name))
+    if weak:
+        yield _told(
+            f"Still weak, in the newest {RECENT} groups of the skill: ",
+            several([_effort(each) for each in weak[:NAMED]]),
+            _more(len(weak)),
+            to("skills", "All skills"),
+        )
+
+
+def _effort(skill: Skill) -> Markup:
+    signals = _counted(skill.signals.total(), "signal")
+    told = f" ({skill.newest.count} of {skill.newest.trials} rollouts; {signals}, "
+    return joined([to_skill(skill.name), told, f"{_counted(skill.tasks, 'task')} made)"])
+
+
 def _forgotten(data: ReportData) -> Iterator[Markup]:
     signals = [each for each in data.evolution.signals.values() if each.kind == "forgetting"]
     if not signals:
         if "forgetting" in data.config.signals.kinds and data.evolution.visits:
             yield _told(
-                f"Nothing was forgotten: on none of {len(data.evolution.visits)} tasks did success "
-                "drop beyond chance. ",
+                "On tasks that were attempted in training nothing was forgotten: success dropped "
+                f"beyond chance on none of {len(data.evolution.visits)}. ",
                 to("weaknesses", "What was weak"),
             )
         return
