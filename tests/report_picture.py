@@ -48,6 +48,7 @@ RECORDED = ROOT / "tests/recorded/report.json"
 PICTURES = ROOT / "coevolve/docs"
 WIDTH, HEIGHT = 1200, 860
 SECTIONS = {
+    "findings": "#findings",
     "weaknesses": "#weaknesses",
     "lineage": "#life h3",
     "metrics": ".plot svg >> nth=1",
@@ -150,6 +151,7 @@ def recorded_data(folder: Path) -> ReportData:
     for topic, body, time_ns in recorded.story:
         stored = StoredRecord(sequence=1, topic=topic, time_ns=time_ns, body=base64.b64decode(body))
         data.fold(decode(stored), time_ns)
+        data.totals.fold(decode(stored))
     for message in messages:
         data.fold(message, data.timeline.newest_ns)
     groups = [each for each in messages if isinstance(each, GroupSummary)]

@@ -6,7 +6,14 @@ of the two scores do not overlap; without that, a score has not changed beyond c
 
 from collections.abc import Iterator
 
-from coevolve.report.estimates import Estimate, change_of, flagged_skills
+from coevolve.report.estimates import (
+    RECENT,
+    Estimate,
+    Skill,
+    change_of,
+    flagged_skills,
+    skill_map,
+)
 from coevolve.report.figure import missing, section, several
 from coevolve.report.links import to, to_signal, to_skill, to_task
 from coevolve.report.markup import Markup, joined, tag
@@ -21,6 +28,9 @@ TITLE = "Findings"
 NAMED = 4
 """Maximum number of skills, tasks or signals that a sentence names."""
 
+WEAK = 0.2
+"""A skill is weak if the upper end of its interval is below this share."""
+
 EVENTS = ("does not serve the published version", "is worse than an earlier one", "no progress")
 """Parts of the names of events that are alarms."""
 
@@ -30,6 +40,7 @@ def findings_section(data: ReportData) -> Markup:
     found = [
         *_scores(data),
         *_skills(data),
+        *_weak(data),
         *_forgotten(data),
         *_made(data),
         *_contaminated(data),
@@ -68,7 +79,7 @@ def _skills(data: ReportData) -> Iterator[Markup]:
     worse = [(n, a, b) for n, (a, b) in pairs if b.interval[1] < a.interval[0]]
     for words, found in (("Learned", better), ("Lost", worse)):
         if found:
-            found.sort(key=lambda x: -abs(x[2].share - x[1].share))
+            found.sort(key=lambda x: (-abs(x[2].share - x[1].share), x[0]))
             yield _told(
                 f"{words} on held-out tasks, beyond chance, {_counted(len(found), 'skill')}: ",
                 several([_changed(*each) for each in found[:NAMED]]),
@@ -77,13 +88,33 @@ def _skills(data: ReportData) -> Iterator[Markup]:
             )
 
 
+def _weak(data: ReportData) -> Iterator[Markup]:
+    """Name the skills that training has tried often and hardly ever solves."""
+    skills = [each for each in skill_map(data).values() if each.groups >= RECENT]
+    weak = [each for each in skills if each.newest.trials and each.newest.interval[1] < WEAK]
+    weak.sort(key=lambda skill: (skill.newest.share, -skill.groups, skill.name))
+    if weak:
+        yield _told(
+            f"Still weak, in the newest {RECENT} groups of the skill: ",
+            several([_effort(each) for each in weak[:NAMED]]),
+            _more(len(weak)),
+            to("skills", "All skills"),
+        )
+
+
+def _effort(skill: Skill) -> Markup:
+    signals = _counted(skill.signals.total(), "signal")
+    told = f" ({skill.newest.count} of {skill.newest.trials} rollouts; {signals}, "
+    return joined([to_skill(skill.name), told, f"{_counted(skill.tasks, 'task')} made)"])
+
+
 def _forgotten(data: ReportData) -> Iterator[Markup]:
     signals = [each for each in data.evolution.signals.values() if each.kind == "forgetting"]
     if not signals:
         if "forgetting" in data.config.signals.kinds and data.evolution.visits:
             yield _told(
-                f"Nothing was forgotten: on none of {len(data.evolution.visits)} tasks did success "
-                "drop beyond chance. ",
+                "On tasks that were attempted in training nothing was forgotten: success dropped "
+                f"beyond chance on none of {len(data.evolution.visits)}. ",
                 to("weaknesses", "What was weak"),
             )
         return
@@ -96,7 +127,7 @@ def _forgotten(data: ReportData) -> Iterator[Markup]:
 
 def _forgot(data: ReportData, history: SignalHistory) -> Markup:
     change = change_of(history, data.config.signals.window)
-    skills = ", ".join(flagged_skills(data, history.signal)) or "a task"
+    names = [to_skill(name) for name in flagged_skills(data, history.signal)]
     admitted = len(history.tasks)
     done = (
         f"{_counted(len(history.candidates), 'candidate')} made from it, {admitted} admitted"
@@ -105,7 +136,9 @@ def _forgot(data: ReportData, history: SignalHistory) -> Markup:
     )
     after = f"afterwards it is {change.after.text}" if change.after.trials else "not tried since"
     return _told(
-        f"Forgotten at step {data.timeline.step_at(history.time_ns)}: {skills}; success on a task "
+        f"Forgotten at step {data.timeline.step_at(history.time_ns)}: ",
+        several(names) or "a task",
+        "; success on a task "
         f"dropped from {change.before.text or 'an unknown value'} to {change.now.text or 'less'}. "
         f"What was done: {done}; {after}. ",
         to_signal(history.signal.signal_id, "The signal"),
@@ -120,13 +153,13 @@ def _made(data: ReportData) -> Iterator[Markup]:
         return
     gates = totals.refusals()
     most = max(gates, key=lambda gate: gates[gate], default="")
-    told = f", most by the gate {most.replace('_', ' ')}" if most else ""
+    told = f", most of them by the gate {most.replace('_', ' ')}" if most else ""
     trained = costs.synthesized_share
     share = f" {percent(trained)} of the training groups were on such tasks." if trained else ""
     yield _told(
-        f"From {sum(totals.signals.values())} signals the loop made {candidates} candidates: "
-        f"{sum(each.admitted for each in made)} became tasks, "
-        f"{sum(each.refused for each in made)} were refused{told}.{share} ",
+        f"From {_counted(sum(totals.signals.values()), 'signal')} the loop made "
+        f"{_counted(candidates, 'candidate')}; admitted: {sum(each.admitted for each in made)}, "
+        f"refused: {sum(each.refused for each in made)}{told}.{share} ",
         to("candidates", "Candidates and verdicts"),
     )
 
@@ -135,7 +168,7 @@ def _contaminated(data: ReportData) -> Iterator[Markup]:
     if count := data.totals.refusals().get("contaminated", 0):
         yield _told(
             f"Refused as contaminated, {_counted(count, 'candidate')}: too similar to a held-out "
-            "task, so training on them would spoil the score. ",
+            "task, so training on it would spoil the score. ",
             to("candidates", "Refused candidates"),
         )
 

@@ -80,7 +80,9 @@ def _forgotten(data: ReportData) -> Markup:
     if "forgetting" not in config.kinds:
         return tag("p", "This run does not look for forgetting.")
     if not found:
-        return tag("p", "Nothing was forgotten: no task's success dropped beyond chance.")
+        return tag(
+            "p", "No task was forgotten in training: on none did success drop beyond chance."
+        )
     skills = Counter(name for each in found for name in flagged_skills(data, each))
     changes = [change_of(data.evolution.fate(each.signal_id), config.window) for each in found]
     back = sum(each.after.trials > 0 and each.after.share >= each.before.share for each in changes)

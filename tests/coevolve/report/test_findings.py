@@ -58,7 +58,8 @@ def test_no_sentence_is_without_data():
     assert "Held-out" not in told([scored(0, 0, 1)])
     assert "forgotten" not in told([scored(0, 0, 1)])
     assert told([evolving.seed(), evolving.visit("seed-1", 3)]).startswith(
-        "FindingsNothing was forgotten: on none of 1 tasks did success drop beyond chance."
+        "FindingsOn tasks that were attempted in training nothing was forgotten: success dropped "
+        "beyond chance on none of 1."
     )
 
 
@@ -66,6 +67,15 @@ def test_a_score_rises_or_falls_only_beyond_chance():
     assert "rose from 5.0" in told([evaluated(0, 2), evaluated(9, 30)])
     assert "fell from 75.0" in told([evaluated(0, 30), evaluated(9, 2)])
     assert "did not change beyond chance: 5.0" in told([evaluated(0, 2), evaluated(9, 3)])
+
+
+def test_a_skill_that_training_hardly_ever_solves_is_still_weak():
+    groups = [evolving.visit("seed-1", 0, version=version) for version in range(20)]
+    text = told([evolving.seed(), *groups])
+    assert "Still weak, in the newest 20 groups of the skill: cd (0 of 160 rollouts; 0 sig" in text
+    assert "Still weak" not in told([evolving.seed(), *groups[1:]])
+    solved = [evolving.visit("seed-1", 4, version=version) for version in range(20)]
+    assert "Still weak" not in told([evolving.seed(), *solved])
 
 
 def test_what_was_forgotten_is_told_with_what_was_done_about_it():

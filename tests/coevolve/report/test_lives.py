@@ -62,7 +62,7 @@ def test_a_rare_pattern_has_its_share_of_groups_before_and_after():
 
 def test_a_run_in_which_nothing_was_forgotten_says_so():
     story = [each for each in whole_story() if each != evolving.signal("s1")]
-    assert "Nothing was forgotten" in parsed(weaknesses_section(data(story))).text
+    assert "No task was forgotten in training" in parsed(weaknesses_section(data(story))).text
 
 
 def test_the_page_names_the_most_improved_tasks():
