@@ -17,7 +17,13 @@ from functools import partial
 from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.calibration import kinds_of_code
 from coevolve.environments.appworld.gates.gates import CodeGates
-from coevolve.environments.appworld.own import own_data, task_ids, template_names, template_of
+from coevolve.environments.appworld.own import (
+    chosen_ids,
+    own_data,
+    task_ids,
+    template_names,
+    template_of,
+)
 from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.appworld.source import own_tasks
 from coevolve.environments.appworld.worker import AppWorldWorker
@@ -43,6 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     data = own_data(AppWorldConfig().world)
     ids = task_ids(chosen.templates or template_names(data), AppWorldConfig().scenarios)
+    ids = chosen_ids(ids, chosen.sample, chosen.seed)
     tasks = own_tasks(data, ids, "train", AppWorldConfig().engine_memory_mb)
     _show(asyncio.run(measured(tasks, Sample(chosen.sample, chosen.planted, chosen.seed))))
     return 0

@@ -19,6 +19,7 @@ from coevolve.environments.appworld.gates.likeness import code_likeness
 from coevolve.environments.appworld.instances import names_in_code, with_names
 from coevolve.environments.appworld.observer import CodeObserver
 from coevolve.environments.appworld.own import (
+    chosen_ids,
     instance_id,
     task_ids,
     template_names,
@@ -247,7 +248,8 @@ class AppWorld(ToolEnvironment):
             )
         data = self._data()
         ids = task_ids(settings.templates or template_names(data), settings.scenarios)
-        tasks = own_tasks(data, ids, "train", settings.engine_memory_mb)
+        chosen = chosen_ids(ids, most, seed)
+        tasks = own_tasks(data, chosen, "train", settings.engine_memory_mb)
         labels = {task.task_id: template_of(task.task_id) for task in tasks}
         services = [self.simulator() for _ in range(self._config.simulator.workers)]
         pool = SimulatorPool(list(map(ToolClient, services)), TRIALS_IN_BATCH)

@@ -11,7 +11,7 @@ from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.calibration import kinds_of_code
 from coevolve.environments.appworld.gates.gates import CodeGates
 from coevolve.environments.appworld.gates.planted import code_kinds
-from coevolve.environments.appworld.own import task_ids
+from coevolve.environments.appworld.own import chosen_ids, task_ids, template_of
 from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.appworld.source import SET, own_tasks
 from coevolve.environments.appworld.worker import AppWorldWorker
@@ -71,6 +71,13 @@ def test_a_kind_spoils_a_task_it_fits(kind: str) -> None:
 def test_there_are_faults_of_meaning_and_of_form() -> None:
     assert len([kind for kind in KINDS.values() if kind.visible]) >= 16
     assert len([kind for kind in KINDS.values() if not kind.visible]) >= 16
+
+
+def test_so_many_tasks_of_each_template_are_chosen() -> None:
+    ids = task_ids(("new-note", "pin-by-tag"), 4)
+    assert [template_of(each) for each in chosen_ids(ids, 1, 0)] == ["new-note", "pin-by-tag"]
+    assert chosen_ids(ids, 2, 0) != chosen_ids(ids, 2, 1)
+    assert sorted(chosen_ids(ids, 0, 0)) == sorted(ids)
 
 
 PLANTED = ("wrong number", "swapped values", "wrong app", "gives up", "more is asked for")
