@@ -51,7 +51,7 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
     for part in (
         _progress_line(subject, progress, begun=begun),
         *_remarks(progress, evolution),
-        *(score_tables(progress) if progress.evaluations else ()),
+        *score_tables(progress, out.width),
         *_best(progress),
         _synthesizer_line(subject, evolution),
         *_scale_line(progress),
