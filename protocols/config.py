@@ -296,7 +296,8 @@ class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Notices that nothing moves, and what fails again and again."""
 
     quiet_s: Seconds = 60.0
-    """Seconds without a new record after which the run says who waits for whom."""
+    """Seconds without a new record, or with failed rollouts only, after which the run says who
+    waits for whom."""
 
     attempts: Annotated[int, msgspec.Meta(ge=2, le=1000)] = 3
     """Attempts at one unit of work (a rollout, a signal, a candidate, a group, a score) that raise

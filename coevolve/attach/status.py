@@ -51,7 +51,7 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
     for part in (
         _progress_line(subject, progress, begun=begun),
         *_remarks(progress, evolution),
-        *(score_tables(progress) if progress.evaluations else ()),
+        *score_tables(progress, out.width),
         *_best(progress),
         _synthesizer_line(subject, evolution),
         *_scale_line(progress),
@@ -177,9 +177,9 @@ def _totals_tree(totals: SynthesizerTotals) -> Mapping[str, Any]:
 
 
 def _best(progress: Progress) -> list[str]:
-    """Return which version is the best, if more than one has a score."""
+    """Return which version is the best, if there is one."""
     best = progress.choice()
-    return [f"best: {best.sentence(progress.measure)}"] if best and best.among > 1 else []
+    return [f"best: {best.sentence(progress.measure)}"] if best and best.is_told else []
 
 
 def _progress_line(subject: Subject, progress: Progress, *, begun: bool) -> str:

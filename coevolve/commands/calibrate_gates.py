@@ -68,8 +68,10 @@ def _show(use: str, rates: GateRates) -> None:
     unseen = [each for each in rates.planted if not each.visible]
     console.print(_table("spoilt: execution or form can show the fault", "kind", seen))
     console.print(_table("spoilt: only the meaning of the words can show it", "kind", unseen))
-    console.print(_examples("own tasks refused", rates.given))
-    console.print(_admitted(rates.planted))
+    most = f"at most {EXAMPLES}"
+    console.print(_examples(f"own tasks refused, {most} by each gate", rates.given))
+    console.print(_admitted(f"spoilt tasks admitted, {most} of each kind", rates.planted))
+    console.print("--json names all tasks, refused and admitted")
     if (threshold := rates.threshold()) is not None:
         console.print(
             f"validator.agreement: {threshold:.2g} separates the tasks that were read best; "
@@ -111,8 +113,8 @@ def _examples(title: str, rates: Sequence[KindRate]) -> Table:
     return table
 
 
-def _admitted(rates: Sequence[KindRate]) -> Table:
-    table = Table("kind", "made from", title="spoilt tasks admitted")
+def _admitted(title: str, rates: Sequence[KindRate]) -> Table:
+    table = Table("kind", "made from", title=title)
     for each in rates:
         if each.admitted:
             table.add_row(each.kind, ", ".join(each.admitted[:EXAMPLES]))

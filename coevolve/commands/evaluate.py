@@ -28,6 +28,9 @@ from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.learning import Evaluation
 
+WIDTH = 160
+"""Columns of the output where there is no terminal."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -70,7 +73,7 @@ def evaluate(options: Options) -> None:
     if options.as_json:
         sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
     else:
-        Terminal(width=None if sys.stdout.isatty() else 160).print(printed)
+        Terminal(width=None if sys.stdout.isatty() else WIDTH).print(printed)
 
 
 def _subject(options: Options) -> tuple[Subject, RunConfig | None]:
@@ -153,7 +156,7 @@ async def _scored(
     success, best = progress.evaluations[number], policy.choice
     report = {"policy": policy.name, "success": success, "scores": scores, "chosen": best}
     report |= {"halves": progress.halves[number]}
-    lines = [policy.name, *caveats(subject, best, progress), *score_tables(progress)]
+    lines = [policy.name, *caveats(subject, best, progress), *score_tables(progress, WIDTH)]
     if not fresh:
         return report, Group(*lines)
     return report | {"fresh": comparisons}, Group(*lines, table(comparisons))

@@ -85,7 +85,7 @@ async def _finding(
     if name not in WITHOUT:
         return Finding(check=name, state="holds" if holds else "fails", found=found)
     if getattr(claimed, name):
-        advice = "" if holds else "; it is declared: fix it, or declare it as absent"
+        advice = "" if holds else "; fix it, or declare it as absent (`lacks`, or `capabilities`)"
         return Finding(check=name, state="holds" if holds else "fails", found=found + advice)
     advice = "; it holds and could be declared" if holds else f": {WITHOUT[name]}"
     return Finding(check=name, state="absent", found=found + advice)

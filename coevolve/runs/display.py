@@ -11,12 +11,12 @@ from rich.table import Table
 from coevolve.delivery.alarms import sentence
 from coevolve.runs.degraded import log_change
 from coevolve.runs.looking import Look
-from coevolve.runs.passing import PAUSED
+from coevolve.runs.passing import PAUSED, stall_after
 from coevolve.runs.progress import Progress
 from coevolve.runs.scaling import sentence as scale_sentence
 from coevolve.runs.score import Score
 from coevolve.runs.screen.drawing import draw
-from coevolve.runs.screen.facts import NEWEST, newest_cells, score_cells
+from coevolve.runs.screen.facts import NEWEST, newest_cells, score_cells, shown_versions
 from coevolve.runs.screen.keys import Keys
 from coevolve.runs.screen.start import StartScreen, redraws
 from coevolve.runs.screen.view import View
@@ -186,7 +186,7 @@ class LiveDisplay:
     def show(self, message: Message, progress: Progress) -> None:
         """Show the record, and the progress, at the next look."""
         self._progress = progress
-        self._stalled = message if isinstance(message, Stalled) else None
+        self._stalled = stall_after(message, self._stalled)
         if isinstance(message, StepReport):
             self._stepped = time.monotonic()
         if event := _event(message):
@@ -272,27 +272,41 @@ def open_display(config: RunConfig, screen: StartScreen, elapsed_s: float = 0.0)
 
 INTERVAL = "95 % interval"
 
+CELL = 3
+"""Characters of a table's cell beside its text: two spaces and a line."""
 
-def score_tables(progress: Progress) -> Sequence[Table]:
+
+def score_tables(progress: Progress, width: int) -> Sequence[Table]:
     """Return tables of `Progress.tables`, one row per label and one column per version.
 
-    The last columns have the newest version's standard error, its 95 % interval, and the number of
-    tasks.
+    Versions for which ``width`` has no room are left out, but for the first and the newest one. The
+    last columns have the newest version's standard error, its 95 % interval, and the number of
+    tasks. A table without scores is left out.
     """
-    return [_score_table(f"{name}, %", scores) for name, scores in progress.tables.items()]
+    return [
+        _score_table(f"{name}, %", scores, width)
+        for name, scores in progress.tables.items()
+        if any(scores.values())
+    ]
 
 
-def _score_table(title: str, scores: Mapping[int, Mapping[str, Score]]) -> Table:
-    versions = sorted(scores)
+def _score_table(title: str, scores: Mapping[int, Mapping[str, Score]], width: int) -> Table:
+    versions, rows = sorted(scores), score_cells(scores)
+    column = len(f"step {versions[-1]}") + CELL
+    others = (max(map(len, rows)), *map(len, (*NEWEST, INTERVAL)))
+    shown = shown_versions(
+        len(versions), (width - 1 - sum(each + CELL for each in others)) // column
+    )
     table = Table(title=title, title_justify="left")
     table.add_column("tasks")
-    for version in versions:
-        table.add_column(f"step {version}", justify="right")
+    for each in shown:
+        table.add_column(f"step {versions[each]}", justify="right")
     error, tasks = NEWEST
     for heading in (error, INTERVAL, tasks):
         table.add_column(heading, justify="right")
-    for label, cells in score_cells(scores).items():
+    for label, cells in rows.items():
         newest = scores[versions[-1]].get(label)
         error, tasks = newest_cells(newest)
-        table.add_row(label, *cells, error, newest.ends if newest else "", tasks)
+        values = (cells[each] for each in shown)
+        table.add_row(label, *values, error, newest.ends if newest else "", tasks)
     return table

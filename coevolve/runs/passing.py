@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from coevolve.journal.codec import topics_of
+from coevolve.journal.codec import TOPICS as EVERY_TOPIC
+from coevolve.journal.codec import topic_of, topics_of
 from protocols.control import RunContinued, RunPaused, RunResumed, Stalled, StopRequested
 from protocols.evolution import SignalSettled, SwapRefused, SynthesizerSwapped
 from protocols.journal import Message
@@ -11,6 +12,28 @@ TOPICS = topics_of(
     *(RunPaused, RunContinued, RunResumed, StopRequested, Stalled),
     *(SynthesizerSwapped, SwapRefused, SignalSettled),
 )
+
+PROGRESS = tuple(
+    topic
+    for topic in EVERY_TOPIC
+    if topic
+    not in {
+        "stalled",
+        "part_failed",
+        "parts_rest",
+        "followers_fail",
+        "copy_failed",
+        "model_rests",
+        "rollout_request",
+        "units_began",
+        "failed_rollout",
+        "group_discarded",
+        "group_summary",
+        "state_snapshot",
+    }
+)
+"""Topics whose records show that the run goes on. The others tell only what fails, or belong to the
+circle in which a run goes while every rollout fails: a group is discarded and another requested."""
 
 PAUSED = "paused; no work is handed out until `coevolve attach resume`"
 
@@ -27,11 +50,11 @@ class Passing:
     """The newest swap, until its synthesizer has settled a signal."""
 
     stalled: Stalled | None = None
-    """The alarm about a run without progress, until the next record."""
+    """The alarm about a run without progress, until a record of `PROGRESS`."""
 
     def fold(self, message: Message) -> None:
-        """Add one record; one of any kind ends a stall."""
-        self.stalled = message if isinstance(message, Stalled) else None
+        """Add one record."""
+        self.stalled = stall_after(message, self.stalled)
         match message:
             case RunPaused() | RunContinued():
                 self.paused = isinstance(message, RunPaused)
@@ -44,3 +67,10 @@ class Passing:
                     self.swapped = None
             case _:
                 pass
+
+
+def stall_after(message: Message, stalled: Stalled | None) -> Stalled | None:
+    """Return the alarm that holds after a record, given the one that held before."""
+    if isinstance(message, Stalled):
+        return message
+    return None if topic_of(type(message)) in PROGRESS else stalled

@@ -115,6 +115,11 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """Score on held-out tasks that took no part in the choice; None if it has none."""
 
     @property
+    def is_told(self) -> bool:
+        """Whether there is a best version: several have scores, and not all scores are 0."""
+        return self.among > 1 and self.choosing.mean > 0
+
+    @property
     def origin(self) -> str:
         """Return how it was chosen, in words."""
         return f"version {self.version}, {self.manner}"

@@ -1,12 +1,15 @@
-"""Reports a run without progress, with what each part waits for, so that no hang is silent."""
+"""Reports a run without progress, with what each part waits for, so that no hang is silent.
+
+A run in which every rollout fails writes records without end, and makes no progress either.
+"""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from coevolve.journal.codec import TOPICS
 from coevolve.parts.pausing import is_paused
+from coevolve.runs.passing import PROGRESS
 from protocols.control import PartStatus, Stalled
 from protocols.errors import JournalError
 from protocols.interfaces import Store, SupervisedPart
@@ -15,15 +18,6 @@ ANSWER_S = 15.0
 
 LOOKS = 4
 """Journal checks per ``quiet_s``: the alarm comes late by at most a quarter of ``quiet_s``."""
-
-
-PROGRESS = tuple(
-    topic
-    for topic in TOPICS
-    if topic
-    not in {"stalled", "part_failed", "parts_rest", "followers_fail", "copy_failed", "model_rests"}
-)
-"""Topics whose records show that the run goes on. The others only tell what fails."""
 
 
 async def watch(

@@ -53,7 +53,12 @@ from coevolve.environments.tools.commands import (
     Reset,
     Trial,
 )
-from coevolve.environments.tools.endings import COMMAND_CPU_S, OUT_OF_MEMORY, OUT_OF_TIME
+from coevolve.environments.tools.endings import (
+    COMMAND_CPU_S,
+    HOST_REACHED,
+    OUT_OF_MEMORY,
+    OUT_OF_TIME,
+)
 from coevolve.environments.tools.frames import (
     NUMBER_BYTES,
     Answer,
@@ -129,7 +134,7 @@ class Sessions:
         except OutOfTime:
             reason = "the task takes too long to open"
         except HostReachedError as reached:
-            reason = f"the simulator reached for the host: {reached}"
+            reason = f"{HOST_REACHED}: {reached}"
         except MemoryError:
             reason = "the simulator ran out of memory"
         except CoevolveError as error:

@@ -17,6 +17,7 @@ import msgspec
 from coevolve.environments.findings import Checks, Finding, UnfitError, findings
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.commands import Passed, Tried
+from coevolve.environments.tools.endings import HOST_REACHED
 from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.session_pool import SimulatorPool
@@ -29,7 +30,7 @@ from coevolve.environments.tools.source import (
     left_out_words,
 )
 from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.environments.tools.vocabulary import Vocabulary
+from coevolve.environments.tools.vocabulary import Vocabulary, named
 from coevolve.environments.tools.wire import ToolClient
 from protocols.capabilities import Capabilities
 from protocols.errors import SimulatorError
@@ -43,7 +44,7 @@ ATTEMPTS = 5
 END_OF_TURN = ""
 
 ENOUGH_NAMED = 10
-"""Fewer tasks than this may lack names that can take the place of others."""
+"""Fewer tasks with a name than this may lack other names that can take its place."""
 
 DETERMINISTIC = "make the tools deterministic: take what varies from the world"
 
@@ -195,11 +196,13 @@ async def _state_digest(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _fresh_instances(subject: _Subject) -> tuple[bool, str]:
-    """Check that some tasks, if there are enough, have an instance with names of training tasks."""
+    """Check that some tasks, if enough name anything, have an instance with names of others."""
     names = Vocabulary(map(tool_task, subject.train))
     made = await Instances(subject.pool, names).of(subject.tasks, seed=1)
-    holds = bool(made) or len(subject.tasks) < ENOUGH_NAMED
-    return holds, f"{len(made)} of {len(subject.tasks)} tasks have an instance"
+    naming = sum(bool(named(tool_task(task))) for task in subject.tasks)
+    holds = bool(made) or naming < ENOUGH_NAMED
+    found = f"{len(made)} of {len(subject.tasks)} tasks have an instance"
+    return holds, f"{found}, {naming} name what could have another name" if not made else found
 
 
 async def _separate_sessions(subject: _Subject) -> tuple[bool, str]:
@@ -320,6 +323,8 @@ def _remedy(reason: str) -> str:
     """Return what to do about the reason for which a task was left out."""
     if _varies(reason):
         return DETERMINISTIC
+    if HOST_REACHED in reason:
+        return "read the files that the tools need when their module is imported"
     return "correct the reward" if REWARD in reason else "correct its reference or its world"
 
 

@@ -8,6 +8,9 @@ COMMAND_CPU_S = 0.25
 """Maximum CPU seconds of one call, or of one comparison with the reference. The most expensive work
 that `tools.weight` and `tools.session` allow takes a fifth of it."""
 
+HOST_REACHED = "the simulator reached for the host"
+"""The beginning of the reason why a session ended that tried to open a file, socket or process."""
+
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """The replies of a session that has ended."""

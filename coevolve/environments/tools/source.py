@@ -16,6 +16,7 @@ import structlog
 from coevolve.environments.tools.commands import Broken, Failed, Tried, with_results
 from coevolve.environments.tools.gates.similarity import Leaks
 from coevolve.environments.tools.references import Player, played_here
+from coevolve.environments.tools.simple import UNCOMPARED
 from coevolve.environments.tools.split_tasks import SplitTasks, Streams, shuffled
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.toolsets import STATE_MISMATCH
@@ -141,6 +142,8 @@ def _failure(verdict: Failed) -> str:
         return f"calls {verdict.call.partition('(')[0]}, which {OTHER_ANSWERS}"
     if verdict.reason == STATE_MISMATCH:
         return f"makes calls that {OTHER_STATE}"
+    if verdict.reason == UNCOMPARED:
+        return "ends in a state that contains itself or is nested too deeply; define state()"
     return f"fails: {verdict.reason}"
 
 

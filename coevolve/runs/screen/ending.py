@@ -75,14 +75,14 @@ def _times(ending: Ending) -> Text:
 def _facts(ending: Ending, measured: Sequence[Fact]) -> Iterator[Fact]:
     progress, costs = ending.progress, ending.costs
     yield from map(_short, measured)
-    if (best := progress.choice()) and best.among > 1:
+    if (best := progress.choice()) and best.is_told:
         yield "best version", best.brief
     yield from _learned(progress)
     for each in progress.teaching.returns[-REGRESSIONS:]:
         yield "regression", regression(each)
     if ending.lost is not None:
         yield "lost at the end", lost_at_the_end(ending.lost)
-    yield from made(progress)
+    yield from _made(ending)
     if (share := costs.synthesized_share) is not None and costs.synthesized_tasks:
         yield "training groups", f"{costs.groups:,}, {100 * share:.0f} % on made tasks"
     if progress.discarded:
@@ -93,8 +93,17 @@ def _facts(ending: Ending, measured: Sequence[Fact]) -> Iterator[Fact]:
         yield "CPU", _processors(shares)
     if progress.restarts:
         yield "restarts of parts", summed(progress.restarts)
+    yield from (("at the end", each) for each in progress.degraded.lines())
     if lesson := progress.lesson():
         yield "lesson", lesson
+
+
+def _made(ending: Ending) -> Sequence[Fact]:
+    """Return what the loop made; that it found nothing to make tasks of, if it should have."""
+    facts = made(ending.progress)
+    if facts or not ending.config.synthesizes:
+        return facts
+    return [("signals found", "none, so no task was made")]
 
 
 def _short(fact: Fact) -> Fact:

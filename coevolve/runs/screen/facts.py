@@ -62,17 +62,15 @@ def score_lines(title: str, scores: Mapping[int, Mapping[str, Score]], width: in
     `NEWEST`. [] without scores.
     """
     versions = sorted(scores)
-    if not versions:
-        return []
     labels = score_cells(scores)
+    if not labels:
+        return []
     first = min(max(len(title), *map(len, labels)), width // 2)
     column = len(f"step {versions[-1]}") + GAP
     ends = [len(name) + GAP for name in NEWEST]
     if width - first - sum(ends) < 2 * column:
         ends = []
-    fitting = max((width - first - sum(ends)) // column, 2)
-    left_out = max(len(versions) - fitting, 0)
-    shown = [0, *range(1 + left_out, len(versions))]
+    shown = shown_versions(len(versions), (width - first - sum(ends)) // column)
     head = "".join(f"{f'step {versions[each]}':>{column}}" for each in shown)
     head += "".join(f"{name:>{room}}" for name, room in zip(NEWEST, ends, strict=False))
     lines = [line((f"{title:<{first}.{first}}{head}", "bold"))]
@@ -82,6 +80,15 @@ def score_lines(title: str, scores: Mapping[int, Mapping[str, Score]], width: in
         said += "".join(f"{cell:>{room}}" for cell, room in newest)
         lines.append(line((f"{label:<{first}.{first}}{said}", "")))
     return lines
+
+
+def shown_versions(count: int, fitting: int) -> list[int]:
+    """Return the places of the versions to show: the first one, and the newest that fit.
+
+    At least one of the newest is shown, if there are two.
+    """
+    left_out = max(count - max(fitting, 2), 0)
+    return [0, *range(1 + left_out, count)]
 
 
 def score_cells(scores: Mapping[int, Mapping[str, Score]]) -> dict[str, list[str]]:

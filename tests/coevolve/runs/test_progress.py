@@ -14,6 +14,7 @@ from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.metrics_file import MetricsFile, kept_bytes
 from coevolve.runs.progress import HELD_OUT, Progress
 from coevolve.runs.score import Score
+from coevolve.terminal import Terminal
 from protocols.control import RunFinished
 from protocols.evolution import Parked, Refused
 from protocols.journal import Message
@@ -75,7 +76,7 @@ def test_designs_are_reported_by_coverage_with_held_out_ones_separate():
     success = means(progress.evaluations[0])
     assert success == {"all": 1 / 3, "seen designs": 1.0, HELD_OUT: 0.0}
     assert means(progress.held_out()) == {0: 0.375, 9: 0.625}
-    titles = [table.title for table in score_tables(progress)]
+    titles = [table.title for table in score_tables(progress, 80)]
     assert titles == ["coverage, %", "success, %"]
 
 
@@ -90,7 +91,7 @@ def test_a_scenario_is_solved_if_all_its_variants_are():
     assert means(progress.evaluations[3]) == {"all": 0.75, "easy": 1.0, "hard": 0.5}
     assert means(progress.scenarios[3]) == {"all": 0.5, "easy": 1.0, "hard": 0.0}
     assert (progress.measure, progress.scenarios[3]["all"].tasks) == ("success", 2)
-    tables = score_tables(progress)
+    tables = score_tables(progress, 80)
     assert [table.title for table in tables] == ["success, %", "scenarios, %"]
     assert next(iter(tables[1].columns[3].cells)) == progress.scenarios[3]["all"].ends
 
@@ -100,7 +101,25 @@ def test_without_coverage_versions_are_reported_by_success():
     progress.fold(evaluated(40, a=2, b=1, c=2))
     assert means(progress.held_out()) == {40: 2 / 3}
     assert not progress.measured
-    assert [table.title for table in score_tables(progress)] == ["success, %"]
+    assert [table.title for table in score_tables(progress, 80)] == ["success, %"]
+
+
+def test_a_table_fits_its_width_with_the_first_and_the_newest_versions():
+    progress = Progress(LABELS)
+    for version in range(0, 160, 10):
+        progress.fold(evaluated(version, a=2, b=1, c=2))
+    (table,) = score_tables(progress, 80)
+    headings = [str(column.header) for column in table.columns]
+    assert headings[:2] == ["tasks", "step 0"]
+    assert headings[-4:] == ["step 150", "std error", "95 % interval", "tasks"]
+    assert 70 < Terminal(width=500).measure(table).maximum <= 80
+    assert len(score_tables(progress, 240)[0].columns) == 16 + 4
+
+
+def test_a_version_without_any_score_has_no_table():
+    progress = Progress(LABELS)
+    progress.fold(Evaluation(version=0, scores=(), errors=3, wall_s=1.0))
+    assert not score_tables(progress, 80)
 
 
 def test_discards_are_counted_by_reason():

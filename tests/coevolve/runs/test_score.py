@@ -110,7 +110,17 @@ def test_too_few_tasks_give_no_unbiased_score():
     assert (best.version, best.reported) == (1, None)
     assert best.brief == "version 1, best of 2 by the same 25 tasks: 80.0 % is too high"
     assert "too high: they are too few for two halves" in best.sentence("success")
+    assert best.is_told
     assert choice({}, {}, {}, [0]) is None
+
+
+def test_no_version_is_told_to_be_the_best_if_none_solved_anything():
+    progress = Progress({})
+    for version in range(3):
+        progress.fold(evaluated(version, MANY[:6], 0))
+    best = progress.choice()
+    assert best is not None
+    assert not best.is_told
 
 
 def test_the_score_that_chose_is_too_high_and_the_reported_one_is_not():

@@ -8,13 +8,19 @@ import pytest
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
+from coevolve.runs.passing import Passing
 from coevolve.runs.watchdog import watch
 from protocols.control import PartFailed, RunContinued, RunPaused, Stalled
 from protocols.errors import JournalError
 from protocols.interfaces import Store
+from tests.coevolve.signals.histories import failed, rollout
+from tests.evolving import discarded
 from tests.fakes import ScriptPart
 
 QUIET_S = 0.1
+
+CIRCLE = (failed(1, 0), discarded(1))
+"""Records of a group whose rollouts all failed."""
 
 
 @pytest.fixture
@@ -76,6 +82,34 @@ async def test_neither_alarms_nor_failures_are_progress(journal: Journal):
     alarms = await alarms_of(LocalStore(journal), 4)
     for number, alarm in enumerate(alarms, 1):
         assert alarm.quiet_s >= number * QUIET_S
+
+
+async def test_a_run_in_which_every_rollout_fails_makes_no_progress(journal: Journal):
+    mailbox = Mailbox(
+        LocalStore(journal), consumer="learner", topics=(), member="learner", lease_s=30
+    )
+
+    async def circle() -> None:
+        while True:
+            await mailbox.append(CIRCLE)
+            await asyncio.sleep(QUIET_S / 10)
+
+    circling = asyncio.create_task(circle())
+    try:
+        (alarm, *_) = await alarms_of(LocalStore(journal), 1)
+    finally:
+        circling.cancel()
+    assert alarm.quiet_s >= QUIET_S
+
+
+def test_an_alarm_lasts_while_every_rollout_fails_and_ends_with_one_that_does_not():
+    passing = Passing()
+    alarm = Stalled(quiet_s=60.0, waiting=())
+    for message in (alarm, *CIRCLE):
+        passing.fold(message)
+    assert passing.stalled == alarm
+    passing.fold(rollout(1, 0))
+    assert passing.stalled is None
 
 
 async def test_a_store_that_fails_is_named(journal: Journal):

@@ -139,6 +139,10 @@ def test_sessions_that_share_a_state_are_found_out(folder: Path) -> None:
         ),
         ("raise SystemExit(3)", "the first one t0: turn 1 answers with an error: .*SystemExit: 3"),
         ("while True: pass", "the first one t0: turn 1 answers with an error: .*CPU seconds"),
+        (
+            "self.me = self",
+            "the first one t0: turn 1 ends in a state that contains itself",
+        ),
         ("os.fork()", "the first one t0: the simulator reached for the host: os.fork"),
         (f"open({os.devnull!r}, 'w')", "the first one t0: the simulator reached for the host"),
         ("raise ValueError('\\ud800')", r"the first one t0: .*ValueError: \?"),
@@ -187,6 +191,34 @@ def test_tasks_that_are_left_out_fail_the_check(folder: Path) -> None:
     found = findings["references"]["found"]
     assert "1 tasks were left out, the first one t1: the task's world does not load: Zero" in found
     assert found.endswith("; correct its reference or its world")
+
+
+def test_a_tool_that_opens_a_file_is_told_when_it_may(folder: Path) -> None:
+    opening = TOOL + "        open('x') if a == '1' else self.put('k', a)\n"
+    found = checked(made(folder, opening, lines("go(a='{n}')")))["references"]
+    assert found.state == "fails"
+    assert found.found.endswith("when their module is imported")
+
+
+def test_tasks_without_names_need_no_instances_but_those_with_names_do(folder: Path) -> None:
+    for word, state in (("", "holds"), ("same", "fails")):
+        said = [
+            {
+                "id": f"t{n}",
+                "world": {"a": str(n)},
+                "turns": [
+                    {
+                        "instruction": f"Set '{word or n}' to {n}.",
+                        "reference": [f"put(key='{word or n}', value='{n}')"],
+                    }
+                ],
+                "split": "train" if n < 8 else "held_out",
+            }
+            for n in range(12)
+        ]
+        found = checked(made(folder, STORE, said))["fresh_instances"]
+        assert found.state == state, found
+        assert "0 of 10 tasks have an instance" in found.found
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from coevolve.terminal import Terminal
 from coevolve.visible import UNSAFE
 from protocols.config import RunConfig
 from protocols.control import PartFailed
+from protocols.evolution import ModelRests
 from protocols.journal import Message
-from protocols.learning import PolicyRegressed
+from protocols.learning import Evaluation, PolicyRegressed
 from tests.evolving import called, discarded
 from tests.exporting import scored
 from tests.screens import progress_of, report, whole_story
@@ -90,6 +91,25 @@ def test_the_end_fits_one_screen_and_the_scores_come_last(quickstart: RunConfig)
     assert of("restarts", lines) == "restarts of parts 1 learner"
     assert "report: runs/quickstart/report.html" in lines
     assert "to measure the shares: coevolve replay runs/quickstart --ablate" in "".join(lines)
+
+
+def test_a_run_whose_held_out_tasks_all_failed_to_be_scored_ends_without_scores(
+    quickstart: RunConfig,
+):
+    unscored = Evaluation(version=0, scores=(), errors=6, wall_s=1.0)
+    lines = printed(ending(quickstart, [unscored], stopped=True))
+    assert not any(line.startswith("held-out") for line in lines)
+
+
+def test_a_run_that_made_no_task_says_so_and_why(quickstart: RunConfig):
+    rests = ModelRests(synthesizer="glm", failures=3, reason="status 500: out of order")
+    messages = [report(1), scored(0, 0), scored(1, 0), rests]
+    lines = printed(ending(quickstart, messages))
+    assert of("signals found", lines) == "signals found none, so no task was made"
+    assert of("at the end", lines).startswith("at the end the synthesizer's model glm rests, and")
+    assert not any(line.startswith("best version") for line in lines)
+    static = msgspec.structs.replace(quickstart, arm="static")
+    assert not any(line.startswith("signals") for line in printed(ending(static, messages)))
 
 
 def test_a_stopped_run_says_how_to_continue(quickstart: RunConfig):
