@@ -11,6 +11,7 @@ at each of `PLACES`, the last of them the life of a task.
 
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -192,7 +193,7 @@ def write(directory: RunDirectory) -> tuple[float, float]:
     """Write the report; return the seconds and the largest memory, in MB."""
     began, peak = time.perf_counter(), 0
     words = [sys.executable, "-m", "coevolve", "report", str(directory.path)]
-    with psutil.Popen(words) as process:
+    with psutil.Popen(words, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
             memory = process.memory_info()
             peak = max(peak, memory.rss - memory.shared)
