@@ -403,6 +403,10 @@ class PlacementConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     are reserved for the others, which share what is there."""
 
 
+MOST_SEEDS = 1000
+"""Seed tasks of an environment without the setting ``seeds``, which is its maximum of them."""
+
+
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole run: the root of every file in ``configs/``."""
 
@@ -461,6 +465,12 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def uses(self) -> str:
         """Return the name of the environment."""
         return self.environment.get("use", "")
+
+    @property
+    def remembered_tasks(self) -> int:
+        """Return how many tasks a part remembers at most: seed tasks and synthesized ones."""
+        seeds = self.environment.get("seeds", MOST_SEEDS)
+        return self.pool.remembered + (seeds if isinstance(seeds, int) else MOST_SEEDS)
 
     @property
     def synthesizes(self) -> bool:

@@ -149,16 +149,6 @@ class BaseEnvironment:
         )
 
 
-MOST_SEEDS = 1000
-"""Seed tasks of an environment without the setting ``seeds``, which is its maximum of them."""
-
-
-def remembered_tasks(config: RunConfig) -> int:
-    """Return how many tasks the rules remember: those of the pool, seed tasks included."""
-    seeds = config.environment.get("seeds", MOST_SEEDS)
-    return config.pool.remembered + (seeds if isinstance(seeds, int) else MOST_SEEDS)
-
-
 class TaskObserver:
     """A `coevolve.signals.extractor.Observer` of the rewards of tasks.
 
@@ -171,7 +161,7 @@ class TaskObserver:
 
     def __init__(self, config: RunConfig, tools: Sequence[str] = ()) -> None:
         """Start empty; a pattern in ``tools`` counts as rare until a rollout contains it."""
-        self._detector = Detector(config.signals, tools, remembered_tasks(config))
+        self._detector = Detector(config.signals, tools, config.remembered_tasks)
 
     def patterns(self, rollouts: Sequence[Rollout]) -> tuple[PatternCount, ...]:
         """Return no patterns: this observer does not look into rollouts."""

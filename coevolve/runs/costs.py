@@ -7,6 +7,7 @@ totals had equal resources. They exclude the scoring of held-out tasks, which is
 arms.
 """
 
+import sys
 from dataclasses import dataclass
 
 import msgspec
@@ -36,9 +37,6 @@ TOPICS = topics_of(
     ProbeReport,
     ModelCall,
 )
-
-MOST_TASKS = 20_000
-"""Number of tasks, of those that were recorded or trained on last, that the costs tell apart."""
 
 
 @dataclass
@@ -119,11 +117,21 @@ class Costs(WholeState):
     """Groups that training steps used; discarded groups do not count."""
 
     synthesized_groups: int = 0
-    """Of these, groups on synthesized tasks, if the task is one of the last `MOST_TASKS`."""
+    """Of these, groups on synthesized tasks, if the task is one of the last ``most_tasks``."""
 
     known: dict[str, bool] = msgspec.field(default_factory=dict[str, bool])
     """Whether a task, or the one that it continues, is synthesized; in the order of the last
     use."""
+
+    most_tasks: int = sys.maxsize
+    """Number of tasks, of those that were recorded or trained on last, that the costs tell apart.
+    The launcher, which writes the snapshots, limits it."""
+
+    def load(self, state: "Costs") -> None:
+        """Take up what another one remembered, but for its limit."""
+        most_tasks = self.most_tasks
+        super().load(state)
+        self.most_tasks = most_tasks
 
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""
@@ -204,7 +212,7 @@ class Costs(WholeState):
         """Note a task as the last used."""
         self.known.pop(task_id, None)
         self.known[task_id] = is_synthesized
-        if len(self.known) > MOST_TASKS:
+        while len(self.known) > self.most_tasks:
             del self.known[next(iter(self.known))]
 
     def lines(self) -> tuple[Cost, ...]:
@@ -232,9 +240,9 @@ class Costs(WholeState):
         )
 
 
-def costs_snapshots(reader: Reader) -> Snapshots[Costs]:
-    """Return the snapshots of the costs."""
-    return Snapshots(reader, "launcher's costs", TOPICS, Costs)
+def costs_snapshots(reader: Reader, most_tasks: int = sys.maxsize) -> Snapshots[Costs]:
+    """Return the snapshots of the costs; for ``most_tasks`` see `Costs`."""
+    return Snapshots(reader, "launcher's costs", TOPICS, lambda: Costs(most_tasks=most_tasks))
 
 
 def _sampled(purpose: str, work: Sampled) -> tuple[Cost, ...]:

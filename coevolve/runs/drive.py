@@ -150,7 +150,7 @@ class Run:
         self._first: CpuReading | None = None
         self._training_started = 0.0
         self._of_progress = progress_snapshots(reader, labels)
-        self._snapshots = (self._of_progress, *_snapshots_of_totals(reader))
+        self._snapshots = (self._of_progress, *_snapshots_of_totals(reader, config))
         self._waking = 0
         """The newest record of `WAKING` that was folded."""
 
@@ -386,12 +386,12 @@ class Run:
         await self._mailbox.append([message])
 
 
-def _snapshots_of_totals(reader: Reader) -> Sequence[Snapshots[Any]]:
+def _snapshots_of_totals(reader: Reader, config: RunConfig) -> Sequence[Snapshots[Any]]:
     """Return the snapshots that the launcher writes for others."""
     return (
         evolution_snapshots(reader),
-        costs_snapshots(reader),
-        group_snapshots(reader),
+        costs_snapshots(reader, config.remembered_tasks),
+        group_snapshots(reader, config.remembered_tasks),
         call_snapshots(reader),
     )
 

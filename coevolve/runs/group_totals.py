@@ -5,6 +5,7 @@ is not in both of these (`coevolve.journal.retention`). So what was dropped of a
 newest snapshot counts, without the summaries up to it that are left.
 """
 
+import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -17,9 +18,6 @@ from protocols.interfaces import Reader
 from protocols.journal import Message
 
 TOPICS = topics_of(GroupSummary)
-
-MOST_TASKS = 20_000
-"""Number of tasks, of those that were visited last, whose groups are counted."""
 
 
 class Score(NamedTuple):
@@ -70,6 +68,14 @@ class GroupTotals(WholeState):
     tasks: dict[str, TaskGroups] = msgspec.field(default_factory=dict[str, TaskGroups])
     """By the task that the groups' rollouts started with, in the order of the last group."""
 
+    most_tasks: int = sys.maxsize
+    """Number of tasks, of those that were visited last, whose groups are counted. The launcher,
+    which writes the snapshots, limits it."""
+
+    def load(self, state: "GroupTotals") -> None:
+        """Take up what another one remembered, but for its limit."""
+        self.tasks = state.tasks
+
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""
         if not isinstance(message, GroupSummary):
@@ -77,7 +83,7 @@ class GroupTotals(WholeState):
         groups = self.tasks.pop(message.root, None) or TaskGroups()
         groups.add(message)
         self.tasks[message.root] = groups
-        if len(self.tasks) > MOST_TASKS:
+        while len(self.tasks) > self.most_tasks:
             del self.tasks[next(iter(self.tasks))]
 
 
@@ -96,9 +102,11 @@ class DroppedGroups:
             self.tasks[group.root].take_out(group)
 
 
-def group_snapshots(reader: Reader) -> Snapshots[GroupTotals]:
-    """Return the snapshots of the totals."""
-    return Snapshots(reader, "launcher's groups", TOPICS, GroupTotals)
+def group_snapshots(reader: Reader, most_tasks: int = sys.maxsize) -> Snapshots[GroupTotals]:
+    """Return the snapshots of the totals; for ``most_tasks`` see `GroupTotals`."""
+    return Snapshots(
+        reader, "launcher's groups", TOPICS, lambda: GroupTotals(most_tasks=most_tasks)
+    )
 
 
 async def dropped_groups(reader: Reader) -> DroppedGroups:

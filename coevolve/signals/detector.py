@@ -61,7 +61,7 @@ class Detector:
     @property
     def settings(self) -> object:
         """The settings on which the state depends."""
-        return self._config, self._history.tools, self._history.most_tasks
+        return self._config, self._history.tools
 
     def dump(self) -> DetectorState:
         """Return the state."""

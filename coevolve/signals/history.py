@@ -149,7 +149,7 @@ class History:
         self.last_evidence: dict[PatternKey, tuple[int, ...]] = {}
         """Rollouts of the newest visit in which the pattern occurred."""
 
-        self.most_tasks = most_tasks
+        self._most_tasks = most_tasks
         self._window = config.window
         self._shares = _Decaying(config.half_life_visits)
 
@@ -212,7 +212,7 @@ class History:
         """Return the task's history, created if it is new; forget the task visited longest ago."""
         task = self.tasks.setdefault(task_id, TaskHistory(self._window))
         self.tasks.move_to_end(task_id)
-        if len(self.tasks) > self.most_tasks:
+        while len(self.tasks) > self._most_tasks:
             forgotten, _ = self.tasks.popitem(last=False)
             self.surprise.remove(forgotten)
             self.p_values.remove(forgotten)

@@ -75,6 +75,7 @@ class Ledger:
     """Training tasks by task id; candidates being probed or parked by candidate id."""
 
     kind = LedgerState
+    settings = None
 
     def __init__(
         self,
@@ -145,11 +146,6 @@ class Ledger:
     def pieces(self) -> Sequence[object]:
         """Return itself: it is a whole state."""
         return (self,)
-
-    @property
-    def settings(self) -> object:
-        """The settings on which the state depends."""
-        return self._most_tasks
 
     @property
     def keeps(self) -> list[tuple[str, str]]:
@@ -282,7 +278,7 @@ class Ledger:
 
     def _forget_the_oldest(self, newest: str) -> None:
         self._made[newest] = None
-        if len(self._made) > self._most_tasks:
+        while len(self._made) > self._most_tasks:
             oldest, _ = self._made.popitem(last=False)
             self.pool.discard(oldest)
 

@@ -58,7 +58,6 @@ from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
 from coevolve.signals.detector import Detector
 from coevolve.validation.gates import NoIndex
 from coevolve.validation.ledger import Ledger
-from protocols.config import RunConfig
 from protocols.control import StateSnapshot, UnitsBegan
 from protocols.evolution import ProbeRequest
 from protocols.evolution_config import SignalsConfig
@@ -66,7 +65,7 @@ from protocols.interfaces import Reader
 from protocols.journal import Append, Complete, Message, Receipt, Record, Take
 from protocols.learner_config import LearnerConfig
 from tests.bench import output
-from tests.bench.soak_readers import LAUNCHER, READERS
+from tests.bench.soak_readers import CONFIG, LAUNCHER, POOL, READERS, SEEDS
 from tests.bench.soak_versions import version_records
 from tests.evolving import (
     BODY,
@@ -84,14 +83,7 @@ from tests.evolving import (
 from tests.pieces import State
 
 DAYS = 7
-POOL = 64
-"""Live tasks that the loop made, and as many retired ones."""
-
-CONFIG = msgspec.convert(
-    {"name": "soak", "pool": {"capacity": POOL, "retired_capacity": POOL}}, RunConfig
-)
 GROUP = 8
-SEEDS = 150
 GROUPS_PER_STEP = 8
 GROUPS_PER_TASK = 16
 """Groups for each task that the loop makes."""
@@ -340,7 +332,7 @@ def _validator(reader: Reader) -> Snapshots[Ledger]:
 
 def _signals(reader: Reader) -> Snapshots[State]:
     def new() -> State:
-        return State((Detector(SignalsConfig(), TOOLS, SEEDS + CONFIG.pool.remembered),))
+        return State((Detector(SignalsConfig(), TOOLS, CONFIG.remembered_tasks),))
 
     return Snapshots(reader, "signals", ("group_summary", "signal"), new)
 

@@ -3,21 +3,36 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import newest
 from coevolve.journal.snapshots import Snapshots
 from coevolve.llm.call_totals import call_snapshots
-from coevolve.runs.costs import costs_snapshots
+from coevolve.runs.costs import Costs, costs_snapshots
 from coevolve.runs.evolution_totals import evolution_snapshots
-from coevolve.runs.group_totals import group_snapshots
+from coevolve.runs.group_totals import GroupTotals, group_snapshots
 from coevolve.runs.progress import Progress, progress_snapshots
 from coevolve.runs.related import Related
+from protocols.config import RunConfig
 from protocols.evolution import Signal
 from protocols.interfaces import Reader
 from protocols.learning import StepReport
 from protocols.tasks import Task
 from tests.evolving import whole_fold
 
+POOL = 64
+"""Live tasks that the loop made, and as many retired ones."""
+
+SEEDS = 150
+CONFIG = msgspec.convert(
+    {
+        "name": "soak",
+        "environment": {"seeds": SEEDS},
+        "pool": {"capacity": POOL, "retired_capacity": POOL},
+    },
+    RunConfig,
+)
 SHOWN = 20
 """Signals and tasks that `attach` shows without options."""
 
@@ -26,11 +41,19 @@ def _progress(reader: Reader) -> Snapshots[Progress]:
     return progress_snapshots(reader, {})
 
 
+def _costs(reader: Reader) -> Snapshots[Costs]:
+    return costs_snapshots(reader, CONFIG.remembered_tasks)
+
+
+def _groups(reader: Reader) -> Snapshots[GroupTotals]:
+    return group_snapshots(reader, CONFIG.remembered_tasks)
+
+
 LAUNCHER: dict[str, Callable[[Reader], Snapshots[Any]]] = {
     "progress": _progress,
     "totals": evolution_snapshots,
-    "costs": costs_snapshots,
-    "groups": group_snapshots,
+    "costs": _costs,
+    "groups": _groups,
     "calls": call_snapshots,
 }
 

@@ -1,7 +1,7 @@
 import pytest
 
 from coevolve.environments.tools.task import ToolTask, ToolTurn
-from coevolve.runs.costs import MOST_TASKS, Costs
+from coevolve.runs.costs import Costs
 from protocols.evolution import (
     Admitted,
     CallPurpose,
@@ -138,9 +138,15 @@ def test_a_group_that_continues_a_synthesized_task_counts_as_synthesized():
 
 
 def test_only_the_tasks_used_last_are_told_apart():
-    many = (task(f"t{number}", SYNTHESIZED) for number in range(MOST_TASKS))
-    costs = folded(task("a", SYNTHESIZED), task("b", SYNTHESIZED), *many, step(1, "a", "b", "t5"))
-    assert (costs.groups, costs.synthesized_groups, len(costs.known)) == (3, 1, MOST_TASKS)
+    costs = Costs(most_tasks=10)
+    made = ("a", "b", *(f"t{number}" for number in range(10)))
+    for message in (*(task(each, SYNTHESIZED) for each in made), step(1, "a", "b", "t5")):
+        costs.fold(message)
+    assert (costs.groups, costs.synthesized_groups, len(costs.known)) == (3, 1, 10)
+    fewer = Costs(most_tasks=3)
+    fewer.load(costs)
+    fewer.fold(task("c", SYNTHESIZED))
+    assert list(fewer.known) == ["t9", "t5", "c"]
 
 
 def test_a_task_that_was_recorded_twice_is_one_task():

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from coevolve.environments.base import remembered_tasks
 from coevolve.environments.hdl.coverage.regions import Region, design_of, regions
 from coevolve.environments.hdl.curation.signals import counts
 from coevolve.environments.hdl.curation.states import average
@@ -344,7 +343,7 @@ def _detector(config: RunConfig, kind: SignalKind) -> Detector:
     """Return the task rules for one kind of signal; without it if the run leaves it out."""
     kinds = tuple(each for each in config.signals.kinds if each == kind)
     signals = msgspec.structs.replace(config.signals, kinds=kinds)
-    return Detector(signals, (), remembered_tasks(config))
+    return Detector(signals, (), config.remembered_tasks)
 
 
 def _is_evidence(group: GroupSummary) -> bool:
