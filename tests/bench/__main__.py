@@ -23,6 +23,7 @@ BENCHES = {
     "learner": "tests.bench.learner",
     "learning": "tests.bench.learning",
     "lexical": "tests.bench.lexical",
+    "likelihood": "tests.bench.likelihood",
     "memorization": "tests.bench.memorization",
     "mutations": "tests.bench.mutations",
     "page": "tests.bench.page",

@@ -153,7 +153,7 @@ async def _curves(suite: Suite, learnt: Words) -> list[Curve]:
 
     def curve(name: str, score: Callable[[ToolTask], float]) -> Curve:
         scored = [(is_right, score(body)) for is_right, body in sound]
-        points = tuple(_points([s for r, s in scored if r], [s for r, s in scored if not r]))
+        points = tuple(points_of([s for r, s in scored if r], [s for r, s in scored if not r]))
         return Curve(suite=suite, score=name, right=right, wrong=len(every) - right, points=points)
 
     found = [curve("margin", learnt.margin), curve("least expected word", learnt.least_expected)]
@@ -175,7 +175,8 @@ async def _wording(body: ToolTask) -> float:
     return (await _POLICY.read(asked, body, trials)).agreement
 
 
-def _points(right: Sequence[float], wrong: Sequence[float]) -> Iterator[tuple[int, int]]:
+def points_of(right: Sequence[float], wrong: Sequence[float]) -> Iterator[tuple[int, int]]:
+    """Yield the right and wrong ones that thresholds let through, by the shares in `SHARES`."""
     ordered = sorted(right, reverse=True)
     for share in SHARES:
         limit = ordered[math.ceil(share * len(ordered)) - 1]
