@@ -55,25 +55,36 @@ class Records:
         return {name: sorted(map(str, held.values())) for name, held in found.items()}
 
     def _linked(self) -> dict[Key, dict[str, tuple[str, Any]]]:
-        """Return the links of the records that point to new ones: column -> table, id or ids."""
+        """Return the links of the records that point to new ones: column -> table, id or ids.
+
+        A column with a mapping counts as one column for each of its keys.
+        """
         found: dict[Key, dict[str, tuple[str, Any]]] = {}
         for name, links in self._links.items():
             columns = "".join(f', "{column}"' for column in links)
             for number, *values in self._rows(name, f"id{columns}") if links else ():
-                told = {
-                    column: (links[column], json.loads(value) if isinstance(value, str) else value)
-                    for column, value in zip(links, values, strict=True)
-                }
+                told = self._told(links, values)
                 if any(
                     self._is_new(table, each) for table, ids in told.values() for each in _all(ids)
                 ):
                     found[name, number] = told
         return found
 
+    def _told(self, links: dict[str, str], values: list[Any]) -> dict[str, tuple[str, Any]]:
+        found: dict[str, tuple[str, Any]] = {}
+        for (column, table), stored in zip(links.items(), values, strict=True):
+            value = json.loads(stored) if isinstance(stored, str) else stored
+            if isinstance(value, dict):
+                for key, each in sorted(value.items()):
+                    found[f"{column}.{key}"] = (modelize(key.removesuffix("_id")), each)
+            else:
+                found[column] = (table, value)
+        return found
+
     def _labelled(
         self, linked: dict[Key, dict[str, tuple[str, Any]]], found: dict[str, dict[int, Any]]
     ) -> dict[Key, str]:
-        contents = {key: self._content(key, links) for key, links in linked.items()}
+        contents = {key: self._content(key) for key in linked}
         labels = contents
         for _ in range(ROUNDS):
             labels = {
@@ -93,16 +104,19 @@ class Records:
                 return number
             return labels.get((table, number)) or found[table].get(number)
 
-        return [[label(table, each) for each in _all(ids)] for table, ids in links.values()]
+        return [
+            [column, *(label(table, each) for each in _all(ids))]
+            for column, (table, ids) in links.items()
+        ]
 
-    def _content(self, key: Key, links: dict[str, tuple[str, Any]]) -> str:
+    def _content(self, key: Key) -> str:
         """Return the hash of what a record holds besides its links."""
         name, number = key
         kind = self._kinds[name]
         columns = [
             each.name
             for each in kind.__table__.columns
-            if each.name not in ("id", "record_hash") and each.name not in links
+            if each.name not in ("id", "record_hash") and each.name not in self._links[name]
         ]
         quoted = ", ".join(f'"{column}"' for column in columns)
         return _hash(list(self._rows(name, quoted or "1", number)[0]))
@@ -115,7 +129,7 @@ class Records:
         return kind.db.connection.execute(f"{query} WHERE id = ?", (number,)).fetchall()
 
     def _is_new(self, table: str, number: Any) -> bool:
-        return isinstance(number, int) and number > self._last[table]
+        return isinstance(number, int) and table in self._last and number > self._last[table]
 
 
 def answer_hash(models: dict[str, Any]) -> str:
@@ -129,7 +143,10 @@ def answer_hash(models: dict[str, Any]) -> str:
 
 
 def _links(kind: Any, tables: dict[str, str]) -> dict[str, str]:
-    """Return the tables that the columns of a table point to, those with lists of ids included."""
+    """Return the tables that the columns of a table point to, those with lists of ids included.
+
+    The keys of a mapping say themselves which tables they point to, so that its table is empty.
+    """
     found: dict[str, str] = {}
     names = kind.field_mapping()
     for column in kind.__table__.columns:
@@ -139,6 +156,9 @@ def _links(kind: Any, tables: dict[str, str]) -> dict[str, str]:
             model = modelize(names.get(column.name, column.name).removesuffix("_ids"))
             if model in tables.values():
                 found[column.name] = model
+        described = kind.__fields__.get(names.get(column.name, column.name))
+        if described is not None and described.outer_type_ is dict:
+            found[column.name] = ""
     return found
 
 
