@@ -1,5 +1,7 @@
 """Runs every command; turns errors into one message and an exit code, never a traceback."""
 
+import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +16,9 @@ from coevolve.visible import visible_output
 from protocols.errors import CoevolveError, LostError
 
 HELP = ("-h", "--help")
+
+MOST_CHARS = 8_000
+"""Maximum characters of a message, which may quote an argument of any length."""
 
 
 def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
@@ -49,15 +54,14 @@ def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int
         error.show()
         return error.exit_code
     except CoevolveError as error:
-        sys.stderr.write(f"coevolve: {error}\n")
+        sys.stderr.write(f"coevolve: {_cut(str(error))}\n")
         return LOST if isinstance(error, LostError) else 1
     except BrokenPipeError:
         _close_output()
         return INTERRUPTED
-    except OSError as error:  # for example, standard output is on a full disk
+    except (OSError, UnicodeEncodeError) as error:  # for example, the output is on a full disk
         _close_output()
-        said = plain(str(error), DESCRIBED_CHARS)
-        sys.stderr.write(f"coevolve: the machine refused: {said}; free space or grant access\n")
+        sys.stderr.write(f"coevolve: the machine refused: {_refusal(error)}\n")
         return 1
     except (KeyboardInterrupt, click.Abort):
         sys.stderr.write("coevolve: interrupted\n")
@@ -115,4 +119,17 @@ def _place_of(error: click.NoSuchOption) -> str:
 
 def _close_output() -> None:
     """Discard buffered output, because nothing can take it any more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(io.UnsupportedOperation):  # a caller in Python may take the output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refusal(error: OSError | UnicodeEncodeError) -> str:
+    """Return what the machine refused, and the remedy."""
+    if isinstance(error, UnicodeEncodeError):  # of a library that is given a path
+        return f"{plain(repr(error.object))} is not text in UTF-8; give a path that is"
+    return f"{plain(str(error), DESCRIBED_CHARS)}; free space or grant access"
+
+
+def _cut(message: str) -> str:
+    """Return a message without the end of what it quotes."""
+    return message if len(message) <= MOST_CHARS else f"{message[:MOST_CHARS]}..."

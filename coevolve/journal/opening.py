@@ -247,6 +247,11 @@ def _translate_errors(folder: Path) -> Generator[None]:
             f"enter themselves into {LOCK_TABLE}; found {error}; be the user who launched the run, "
             "or copy its folder"
         ) from error
+    except UnicodeEncodeError as error:
+        raise JournalAccessError(
+            f"the journal {folder} needs a folder whose path is text in UTF-8, which LMDB's "
+            "binding demands; move the run"
+        ) from error
     except (lmdb.Error, OSError) as error:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
             raise JournalFullError(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import ray
+from ray._private import node
 from ray._private.authentication.authentication_token_setup import (
     maybe_enable_token_auth_if_token_available,
 )
@@ -172,6 +173,7 @@ def _own(
     with (
         session.session_folder(directory.path) as folder,
         contextlib.nullcontext() if interface else session.on_loopback(),
+        _without_monitors(),
         contextlib.ExitStack() as started,
     ):
         with session.withheld(config.cluster.variables, keys) as secrets:
@@ -209,6 +211,9 @@ def _connected(directory: RunDirectory, what: str, **options: Any) -> Generator[
         raise LostError(f"Ray cannot reach or start {what}: {error}") from error
     try:
         yield cast("Any", context).address_info
+    except LostError:
+        _kill_started()
+        raise
     finally:
         ray.shutdown()
 
@@ -228,8 +233,41 @@ def _joined(
 
 def _started() -> dict[str, int]:
     """Return the processes that Ray has just started here, which its public API does not say."""
-    node = cast("Any", ray)._private.worker._global_node
-    return {kind: each[0].process.pid for kind, each in node.all_processes.items()}
+    return {kind: each[0].process.pid for kind, each in _node().all_processes.items()}
+
+
+def _kill_started() -> None:
+    """Kill what is left of a lost cluster that this process started.
+
+    `ray.shutdown` waits up to a second for each of these processes to end by itself.
+    """
+    if _node() is not None:
+        _node().kill_all_processes(check_alive=False, allow_graceful=False)
+
+
+def _node() -> Any:
+    """Return what Ray has of this machine; None if it was not started."""
+    return cast("Any", ray)._private.worker._global_node
+
+
+@contextlib.contextmanager
+def _without_monitors() -> Generator[None]:
+    """Start no monitors with a cluster in the block.
+
+    One asks for more machines, the other sends logs to the driver, and a run does neither. Both
+    cost a second of CPU time at each start. Ray has no setting for that.
+    """
+
+    def start_nothing(self: node.Node) -> None:
+        del self
+
+    kind = cast("Any", node.Node)
+    before = kind.start_monitor, kind.start_log_monitor
+    kind.start_monitor = kind.start_log_monitor = start_nothing
+    try:
+        yield
+    finally:
+        kind.start_monitor, kind.start_log_monitor = before
 
 
 def use_token() -> None:

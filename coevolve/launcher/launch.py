@@ -76,7 +76,7 @@ class Ended:
     """The error that ended the run after its first step; None if there was none."""
 
     reported: bool = True
-    """Whether the report could be written."""
+    """Whether the report was written: not if that failed, nor if the run lost its cluster."""
 
 
 def dry_run(config: RunConfig, measured: Path | None = None) -> str:
@@ -185,6 +185,8 @@ async def launch(
                 )
             finally:
                 display.close()
+            if isinstance(ended.failure, LostError):  # a resumption writes it, and is waited for
+                return replace(ended, reported=False)
             return replace(ended, reported=await _report(directory, config))
 
 

@@ -1,8 +1,10 @@
 """Finds a run's folder by its name, its path, or because it is the newest."""
 
 import difflib
+import errno
 from pathlib import Path
 
+from coevolve.foreign import DESCRIBED_CHARS, plain
 from coevolve.runs.directory import RunDirectory, has_journal
 from protocols.errors import RunError
 
@@ -25,10 +27,16 @@ def find(run: str | None, root: Path) -> RunDirectory:
     """
     if run is None:
         return newest(root)
-    path = _named(run, root)
+    try:
+        path = _named(run, root)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        path = None
     if path is None:
         raise RunError(
-            f"{run}: is neither a run's folder nor the name of one under {root}{_near(run, root)}"
+            f"{plain(run, DESCRIBED_CHARS)}: is neither a run's folder nor the name of one under "
+            f"{root}{_near(run, root)}"
         )
     directory = RunDirectory(path.resolve())
     directory.identity()

@@ -9,7 +9,6 @@ itself, otherwise its guard or the next start (`coevolve.launcher.session`).
 import contextlib
 import fcntl
 import re
-import time
 from pathlib import Path
 
 import psutil
@@ -22,7 +21,8 @@ MOST_ID = 2**31 - 1
 
 LOOKS = 3
 BETWEEN_S = 0.5
-"""Seconds between two looks. A later look finds processes that the killed ones had just started."""
+"""Most seconds between two looks, if killed processes are slow to end. A later look finds those
+that they had just started."""
 
 
 def holders(launcher: int) -> list[psutil.Process]:
@@ -82,4 +82,4 @@ def kill_holders(launcher: int) -> None:
         for process in found:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        time.sleep(BETWEEN_S)
+        psutil.wait_procs(found, timeout=BETWEEN_S)

@@ -155,7 +155,7 @@ def _words(ending: Ending, measured: Sequence[Fact]) -> Iterator[str]:
     if attribution.UNKNOWN in measured:
         yield f"to measure the shares: {attribution.COMMAND.format(run=ending.run)}"
     if ending.report is None:
-        yield f"no report: logs/launch.jsonl says why; repeat with: coevolve report {ending.run}"
+        yield f"no report was written; write it with: coevolve report {ending.run}"
     else:
         yield f"report: {ending.report}"
     if ending.stopped:

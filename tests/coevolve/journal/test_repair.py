@@ -1,5 +1,6 @@
 """Damage is named, and what is whole is saved."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,14 @@ def read(folder: Path) -> list[str]:
     found = [body[:2] for body in bodies(everything(journal))]
     journal.close()
     return found
+
+
+def test_a_folder_whose_name_is_no_text_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / os.fsdecode(b"\xff")
+    shutil.copytree(folder, other)
+    for opening in (Journal.open, faults, lambda at: JournalReader(at).snapshot().__enter__()):
+        with pytest.raises(JournalError, match="path is text in UTF-8"):
+            opening(other)
 
 
 def test_a_whole_journal_has_no_faults(folder: Path) -> None:
