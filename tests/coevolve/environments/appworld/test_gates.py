@@ -154,7 +154,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "reads_hidden": (ASKED, ("print(apis.supervisor.show_active_task())", COMPLETE)),
     "unanswered": (HOW_MANY, (LOGIN, NOTE, COMPLETE)),
     "replay_failed": (
-        "Delete my note 'Today'.",
+        "Delete my note with the number 999999.",
         (LOGIN, "apis.simple_note.delete_note(note_id=999999, access_token=token)", COMPLETE),
     ),
     "not_deterministic": (
