@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.delivery.alarms import sentence
+from coevolve.delivery.alarms import fault
 from coevolve.journal.codec import TOPICS, decode
 from protocols.learning import StepReport, WeightsDiffer, WeightsVerified, WeightSyncAlarm
 from tests.launched import LaunchedRun, launched
@@ -37,7 +37,8 @@ def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
         alarm = next(message for message in messages if isinstance(message, WeightSyncAlarm))
         assert isinstance(alarm.reason, WeightsDiffer)
         assert 1e-9 < alarm.reason.max_abs_difference < 1e-4
-        assert sentence(alarm) in run.said()
+        assert fault(alarm) in run.said()
+        assert "stopped; continue with: coevolve resume" in run.said()
         assert f"ALARM: {alarm.engine} must serve version {alarm.version}" in (
             run.attach("status").stdout
         )

@@ -36,7 +36,7 @@ class Ending:
     """None if it could not be written."""
 
     stopped: bool
-    """Whether the run stopped before its end, without a failure."""
+    """Whether the run stopped before its end, for any reason but the loss of its cluster."""
 
     lost: PolicyRegressed | None
     """What the guard found lost after the last step."""

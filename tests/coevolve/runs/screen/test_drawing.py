@@ -97,7 +97,7 @@ def test_a_glance_says_how_far_the_run_is_and_how_it_does(
     )
     assert of("its groups", lines) == "its groups 8 (6 mixed, 2 all fail)"
     assert of("signals found", lines) == "signals found 2 (1 forgetting, 1 rare); 1 open"
-    assert of("tasks made", lines) == "tasks made parked 2, admitted 1 learnable"
+    assert of("tasks made", lines) == "tasks made parked 1, admitted 1 learnable"
     assert of("tasks refused", lines) == "tasks refused 1 duplicate"
     assert of("learner", lines) == "learner 3 s waits for complete groups (5 of 8) v40"
     assert of("2 x rollout", lines).endswith("or more requests v39-40")

@@ -83,7 +83,7 @@ def test_the_end_fits_one_screen_and_the_scores_come_last(quickstart: RunConfig)
     )
     assert of("best version", lines).startswith("best version version 40, best of 2 by the same 4")
     assert of("signals found", lines) == "signals found 2 (1 forgetting, 1 rare); 1 open"
-    assert of("tasks made", lines) == "tasks made parked 2, admitted 1 learnable"
+    assert of("tasks made", lines) == "tasks made parked 1, admitted 1 learnable"
     assert of("tasks refused", lines) == "tasks refused 1 duplicate"
     assert of("groups discarded", lines) == "groups discarded 1 stale"
     assert of("synthesizer", lines).startswith("synthesizer 2 calls, ")
@@ -119,10 +119,10 @@ def test_a_stopped_run_says_how_to_continue(quickstart: RunConfig):
     assert not any(line.startswith("CPU") for line in lines)
 
 
-def test_a_run_without_a_report_says_where_the_reason_is(quickstart: RunConfig):
+def test_a_run_without_a_report_says_how_to_write_it(quickstart: RunConfig):
     lines = printed(ending(quickstart, whole_story(), report=None))
-    (said,) = [line for line in lines if line.startswith("no report: ")]
-    assert said.endswith("logs/launch.jsonl says why; repeat with: coevolve report runs/quickstart")
+    (said,) = [line for line in lines if line.startswith("no report ")]
+    assert said.endswith("write it with: coevolve report runs/quickstart")
 
 
 def test_a_run_that_never_scored_has_an_end_too(quickstart: RunConfig):
