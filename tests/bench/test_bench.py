@@ -11,7 +11,7 @@ def test_an_unknown_bench_is_refused_with_the_known_ones(
         found = arguments[0] if arguments else "nothing"
         known = ", ".join(sorted(BENCHES))
         assert known.startswith(
-            "appworld, appworld-gates, appworld-templates, calls, chaos, delivery, endpoint, engine, exposure, "
+            "appworld, appworld-gates, appworld-templates, calls, chaos, delivery, endpoint, "
         )
         assert capsys.readouterr().err == f"bench: needs one of {known}, got {found}\n"
 
