@@ -3,7 +3,8 @@
 It refuses a second writer, another format version, a file that is not a journal, and a damaged
 file; each message names the remedy. Who opens a file that no writer has open checks it first: its
 pages before LMDB maps them, because LMDB's way through damaged pages can kill the process, and then
-the keys of all tables. A reader beside a writer relies on the writer's check.
+the keys of all tables. A reader beside a writer relies on the writer's check, and a process that
+opens again what it has checked on its own.
 """
 
 import fcntl
@@ -53,6 +54,25 @@ MOST_MAP_BYTES = 1 << 46
 
 NEW_FOLDER = "new"
 """Where a journal is made, inside its folder."""
+
+
+class State(NamedTuple):
+    """What tells apart the states of a journal's file that no process writes."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, file: Path) -> "State":
+        """Return the present state of a file. Raises OSError."""
+        found = file.stat()
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns)
+
+
+_whole: dict[Path, State] = {}
+"""The states in which this process has found journals whole; a check reads every page."""
 
 
 class OpenedJournal(NamedTuple):
@@ -161,14 +181,21 @@ def open_for_reading(folder: Path) -> OpenedJournal:
     if was_cut(folder, this_boot()):
         lock_folder(folder).close()
     with at_rest(folder) as is_at_rest:
-        if is_at_rest:
+        state = State.of(file)
+        checks = is_at_rest and _whole.get(file) != state
+        if checks:
             check_pages(file)
+        elif is_at_rest:
+            with naming_damage(file):
+                check_mark(folder, read_head(file))
         with naming_damage(file), _translate_errors(folder):
             env = _mapped(folder)
             with _close_on_failure(env):
-                if is_at_rest:
-                    return OpenedJournal(env, _checked_tables(env, folder))
-                return OpenedJournal(env, open_tables(env))
+                if not checks:
+                    return OpenedJournal(env, open_tables(env))
+                tables = _checked_tables(env, folder)
+                _whole[file] = state
+                return OpenedJournal(env, tables)
 
 
 @contextmanager

@@ -208,30 +208,32 @@ async def _driven(
     on_loss: OnLoss,
     *beside: BesideIt,
 ) -> Ended:
-    """Start a cluster and the run's parts in it; return when the run has ended."""
+    """Start a cluster and the run's parts in it; return when the run has ended.
+
+    A failure ends the cluster's block, too: what is left of a lost one is not asked to end.
+    """
+    run: Run | None = None
     failure: CoevolveError | None = None
     joining = with_address(config)
     display.begin("join the Ray cluster" if joining.cluster.address else "start Ray")
-    with cluster(joining, directory, keys, build.modules(config)) as joined:
-        stop = asyncio.Event()
-        on_start(stop)  # after Ray, which installs signal handlers of its own
-        display.begin("start the run's processes")
-        composing = compose(
-            running(joining, directory.path), directory, display, STARTED, keys, joined.withheld
-        )
-        run = await _unless_lost(composing, joined, config.name, on_loss)
-        identity = msgspec.structs.replace(
-            directory.identity(), address=joined.address, pid=os.getpid()
-        )
-        directory.record_launch(config, identity)
-        try:
+    try:
+        with cluster(joining, directory, keys, build.modules(config)) as joined:
+            stop = asyncio.Event()
+            on_start(stop)  # after Ray, which installs signal handlers of its own
+            display.begin("start the run's processes")
+            parts = running(joining, directory.path)
+            composing = compose(parts, directory, display, STARTED, keys, joined.withheld)
+            run = await _unless_lost(composing, joined, config.name, on_loss)
+            identity = msgspec.structs.replace(
+                directory.identity(), address=joined.address, pid=os.getpid()
+            )
+            directory.record_launch(config, identity)
             await _unless_lost(run.drive(stop, *beside), joined, config.name, on_loss)
-        except CoevolveError as error:
-            if not run.progress.step:
-                raise
-            failure = error
-        if failure is None:
             await asyncio.to_thread(clean_up, joining, directory)
+    except CoevolveError as error:
+        if run is None or not run.progress.step:
+            raise
+        failure = error
     return Ended(directory=directory, run=run, failure=failure)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.journal import opening
 from coevolve.journal.heads import read_head
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
@@ -68,9 +69,9 @@ def read(folder: Path) -> list[str]:
 def test_a_folder_whose_name_is_no_text_is_refused(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / os.fsdecode(b"\xff")
     shutil.copytree(folder, other)
-    for opening in (Journal.open, faults, lambda at: JournalReader(at).snapshot().__enter__()):
+    for reading in (Journal.open, faults, lambda at: JournalReader(at).snapshot().__enter__()):
         with pytest.raises(JournalError, match="path is text in UTF-8"):
-            opening(other)
+            reading(other)
 
 
 def test_a_whole_journal_has_no_faults(folder: Path) -> None:
@@ -144,3 +145,27 @@ def test_a_journal_that_is_being_written_is_not_repaired(folder: Path) -> None:
     with pytest.raises(JournalLockedError):
         repair(folder)
     journal.close()
+
+
+def test_what_was_found_whole_is_checked_again_only_if_it_changed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[Path] = []
+
+    def check(file: Path) -> None:
+        checked.append(file)
+        whole(file)
+
+    def newest() -> int:
+        with JournalReader(folder).snapshot() as state:
+            return state.newest("request")
+
+    whole = opening.check_pages
+    monkeypatch.setattr(opening, "check_pages", check)
+    assert newest() == newest()
+    assert len(checked) == 1
+    with (folder / DATA_FILE).open("r+b") as file:
+        file.truncate(2 * PAGE_BYTES)
+    with pytest.raises(JournalDamagedError):
+        newest()
+    assert len(checked) == 2
