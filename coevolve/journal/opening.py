@@ -21,7 +21,7 @@ from coevolve.durable_files import NO_SPACE, make_folder, sync
 from coevolve.journal.checksums import DamageError, row_check, seal
 from coevolve.journal.contents import check_contents
 from coevolve.journal.damage import damaged, naming_damage, not_a_journal
-from coevolve.journal.heads import read_head
+from coevolve.journal.heads import Head, read_head
 from coevolve.journal.layout import (
     DATA_FILE,
     FORMAT,
@@ -134,9 +134,7 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
     Raises JournalFormatError, JournalDamagedError, JournalFullError or JournalError.
     """
     file = folder / DATA_FILE
-    fresh = _is_fresh(file)
-    if fresh and marked(folder):
-        raise damaged(file, "it is missing or empty, and it had been written")
+    fresh = _is_fresh(folder)
     with _translate_errors(folder):
         mark = Mark(folder)
     with _close_on_failure(mark):
@@ -173,7 +171,7 @@ def open_for_reading(folder: Path) -> OpenedJournal:
     """
     check_plain(folder)
     file = folder / DATA_FILE
-    if _is_fresh(file) and not marked(folder):
+    if _is_fresh(folder):
         raise JournalError(
             f"there is no journal at {folder}; start the run first and wait until it has begun, "
             f"or name the folder that contains {DATA_FILE}"
@@ -186,8 +184,7 @@ def open_for_reading(folder: Path) -> OpenedJournal:
         if checks:
             check_pages(file)
         elif is_at_rest:
-            with naming_damage(file):
-                check_mark(folder, read_head(file))
+            _check_head(file)
         with naming_damage(file), _translate_errors(folder):
             env = _mapped(folder)
             with _close_on_failure(env):
@@ -241,17 +238,31 @@ def check_pages(file: Path) -> None:
 
     Raises JournalFormatError if the file is no journal, and JournalDamagedError.
     """
+    head = _check_head(file)
+    with naming_damage(file):
+        Pages(file, head).check()
+
+
+def _check_head(file: Path) -> Head:
+    """Return the head of a file at rest; refuse what `check_pages` refuses without its pages."""
     head = read_head(file)
     with naming_damage(file):
         check_mark(file.parent, head)
         if head.map_bytes > MOST_MAP_BYTES:
             raise DamageError(f"its map can have {MOST_MAP_BYTES} bytes and has {head.map_bytes}")
-        Pages(file, head).check()
+    return head
 
 
-def _is_fresh(file: Path) -> bool:
-    """Return whether no transaction was ever written."""
-    return not file.exists() or file.stat().st_size == 0 or read_head(file).transaction == 0
+def _is_fresh(folder: Path) -> bool:
+    """Return whether no transaction was ever written.
+
+    Raises JournalDamagedError if one was, and the file is missing or empty.
+    """
+    file = folder / DATA_FILE
+    fresh = not file.exists() or file.stat().st_size == 0 or read_head(file).transaction == 0
+    if fresh and marked(folder):
+        raise damaged(file, "it is missing or empty, and it had been written")
+    return fresh
 
 
 @contextmanager

@@ -132,9 +132,16 @@ def test_an_older_file_in_the_place_of_a_newer_one_is_refused(folder: Path, tmp_
     shutil.copy(tmp_path / "older", folder / DATA_FILE)
     with pytest.raises(JournalDamagedError, match="so the last ones are lost"):
         Journal.open(folder)
-    (folder / DATA_FILE).write_bytes(b"")
-    with pytest.raises(JournalDamagedError, match="is missing or empty, and it had been written"):
-        Journal.open(folder)
+    lost = "is missing or empty, and it had been written"
+    for remove in (lambda file: file.write_bytes(b""), Path.unlink):
+        remove(folder / DATA_FILE)
+        with pytest.raises(JournalDamagedError, match=lost):
+            Journal.open(folder)
+        with (
+            pytest.raises(JournalDamagedError, match=lost),
+            JournalReader(folder).snapshot(),
+        ):
+            pass
     (folder / MARK_FILE).write_bytes(b"x" * 16)
     shutil.copy(tmp_path / "older", folder / DATA_FILE)
     assert read(folder) == NAMES
