@@ -160,8 +160,8 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Policy versions after which a parked candidate is probed again."""
 
     parked_capacity: Count = 512
-    """Maximum number of parked candidates. While so many are parked, a candidate that no probe
-    solved is refused as ``unsolved``, in place of being parked once more."""
+    """Maximum number of parked candidates. When it is reached, the validator refuses a candidate
+    that no probe solved as ``unsolved``, in place of parking it."""
 
     concurrent: AtOnce = 32
     """Number of candidates validated concurrently."""

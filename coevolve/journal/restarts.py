@@ -23,12 +23,12 @@ FILE = "restarts.json"
 
 BREAKS = 8
 WITHIN_S = 120.0
-"""So many breaks within this time end the run."""
+"""The run ends after `BREAKS` breaks within this time."""
 
 STARTS = 60
 STARTS_WITHIN_S = 300.0
-"""So do so many starts within this time, whatever ended the processes. Kills from outside that
-come faster than one in 5 s are no rare failures either."""
+"""The run also ends after `STARTS` starts within this time, whatever ended the processes. Kills
+from outside that come faster than one in 5 s are no rare failures either."""
 
 log = structlog.get_logger()
 

@@ -171,7 +171,7 @@ Answer with one JSON object and nothing else, reason first:
 def code_questions(documents: ApiDocuments, blocks: int) -> Questions:
     """Return the questions, which show ``documents`` of APIs.
 
-    The code of a task has at most so many ``blocks``.
+    The code of a task has at most ``blocks`` blocks.
     """
     return Questions(
         explore=partial(_explore, documents),
