@@ -13,7 +13,7 @@ make the same file.
 The reference is the run's initial model. LoRA gets it by disabling the adapter; only full weights
 need a second copy.
 
-``policy.device: cuda`` has not been run.
+``policy.device: cuda`` was run on one GPU (`coevolve/docs/gpus.md`), not on several.
 """
 
 # torch, transformers and peft are partly untyped.

@@ -11,12 +11,12 @@ STEPS = 3
 
 SHARES = (
     "policy.device=cuda",
-    "learner.gpus=0.5",
-    "rollout.engine.gpus=0.5",
+    "learner.gpus=0.4",
+    "rollout.engine.gpus=0.3",
     "rollout.engine.gpu_memory_utilization=0.3",
     "rollout.engine.enforce_eager=true",
 )
-"""How learner and engine share the GPU."""
+"""How the learner, the engine of rollouts and that of the evaluator share the GPU."""
 
 SMALL = (
     "name=gpu",

@@ -287,7 +287,7 @@ class ToolWorker:
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=PIPE,
-                env=_environment(self._folders),
+                env=_environment(self._importable()),
                 pass_fds=(memory,),
                 start_new_session=True,  # the parent handles an interrupt from the terminal
             )
@@ -302,6 +302,18 @@ class ToolWorker:
             await child.kill()
             raise
         return child
+
+    def _importable(self) -> tuple[str, ...]:
+        """Return the folders that the child imports from besides its interpreter's own.
+
+        With this process's interpreter, they include those of its ``PYTHONPATH``, because any of
+        coevolve's dependencies may be there.
+        """
+        own = [str(Path(coevolve.__file__).parents[1]), *map(str, self._folders)]
+        if self._python == sys.executable:
+            named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+            own += [str(Path(folder).absolute()) for folder in named if folder]
+        return tuple(own)
 
     async def _drop(self, reason: str) -> None:
         """End the child; its sessions are lost."""
@@ -322,13 +334,13 @@ class ToolWorker:
             await child.kill()
 
 
-def _environment(folders: Sequence[Path]) -> dict[str, str]:
+def _environment(folders: Sequence[str]) -> dict[str, str]:
     """Return the child's environment variables: no keys, and the same hash seed in every child.
 
     The cache's place leads it to the packages that environments installed there.
     """
     return {
-        "PYTHONPATH": os.pathsep.join(map(str, (Path(coevolve.__file__).parents[1], *folders))),
+        "PYTHONPATH": os.pathsep.join(folders),
         "PYTHONHASHSEED": "0",
         "LANG": "C.UTF-8",
         "TZ": "UTC",

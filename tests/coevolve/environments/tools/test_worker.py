@@ -82,6 +82,18 @@ async def gone(pid: int, within_s: float = 10.0) -> bool:
     return True
 
 
+async def test_a_child_imports_from_the_folders_of_pythonpath(
+    open_worker: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(("/nowhere", "", "packages")))
+    worker = open_worker(SimulatorConfig())
+    assert await worker.execute([reset("x")]) == (Ready(),)
+    folders = psutil.Process(worker.pid).environ()["PYTHONPATH"].split(os.pathsep)
+    assert folders[0] == str(ROOT)
+    assert folders[-2:] == ["/nowhere", str(tmp_path / "packages")]
+
+
 async def test_commands_of_many_sessions_are_answered_in_order(worker: ToolWorker) -> None:
     assert await worker.execute(
         [
