@@ -43,7 +43,7 @@ BODY = ToolTask(
         ToolTurn(instruction="list", reference=("ls()",)),
     ),
 )
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[4]
 
 
 CONFINED = (
