@@ -19,6 +19,7 @@ from coevolve.environments.tools.gates.similarity import Likenesses
 from coevolve.environments.tools.gates.trials import TRIES, Trials
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, read_body
+from coevolve.environments.tools.wordings import wordings_of
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -143,6 +144,7 @@ class Desk:
             open_index=lambda: Likenesses(self.config.validator.similarity),
             held_out=self.held_out,
             judge=judge or NoJudge(),
+            wordings=lambda body: wordings_of(read_body(body)),
         )
         self.running = asyncio.create_task(self.validator.run())
 
