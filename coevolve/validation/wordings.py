@@ -16,12 +16,12 @@ class Wording(NamedTuple):
     meaning: str
     """For example the tools that are called, in order."""
 
+    turn: int
+    """The turn that is worded so, from 0."""
+
 
 class Conflict(NamedTuple):
     """Another meaning of a wording."""
-
-    turn: int
-    """Number among the wordings that were looked up, from 0."""
 
     wording: Wording
     other: str
@@ -36,11 +36,20 @@ class Conflict(NamedTuple):
     @property
     def found(self) -> str:
         """The conflict in words."""
-        whose = "of the run's own tasks" if self.trusted else "of the made tasks"
         return (
             f"the wording {self.wording.text!r} stands for {self.wording.meaning} here, and for "
-            f"{self.other} in {self.tasks} {whose}"
+            f"{self.other} in {self._tasks}"
         )
+
+    @property
+    def why(self) -> str:
+        """The conflict as a sentence without contents."""
+        return f"Its wording stands for other work in {self._tasks}."
+
+    @property
+    def _tasks(self) -> str:
+        whose = "of the run's own tasks" if self.trusted else "of the made tasks"
+        return f"{self.tasks} {whose}"
 
 
 class WordingBook:
@@ -58,13 +67,17 @@ class WordingBook:
         self._of[key] = tuple(wordings)
         if trusted:
             self._trusted.add(key)
-        for text, meaning in wordings:
+        for text, meaning, _ in wordings:
             self._users.setdefault(text, {}).setdefault(meaning, set()).add(key)
+
+    def of(self, key: str) -> Sequence[Wording]:
+        """Return the wordings of a task; none for an unknown key."""
+        return self._of.get(key, ())
 
     def discard(self, key: str) -> None:
         """Remove a task; an unknown key is no error."""
         self._trusted.discard(key)
-        for text, meaning in set(self._of.pop(key, ())):
+        for text, meaning in {each[:2] for each in self._of.pop(key, ())}:
             users = self._users[text]
             users[meaning].discard(key)
             if not users[meaning]:
@@ -77,14 +90,10 @@ class WordingBook:
 
         A wording that some trusted task uses with the same meaning is right, whatever others mean.
         """
-        found = [
-            conflict
-            for turn, wording in enumerate(wordings)
-            if (conflict := self._conflict(turn, wording))
-        ]
+        found = [each for each in map(self._conflict, wordings) if each]
         return max(found, key=lambda each: each.trusted, default=None)
 
-    def _conflict(self, turn: int, wording: Wording) -> Conflict | None:
+    def _conflict(self, wording: Wording) -> Conflict | None:
         users = self._users.get(wording.text, {})
         trusted = {meaning: keys & self._trusted for meaning, keys in users.items()}
         if trusted.get(wording.meaning):
@@ -98,4 +107,4 @@ class WordingBook:
         if not others:
             return None
         other = max(others, key=lambda meaning: (others[meaning], meaning))
-        return Conflict(turn, wording, other, others[other], by_trusted)
+        return Conflict(wording, other, others[other], by_trusted)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from coevolve.environments.tools.gates.reading import leaves, read_call, tools_of
 from coevolve.environments.tools.gates.wording import QUOTED
-from coevolve.environments.tools.task import ToolTask
+from coevolve.environments.tools.task import ToolTask, asked_in
 from coevolve.validation.wordings import Wording
 
 SLOT = "#"
@@ -17,12 +17,13 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 def wordings_of(body: ToolTask) -> tuple[Wording, ...]:
     """Return a wording for every turn with calls; the calls must be readable.
 
-    Values are what is in quotation marks, numbers, and whatever a call so far takes.
+    Values are what is in quotation marks, numbers, and whatever a call so far takes. The meaning is
+    the tools in the order of their first calls: how often each is called depends on the world.
     """
     tools = tools_of(body.classes)
     values: set[str] = set()
     found: list[Wording] = []
-    for turn in body.turns:
+    for number, turn in enumerate(body.turns):
         calls = [read_call(text, tools) for text in turn.reference]
         values.update(
             str(value)
@@ -31,8 +32,8 @@ def wordings_of(body: ToolTask) -> tuple[Wording, ...]:
             for value in leaves(argument.value)
         )
         if calls:
-            meaning = ", then ".join(call.tool for call in calls)
-            found.append(Wording(_without(values, turn.instruction), meaning))
+            meaning = ", then ".join(dict.fromkeys(call.tool for call in calls))
+            found.append(Wording(_without(values, asked_in(body, number)), meaning, number))
     return tuple(found)
 
 
