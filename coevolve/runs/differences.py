@@ -115,7 +115,7 @@ async def suspects(
     describe: Callable[[Task], TaskText],
     wordings: Callable[[msgspec.Raw], Sequence[Wording]],
 ) -> Mapping[str, Suspect]:
-    """Return the suspect tasks by id: first those that nothing solves.
+    """Return the suspect tasks by id: first those with a contradicted wording.
 
     A task counts if no rollout of it ever succeeded, and if at least `LEAST` rollouts of its newest
     group are still in the journal. Of more than `MOST` such tasks those with most groups are read.
@@ -147,7 +147,7 @@ async def suspects(
                     "another call than the reference."
                 ),
             )
-    return found | {task_id: each for task_id, each in others.items() if task_id not in found}
+    return others | {task_id: each for task_id, each in found.items() if task_id not in others}
 
 
 async def _book(
