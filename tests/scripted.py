@@ -176,12 +176,13 @@ class ScriptedSynthesizer:
             start=tool_context(brief).starts[0].origin,
             steps=(),
         )
+        told = " ".join((exploration.start, *answers))
         candidate = Candidate(
             candidate_id=f"{brief.signal_id}-c",
             signal_id=brief.signal_id,
             exploration_id=exploration.exploration_id,
             synthesizer=self._name,
-            body=tool_task(" ".join((exploration.start, *answers))).body,
+            body=tool_task(told, *tool_context(brief).instructions).body,
             policy_version=brief.policy_version,
         )
         found = () if brief.signal_id in self._stage.barren else (candidate,)

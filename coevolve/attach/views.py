@@ -89,7 +89,7 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
     histories = [evolution.history(task_id) for task_id in chosen]
     texts = [environment.describe(history.task) for history in histories]
     gaps = await _gaps(subject, chosen)
-    doubted = await suspects(subject.reader, histories, environment.describe)
+    doubted = await suspects(subject.reader, histories, environment.describe, environment.wordings)
     if as_json:
         print_json(
             {
@@ -130,10 +130,11 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
         )
     out.print(shown)
     for task_id, suspect in doubted.items():
-        told = suspect.difference.where if environment.withheld else suspect.difference.sentence
+        where = f"turn {suspect.turn} of {suspect.turns}"
+        told = f"{suspect.reference or 'no further call'}, not {suspect.otherwise or 'none'}"
         out.print(
-            f"suspect task {task_id}: 0 of {suspect.attempts} rollouts solved it, and the newest "
-            f"{suspect.agree} agree on another call than the reference. {told}"
+            f"suspect task {task_id}: {suspect.successes} of {suspect.attempts} rollouts solved "
+            f"it. {suspect.why} See {where}" + ("." if environment.withheld else f": {told}.")
         )
 
 
@@ -244,13 +245,13 @@ def _task_tree(
 def _suspect_tree(suspect: Suspect | None, environment: Environment) -> Mapping[str, Any] | None:
     if suspect is None:
         return None
-    difference = suspect.difference
     return {
+        "why": suspect.why,
+        "successes": suspect.successes,
         "attempts": suspect.attempts,
-        "agree": suspect.agree,
-        "turn": difference.turn,
-        "expected": None if environment.withheld else difference.expected,
-        "made": None if environment.withheld else difference.made,
+        "turn": suspect.turn,
+        "reference": None if environment.withheld else suspect.reference,
+        "otherwise": None if environment.withheld else suspect.otherwise,
     }
 
 

@@ -332,6 +332,7 @@ def validator(context: PartContext, simulators: Simulators) -> Part:
         reader=context.reader,
         gates=environment.gates(context, simulators),
         open_index=environment.task_index,
+        wordings=environment.wordings,
         held_out=[each for each in environment.scored_tasks() if each.split == "held_out"],
         judge=environment.judge(context),
     )

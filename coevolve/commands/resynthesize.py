@@ -102,7 +102,7 @@ async def _again(
         for each in await reader.find(CANDIDATES_BY_SIGNAL, settled.signal_id, MOST_CANDIDATES)
     ]
     try:
-        synthesis = await synthesizer.synthesize(brief, calls)
+        synthesis = await briefs.practising(brief, await synthesizer.synthesize(brief, calls))
         difference = first_difference(recorded, synthesis.candidates)
     except (EndpointError, AnswerError, GeneratorError, SimulatorError) as error:
         difference = str(error)

@@ -25,6 +25,7 @@ from coevolve.signals.extractor import Observer
 from coevolve.signals.groups import CompleteGroup, summary_of
 from coevolve.validation.gates import Gates, TaskIndex
 from coevolve.validation.judge import Judge, NoJudge
+from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -127,6 +128,10 @@ class BaseEnvironment:
     def task_index(self) -> TaskIndex:
         """Raise ConfigError: this environment makes no tasks."""
         raise self._no_synthesis()
+
+    def wordings(self, body: msgspec.Raw) -> Sequence[Wording]:
+        """Return none."""
+        return ()
 
     def judge(self, context: PartContext) -> Judge:
         """Return a judge without opinions."""

@@ -30,6 +30,7 @@ from coevolve.rollouts.evaluator import Scorer
 from coevolve.signals.extractor import Observer
 from coevolve.validation.gates import Gates, TaskIndex
 from coevolve.validation.judge import Judge
+from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.evolution import Candidate, GroupSummary
@@ -232,6 +233,10 @@ class Environment(Protocol):
 
     def task_index(self) -> TaskIndex:
         """Return a new, empty index that finds similar tasks."""
+        ...
+
+    def wordings(self, body: msgspec.Raw) -> Sequence[Wording]:
+        """Return the wordings of a sound task's instructions; none if it has no instructions."""
         ...
 
     def judge(self, context: PartContext) -> Judge:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
+import msgspec
+
 from coevolve.report.rollouts import NO_SAMPLE, Sample
 from coevolve.report.series import RunSeries
 from coevolve.report.sources import AnnotatedSource
@@ -16,6 +18,7 @@ from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.lineage import TOPICS as EVOLUTION_TOPICS
 from coevolve.runs.lineage import LineageIndex
 from coevolve.runs.progress import Progress
+from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities, absent
 from protocols.config import RunConfig
 from protocols.errors import RunError
@@ -54,6 +57,10 @@ class Described(Protocol):
         """Return a short description of a candidate."""
         ...
 
+    def wordings(self, body: msgspec.Raw) -> Sequence[Wording]:
+        """Return the wordings of a task's instructions."""
+        ...
+
     async def sources(
         self, reader: Reader, visits: Iterable[GroupSummary]
     ) -> Sequence[AnnotatedSource]:
@@ -76,6 +83,9 @@ class ReportData:
     """Returns the description of a task in words."""
 
     describe_candidate: Callable[[Candidate], str]
+    wordings: Callable[[msgspec.Raw], Sequence[Wording]]
+    """Returns the wordings of the instructions in a task's body."""
+
     """Returns a short description of a candidate."""
 
     without: Mapping[str, str]
@@ -122,6 +132,7 @@ def nothing_yet(
         },
         describe=environment.describe,
         describe_candidate=environment.describe_candidate,
+        wordings=environment.wordings,
         without=absent(environment.capabilities),
         withheld=environment.withheld,
         progress=Progress(environment.labels()),
@@ -142,7 +153,7 @@ def visits_of(data: ReportData) -> list[GroupSummary]:
 async def suspects_of(reader: Reader, data: ReportData) -> Mapping[str, Suspect]:
     """Return the tasks that may be wrong, by id."""
     histories = [data.evolution.history(task_id) for task_id in data.evolution.tasks]
-    return await suspects(reader, histories, data.describe)
+    return await suspects(reader, histories, data.describe, data.wordings)
 
 
 def listed_note(evolution: LineageIndex) -> str:

@@ -1,20 +1,26 @@
 """Where rollouts leave the reference of their task, and tasks whose reference is suspect.
 
 The policy may be right where a task is wrong. Rollouts that all make the same other call, which the
-simulator accepts, are a hint of that; a policy that never learned the right call looks the same. So
-a suspect is for a person to read, and nothing in a run acts on it.
+simulator accepts, are a hint of that; a policy that never learned the right call looks the same.
+Another hint is a wording that other tasks use for other work: one of them is wrong, and the policy
+may have learned the wrong one. So a suspect is for a person to read, and nothing in a run acts on
+it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode
+import msgspec
+
+from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode, decode_as, topic_of
+from coevolve.journal.paging import whole_topic
 from coevolve.runs.histories import TaskHistory
+from coevolve.validation.wordings import Wording, WordingBook
 from protocols.evolution import GroupSummary
 from protocols.interfaces import Reader
 from protocols.rollouts import Action, Rollout
-from protocols.tasks import Task, TaskText
+from protocols.tasks import NEW_TASKS, Seeded, Synthesized, Task, TaskText
 
 LEAST = 4
 """Minimum number of rollouts that have to agree."""
@@ -58,16 +64,27 @@ class Difference:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A task that nothing ever solved, with rollouts that agree on another call."""
+    """A task that may be wrong."""
 
     task_id: str
+    successes: int
     attempts: int
-    """Rollouts on the task that did not fail, of all groups; none succeeded."""
+    """Rollouts on the task that did not fail, of all groups."""
 
-    agree: int
-    """Rollouts of the newest group; all make the same call where the reference has another."""
+    turn: int
+    """The doubtful turn, from 1."""
 
-    difference: Difference
+    turns: int
+    """Number of turns."""
+
+    reference: str
+    """What the reference does: the call that rollouts do not make, or the tools of the turn."""
+
+    otherwise: str
+    """What rollouts or other tasks do instead, in the same form; empty for no further call."""
+
+    why: str
+    """The reason for the doubt, as a sentence that tells nothing of the task's content."""
 
 
 def difference(text: TaskText, rollout: Rollout) -> Difference | None:
@@ -96,24 +113,80 @@ async def suspects(
     reader: Reader,
     histories: Sequence[TaskHistory],
     describe: Callable[[Task], TaskText],
+    wordings: Callable[[msgspec.Raw], Sequence[Wording]],
 ) -> Mapping[str, Suspect]:
-    """Return the suspect tasks by id, those with most groups first.
+    """Return the suspect tasks by id: first those with a contradicted wording.
 
     A task counts if no rollout of it ever succeeded, and if at least `LEAST` rollouts of its newest
     group are still in the journal. Of more than `MOST` such tasks those with most groups are read.
+    A made task counts, too, if other tasks of the journal use one of its ``wordings`` for other
+    work; of more than `MOST` those are returned that most tasks contradict.
     """
     unsolved = [
         (each, each.groups) for each in histories if each.visits and not each.groups.successes
     ]
     unsolved.sort(key=lambda pair: -pair[1].judged)
+    book = await _book(reader, wordings)
+    others = _ambiguous(histories, describe, book)
     found: dict[str, Suspect] = {}
     for history, groups in unsolved[:MOST]:
         newest = next((v for v in reversed(history.visits) if v.rollouts >= LEAST), None)
         shared = await _shared(reader, newest, describe(history.task)) if newest else None
         if newest and shared:
             task_id = history.task.task_id
-            found[task_id] = Suspect(task_id, groups.rollouts, newest.rollouts, shared)
-    return found
+            found[task_id] = Suspect(
+                task_id=task_id,
+                successes=0,
+                attempts=groups.rollouts,
+                turn=shared.turn,
+                turns=shared.turns,
+                reference=shared.expected,
+                otherwise=shared.made,
+                why=(
+                    f"Nothing solved it, and the newest {newest.rollouts} rollouts agree on "
+                    "another call than the reference."
+                ),
+            )
+    return others | {task_id: each for task_id, each in found.items() if task_id not in others}
+
+
+async def _book(
+    reader: Reader, wordings: Callable[[msgspec.Raw], Sequence[Wording]]
+) -> WordingBook:
+    """Return the wordings of the training tasks that the journal has, without their instances."""
+    book = WordingBook()
+    async for record in whole_topic(reader, topic_of(Task)):
+        task = decode_as(record, Task)
+        if task.split == "train" and isinstance(task.origin, NEW_TASKS):
+            trusted = isinstance(task.origin, Seeded)
+            book.add(task.task_id, wordings(task.body), trusted=trusted)
+    return book
+
+
+def _ambiguous(
+    histories: Sequence[TaskHistory], describe: Callable[[Task], TaskText], book: WordingBook
+) -> Mapping[str, Suspect]:
+    """Return the made tasks that use a wording for other work than other tasks do."""
+    doubted = [
+        (each, conflict)
+        for each in histories
+        if isinstance(each.task.origin, Synthesized)
+        and (conflict := book.conflict(book.of(each.task.task_id)))
+    ]
+    doubted.sort(key=lambda pair: (not pair[1].trusted, -pair[1].tasks))
+    return {
+        history.task.task_id: Suspect(
+            task_id=history.task.task_id,
+            successes=history.groups.successes,
+            attempts=history.groups.rollouts,
+            turn=conflict.wording.turn + 1,
+            turns=len(describe(history.task).turns),
+            reference=conflict.wording.meaning,
+            otherwise=conflict.other,
+            why=conflict.why,
+        )
+        for history, conflict in doubted[:MOST]
+    }
 
 
 async def _shared(reader: Reader, summary: GroupSummary, text: TaskText) -> Difference | None:

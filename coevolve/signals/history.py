@@ -55,6 +55,8 @@ class TaskHistory:
 
     def __init__(self, window: int) -> None:
         self._outcomes: deque[Outcome] = deque(maxlen=window + 1)
+        self.solved: tuple[int, ...] = ()
+        """Rollouts of the newest visit in which some succeeded."""
 
     def add(self, outcome: Outcome) -> None:
         """Add a further visit."""
@@ -97,6 +99,7 @@ class VisitedState(msgspec.Struct, array_like=True):
     outcomes: list[Outcome]
     surprise: float
     p_value: float | None
+    solved: tuple[int, ...]
 
 
 class PatternState(msgspec.Struct, array_like=True):
@@ -160,6 +163,8 @@ class History:
         task = self._task(visit.task_id)
         tally = SuccessCount(visit.successes, visit.rollouts)
         task.add(Outcome(visit.version_min, visit.version_max, tally))
+        if visit.successes:
+            task.solved = visit.evidence
         before, now = task.before_and_now()
         if before.rollouts:
             self.p_values.put(visit.task_id, same_rate(before, now))
@@ -177,6 +182,7 @@ class History:
                     task.outcomes(),
                     self.surprise.get(task_id) or 0.0,
                     self.p_values.get(task_id),
+                    task.solved,
                 )
                 for task_id, task in self.tasks.items()
             ],
@@ -193,6 +199,7 @@ class History:
             task = self.tasks[visited.task_id] = TaskHistory(self._window)
             for outcome in visited.outcomes:
                 task.add(outcome)
+            task.solved = visited.solved
             self.surprise.put(visited.task_id, visited.surprise)
             if visited.p_value is not None:
                 self.p_values.put(visited.task_id, visited.p_value)
@@ -235,6 +242,14 @@ class History:
             for key in self._shares.oldest(PATTERNS_FORGOTTEN):
                 del self.totals[key], self._shares.weights[key]
                 self.last_evidence.pop(key, None)
+
+
+def then_and_now(history: History, visit: GroupSummary) -> tuple[int, ...]:
+    """Return a visit's rollouts after those of the task's newest visit that had a success.
+
+    The earlier ones show how the policy did what it does no more.
+    """
+    return tuple(dict.fromkeys((*history.tasks[visit.task_id].solved, *visit.evidence)))
 
 
 class _Decaying:

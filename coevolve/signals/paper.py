@@ -9,7 +9,7 @@ the configured cool-down; 0 turns it off.
 
 from collections.abc import Iterator
 
-from coevolve.signals.history import History
+from coevolve.signals.history import History, then_and_now
 from coevolve.signals.rules import Finding
 from protocols.evolution import GroupSummary, OnPattern, OnTask
 from protocols.evolution_config import SignalsConfig
@@ -36,7 +36,7 @@ def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> 
                 f"paper forgetting: {best} once, {visit.successes}/{visit.rollouts} now, good from "
                 f"{GOOD} on, window {config.window} visits"
             ),
-            evidence=visit.evidence,
+            evidence=then_and_now(history, visit),
         )
 
 

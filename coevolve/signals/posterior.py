@@ -22,7 +22,7 @@ for discoveries in a pool; Altham 1969 for exact tests as posteriors.
 import math
 from collections.abc import Iterator
 
-from coevolve.signals.history import History, PatternKey, Share
+from coevolve.signals.history import History, PatternKey, Share, then_and_now
 from coevolve.signals.probability import (
     SuccessCount,
     at_least,
@@ -54,7 +54,7 @@ def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> 
                 f"P(drop > {config.forgetting_drop:g}) = {_probability(1 - doubt)}, "
                 f"FDR {config.false_discovery:g} over {len(history.p_values)} tasks"
             ),
-            evidence=visit.evidence,
+            evidence=then_and_now(history, visit),
         )
 
 

@@ -25,7 +25,7 @@ from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.evolution import GroupSummary, OnPattern, OnTask, Signal
 from protocols.interfaces import Reader
-from protocols.synthesis import Anything, Brief
+from protocols.synthesis import Anything, Brief, Synthesis
 
 NOTHING = Subject(about=Anything(), evidence=())
 
@@ -44,6 +44,10 @@ class ArmBriefs:
         Raises LeakError if it would contain a held-out task.
         """
         return await self._writer.brief(signal, await self.subject(signal, sequence))
+
+    async def practising(self, brief: Brief, synthesis: Synthesis) -> Synthesis:
+        """Return the synthesis without the candidates that do not practise the brief's subject."""
+        return await self._writer.practising(brief, synthesis)
 
     async def subject(self, signal: Signal, sequence: int) -> Subject:
         """Return the subject of that brief."""

@@ -20,7 +20,7 @@ from protocols.config import RunConfig
 from protocols.errors import LeakError
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.interfaces import Reader
-from protocols.synthesis import Anything, Attempt, Brief
+from protocols.synthesis import Anything, Attempt, Brief, Synthesis
 from protocols.tasks import Task
 
 SEED_BYTES = 4
@@ -44,6 +44,13 @@ class BriefContext(Protocol):
 
         ``task`` is the signal's task, if the signal is about a task. The result depends only on
         these arguments and the run's seed.
+        """
+        ...
+
+    def practises(self, brief: Brief, task: Task | None, body: msgspec.Raw) -> bool:
+        """Return whether a candidate's ``body`` asks for what the brief is about.
+
+        ``task`` is the task that the brief is about, if it is about one.
         """
         ...
 
@@ -74,6 +81,19 @@ class BriefWriter:
             context=self._context.context(signal, task),
             seed=seed_of(self._config.seed, signal.signal_id, "brief"),
             policy_version=signal.policy_version,
+        )
+
+    async def practising(self, brief: Brief, synthesis: Synthesis) -> Synthesis:
+        """Return the synthesis without the candidates that do not practise the brief's subject."""
+        about = brief.about
+        task = await self._tasks.get(about.task_id) if isinstance(about, OnTask) else None
+        return msgspec.structs.replace(
+            synthesis,
+            candidates=tuple(
+                each
+                for each in synthesis.candidates
+                if self._context.practises(brief, task, each.body)
+            ),
         )
 
     async def _attempts(self, signal: Signal, sequences: Sequence[int]) -> tuple[Attempt, ...]:

@@ -84,7 +84,8 @@ class SynthesisWorker:
             reader=self._reader,
             append=self._append,
         ) as calls:
-            return await synthesizer.synthesize(brief, calls)
+            synthesis = await synthesizer.synthesize(brief, calls)
+        return await self._briefs.practising(brief, synthesis)
 
     def failure(self, waiting: Waiting, name: str, reason: str) -> SignalSettled:
         """Return the end of a signal that cannot be synthesized."""

@@ -10,7 +10,7 @@ the journal, for those at hand (`Ledger.recall`).
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -24,6 +24,7 @@ from coevolve.journal.codec import (
 from coevolve.journal.fold import fold
 from coevolve.journal.snapshots import SPAN, Snapshots
 from coevolve.validation.gates import NoIndex, TaskIndex
+from coevolve.validation.wordings import Conflict, Wording, WordingBook
 from protocols.control import DeadLetter, LetterAnswered
 from protocols.evolution import (
     Admitted,
@@ -46,6 +47,16 @@ FOUND_AT_ONCE = 256
 FIRST = 8
 """Number of too-hard tasks admitted before the maximum share applies. The share of a few tasks says
 little, and the first candidates are about things that the policy has never done."""
+
+
+Wordings = Callable[[msgspec.Raw], Sequence[Wording]]
+"""Returns the wordings of a sound task's body."""
+
+
+def no_wordings(body: msgspec.Raw) -> Sequence[Wording]:
+    """Return none."""
+    del body
+    return ()
 
 
 class LedgerState(msgspec.Struct):
@@ -83,6 +94,7 @@ class Ledger:
         pool: TaskIndex,
         most_tasks: int,
         span: int = SPAN,
+        wordings: Wordings = no_wordings,
     ) -> None:
         """Start empty; ``pool`` must be empty. ``span`` is that of the snapshots.
 
@@ -122,6 +134,9 @@ class Ledger:
         """Number of rollouts that probes were requested for."""
 
         self.pool = pool
+        self._wordings = wordings
+        self._book = WordingBook()
+        """The wordings of everything in ``pool``; the seeds are trusted."""
 
     async def follow(self) -> None:
         """Add the journal's records since the last call."""
@@ -186,9 +201,9 @@ class Ledger:
         self.through = through
         self.load(kept.dump())
         for task_id, record in await self._found(TASKS_BY_ID, (*self._seeds, *self._made)):
-            self.pool.add(task_id, decode_as(record, Task).body)
+            self._add(task_id, decode_as(record, Task).body, trusted=task_id in self._seeds)
         for probe in self._probes.values():
-            self.pool.add(probe.candidate_id, probe.body)
+            self._add(probe.candidate_id, probe.body)
 
     async def _found(self, index: str, keys: Iterable[str]) -> list[tuple[str, StoredRecord]]:
         """Return the oldest record of each key that has one."""
@@ -200,6 +215,18 @@ class Ledger:
             for key, records in zip(some, await asyncio.gather(*finds), strict=True):
                 found += [(key, record) for record in records]
         return found
+
+    def conflict(self, body: msgspec.Raw) -> Conflict | None:
+        """Return how tasks or candidates in the pool contradict the body's wordings, if they do."""
+        return self._book.conflict(self._wordings(body))
+
+    def _add(self, key: str, body: msgspec.Raw, *, trusted: bool = False) -> None:
+        self.pool.add(key, body)
+        self._book.add(key, self._wordings(body), trusted=trusted)
+
+    def _discard(self, key: str) -> None:
+        self.pool.discard(key)
+        self._book.discard(key)
 
     def knows(self, candidate_id: str) -> bool:
         """Return whether a recalled candidate has a verdict or is being probed."""
@@ -246,10 +273,11 @@ class Ledger:
             case GroupSummary():
                 self._rollouts += message.rollouts if message.author == "policy" else 0
             case Task():
+                made = isinstance(message.origin, Synthesized)
                 if message.split == "train" and isinstance(message.origin, NEW_TASKS):
-                    self.pool.add(message.task_id, message.body)
+                    self._add(message.task_id, message.body, trusted=not made)
                 if isinstance(message.origin, Synthesized):
-                    self.pool.discard(message.origin.candidate_id)
+                    self._discard(message.origin.candidate_id)
                     self._forget_the_oldest(message.task_id)
                 elif message.split == "train" and isinstance(message.origin, NEW_TASKS):
                     self._seeds[message.task_id] = None
@@ -274,13 +302,13 @@ class Ledger:
             self._since_verdict[candidate_id] += 1
         self._probes[candidate_id] = probe
         self._resting.pop(candidate_id, None)
-        self.pool.add(candidate_id, probe.body)
+        self._add(candidate_id, probe.body)
 
     def _forget_the_oldest(self, newest: str) -> None:
         self._made[newest] = None
         while len(self._made) > self._most_tasks:
             oldest, _ = self._made.popitem(last=False)
-            self.pool.discard(oldest)
+            self._discard(oldest)
 
     def _expect_verdict(self, verdict: CandidateVerdict) -> None:
         self._judged.add(verdict.candidate_id)
@@ -310,6 +338,6 @@ class Ledger:
 
     def _close(self, candidate_id: str) -> None:
         if self._probes.pop(candidate_id, None):
-            self.pool.discard(candidate_id)
+            self._discard(candidate_id)
         self._asked.pop(candidate_id, None)
         self._resting.pop(candidate_id, None)

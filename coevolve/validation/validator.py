@@ -36,8 +36,9 @@ from coevolve.parts.stopping import unless_stopped
 from coevolve.parts.units import RETRIES, SpoiltUnitError, Unit, UnitQueue, Units, reason_of
 from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
-from coevolve.validation.ledger import Ledger
+from coevolve.validation.ledger import Ledger, Wordings
 from coevolve.validation.verdicts import Views, admission, task_of, verdict
+from coevolve.validation.wordings import Conflict
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import EndpointError, JournalError, LeaseLostError, SimulatorError
@@ -95,6 +96,7 @@ class Validator:
         open_index: Callable[[], TaskIndex],
         held_out: Sequence[Task],
         judge: Judge,
+        wordings: Wordings,
     ) -> None:
         """Validate with ``gates``; ``open_index`` creates an index of similar tasks."""
         self._config = config
@@ -104,6 +106,7 @@ class Validator:
         self._judge = judge
         self._gates = gates
         self._open_index = open_index
+        self._wordings = wordings
         self._held_out = open_index()
         for task in held_out:
             self._held_out.add(task.task_id, task.body)
@@ -133,7 +136,12 @@ class Validator:
         self._decisions: asyncio.Queue[_Decision] = asyncio.Queue()
 
     def _new_ledger(self) -> Ledger:
-        return Ledger(self._reader, self._open_index(), self._config.pool.remembered)
+        return Ledger(
+            self._reader,
+            self._open_index(),
+            self._config.pool.remembered,
+            wordings=self._wordings,
+        )
 
     async def run(self) -> None:
         """Validate candidates until stopped."""
@@ -296,7 +304,7 @@ class Validator:
     def _is_refused(self, findings: Findings) -> bool:
         """Return whether a candidate is refused already, so that no reader need be asked."""
         outcome = findings.outcome
-        return isinstance(outcome, Refused) or bool(self._similarity_refusal(outcome.body))
+        return isinstance(outcome, Refused) or bool(self._refusal(outcome.body))
 
     async def _candidate(self, candidate_id: str) -> Candidate:
         found = await self._reader.find(CANDIDATES_BY_ID, candidate_id, limit=1)
@@ -314,14 +322,17 @@ class Validator:
             return ()
         outcome = findings.outcome
         if isinstance(outcome, Sound):
-            outcome = self._similarity_refusal(outcome.body) or outcome
-        views = Views(opinion, findings.reading)
+            outcome = self._refusal(outcome.body) or outcome
+        reading = findings.reading
+        if isinstance(outcome, Sound) and (conflict := self._ledger.conflict(outcome.body)):
+            reading = _doubted(reading, conflict)
+        views = Views(opinion, reading)
         judged = functools.partial(
             verdict, candidate, candidate.policy_version, findings.simulator_calls, views
         )
         if isinstance(outcome, Refused):
             return (judged(outcome),)
-        tried = outcome.tried or self._unprobed(findings.reading)
+        tried = outcome.tried or self._unprobed(reading)
         if tried is not None:
             task = task_of(candidate, outcome.body, outcome.skills)
             return (*outcome.records, task, judged(admission(task, *tried)))
@@ -335,6 +346,13 @@ class Validator:
         ):
             return None
         return 0, 0
+
+    def _refusal(self, body: msgspec.Raw) -> Refused | None:
+        """Return why a sound task is refused beside others, if it is."""
+        conflict = self._ledger.conflict(body)
+        if conflict and conflict.trusted:
+            return Refused(gate="contradicted", found=conflict.found)
+        return self._similarity_refusal(body)
 
     def _similarity_refusal(self, body: msgspec.Raw) -> Refused | None:
         if match := self._ledger.pool.nearest(body):
@@ -410,6 +428,16 @@ class Validator:
         since = version.version - self._settings.retry_after_versions
         due = islice(self._ledger.parked_until(since), self._settings.concurrent)
         return [self._next_probe(_without_reported(each), version.version) for each in due]
+
+
+def _doubted(reading: Reading, conflict: Conflict) -> Reading:
+    """Return the reading of a candidate whose wording other made tasks use for other work."""
+    return Reading(
+        reader=reading.reader or "wordings",
+        outcome="unread",
+        found="; ".join(filter(None, (conflict.found, reading.found))),
+        agreement=reading.agreement,
+    )
 
 
 def _seed(probe_id: str) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from coevolve.dependencies import lacking
+from coevolve.environments.appworld.blocks import apis_in
 from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.likeness import code_likeness
 from coevolve.environments.appworld.instances import names_in_code, with_names
@@ -57,7 +58,9 @@ from coevolve.export.exporter import Exporter
 from coevolve.models.model_folder import model_folder
 from coevolve.parts.context import PartContext
 from coevolve.signals.extractor import Observer
+from coevolve.synthesis.briefs import BriefContext
 from coevolve.validation.gates import Gates, TaskIndex
+from coevolve.validation.wordings import Wording
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.interfaces import Reader, SimulatorService, Supervision
@@ -266,6 +269,16 @@ class AppWorld(ToolEnvironment):
         """Return an index that finds near-duplicates."""
         return Likenesses(self._config.validator.similarity, code_likeness)
 
+    def wordings(self, body: msgspec.Raw) -> Sequence[Wording]:
+        """Return none: its references are code, which may do the same work in many ways."""
+        return ()
+
+    def brief_context(self) -> BriefContext:
+        """Return the source of what synthesizers learn about APIs in their requests."""
+        from coevolve.environments.tools.synthesis.context import ToolBriefs
+
+        return ToolBriefs(self._config, source=self.source(), called=_apis_named)
+
     def supervision(self, reader: Reader) -> Supervision:
         """Return the references of own tasks for imitation."""
         return CodeSupervision(self.renderer())
@@ -307,3 +320,11 @@ class CodeSupervision(RewardsAlone):
         if not tool_task(task).turns[0].reference:
             return None
         return self._renderer.demonstration(task)
+
+
+def _apis_named(code: str) -> tuple[str, ...]:
+    """Return the APIs that a block names; none if it is no Python code."""
+    try:
+        return apis_in(code)
+    except ValueError:
+        return ()

@@ -31,6 +31,7 @@ from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body, tool
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.environments.tools.wire import ToolClient, ToolService
+from coevolve.environments.tools.wordings import wordings_of
 from coevolve.environments.tools.worker import ToolWorker
 from coevolve.export.exporter import Exporter
 from coevolve.models.model_files import has_chat_template
@@ -42,6 +43,7 @@ from coevolve.signals.extractor import Observer
 from coevolve.synthesis.briefs import BriefContext
 from coevolve.validation.gates import Gates, TaskIndex
 from coevolve.validation.judge import Judge
+from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities
 from protocols.errors import ConfigError
 from protocols.evolution import Candidate
@@ -310,6 +312,10 @@ class ToolEnvironment(BaseEnvironment):
     def task_index(self) -> TaskIndex:
         """Return an index that finds near-duplicates."""
         return Likenesses(self._config.validator.similarity)
+
+    def wordings(self, body: msgspec.Raw) -> Sequence[Wording]:
+        """Return the wording of each turn that calls tools."""
+        return wordings_of(read_body(body))
 
     def judge(self, context: PartContext) -> Judge:
         """Return the synthesizer's model as a judge, if the config asks for its opinion."""

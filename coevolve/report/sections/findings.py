@@ -176,10 +176,11 @@ def _contaminated(data: ReportData) -> Iterator[Markup]:
 def _suspects(data: ReportData) -> Iterator[Markup]:
     if found := list(data.suspects.values()):
         yield _told(
-            "Nothing solved ",
+            f"Possibly wrong, {_counted(len(found), 'task')}: ",
             several([to_task(each.task_id) for each in found[:NAMED]]),
             f" and {len(found) - NAMED} more" if len(found) > NAMED else "",
-            ", and all rollouts agree on another call than the reference: the task may be wrong. ",
+            ". All rollouts agree on another call than the reference, or other tasks use the same "
+            "wording for other work. ",
             to("suspects", "Suspect tasks"),
         )
 

@@ -45,33 +45,29 @@ def _suspects(data: ReportData) -> list[Markup]:
     rows = [
         [
             to_task(each.task_id),
-            f"0 of {each.attempts}",
-            each.difference.where,
+            f"{each.successes} of {each.attempts}",
+            f"Turn {each.turn} of {each.turns}",
             _asked(data, each),
-            _call(data, each.difference.expected),
-            _call(data, each.difference.made),
-            str(each.agree),
+            _call(data, each.reference),
+            _call(data, each.otherwise),
+            each.why,
         ]
         for each in data.suspects.values()
     ]
-    columns = ("task", "successes", "turn", "instruction", "reference", "rollouts call", "agree")
+    columns = ("task", "successes", "turn", "instruction", "reference", "otherwise", "why")
     note = (
-        "No rollout ever solved these, and all rollouts of the newest group make the same other "
-        "call, which the simulator accepts. Either the task or its reference is wrong, or the "
-        "policy never learned the right call: read the task."
+        "All rollouts of the newest group make the same other call, which the simulator accepts, "
+        "or other tasks use the same wording for other work. Either the task or its reference is "
+        "wrong, or the policy or the other tasks are: read the task."
     )
-    table = Table("Suspect tasks", columns, rows, words=6)
+    table = Table("Suspect tasks", columns, rows, words=7)
     return [tag("div", listed("Suspect tasks", note, table), id="suspects")]
 
 
 def _asked(data: ReportData, suspect: Suspect) -> str:
     """Return the instruction of the turn that fails."""
     turns = data.describe(data.evolution.tasks[suspect.task_id]).turns
-    return (
-        "not shown"
-        if data.withheld
-        else clipped(turns[suspect.difference.turn - 1].instruction, SHORT)
-    )
+    return "not shown" if data.withheld else clipped(turns[suspect.turn - 1].instruction, SHORT)
 
 
 def _call(data: ReportData, call: str) -> str:

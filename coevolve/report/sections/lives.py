@@ -126,12 +126,8 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
         links = several([to_signal(each.signal.signal_id) for each in lineage.signals])
         parts.append(_stage("signals about it", tag("p", links)))
     if suspect := data.suspects.get(task.task_id):
-        words = (
-            f"Nothing solved it, and {suspect.agree} rollouts agree on another call than the "
-            f"reference in {suspect.difference.where.lower()}: the task may be wrong. "
-        )
-        told = "" if data.withheld else suspect.difference.sentence
-        parts.append(_stage("suspect", tag("p", words, told)))
+        words = f"{suspect.why} The task may be wrong: see turn {suspect.turn} of {suspect.turns}."
+        parts.append(_stage("suspect", tag("p", words)))
     skills = ", ".join(skills_of(data, task))
     title = tag("h3", "Task ", code(task.task_id), f": {tools_told(text)}")
     return _life(title, [tag("li", tag("b", "skills"), tag("p", skills)), *parts])

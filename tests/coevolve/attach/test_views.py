@@ -206,13 +206,16 @@ async def test_a_suspect_task_is_named_with_the_call_on_which_rollouts_agree(
     await tasks(stage.subject(), origin=None, count=20, as_json=False)
     said = " ".join(capsys.readouterr().out.split())
     assert "suspect task seed-1: 0 of 8 rollouts solved it" in said
-    assert "Turn 1 of 2 failed: the reference calls ls(), this rollout called pwd()." in said
+    assert "agree on another call than the reference. See turn 1 of 2: ls(), not pwd()." in said
     await tasks(stage.subject(), origin=None, count=20, as_json=True)
     (told,) = json.loads(capsys.readouterr().out)["tasks"]
     assert told["suspect"] == {
+        "why": (
+            "Nothing solved it, and the newest 8 rollouts agree on another call than the reference."
+        ),
+        "successes": 0,
         "attempts": 8,
-        "agree": 8,
         "turn": 1,
-        "expected": "ls()",
-        "made": "pwd()",
+        "reference": "ls()",
+        "otherwise": "pwd()",
     }

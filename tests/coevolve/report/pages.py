@@ -4,9 +4,12 @@ from collections.abc import Iterable, Sequence
 from html.parser import HTMLParser
 from typing import ClassVar
 
+import msgspec
+
 from coevolve.environments.tools.task import tool_task
 from coevolve.report.report_data import ReportData, nothing_yet
 from coevolve.report.sources import AnnotatedSource
+from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.control import (
@@ -72,6 +75,9 @@ class Reported:
 
     def describe_candidate(self, candidate: Candidate) -> str:
         return self._text.headline if self._text else f"the candidate {candidate.candidate_id}"
+
+    def wordings(self, body: msgspec.Raw) -> Sequence[Wording]:
+        return ()
 
 
 class Elements(HTMLParser):

@@ -8,7 +8,7 @@ import msgspec
 
 from coevolve.report.page import page
 from coevolve.report.sections.findings import findings_section
-from coevolve.runs.differences import Difference, Suspect
+from coevolve.runs.differences import Suspect
 from protocols.control import PartFailed, Stalled
 from protocols.evolution import Refused
 from protocols.journal import Message
@@ -18,9 +18,13 @@ from tests.coevolve.report.pages import data, parsed, scored, stepped, whole_sto
 
 SUSPECT = Suspect(
     task_id="seed-1",
+    successes=0,
     attempts=16,
-    agree=8,
-    difference=Difference(turn=2, turns=2, expected="cd('x')", made="cd('y')", accepted=True),
+    turn=2,
+    turns=2,
+    reference="cd('x')",
+    otherwise="cd('y')",
+    why="Nothing solved it.",
 )
 
 
@@ -106,10 +110,10 @@ def test_contamination_and_the_choice_of_the_best_version_are_caveats():
 def test_suspect_tasks_are_named_and_shown_unless_their_content_is_withheld():
     found = replace(data(whole_story()), suspects={"seed-1": SUSPECT})
     text = parsed(page(found)).text
-    assert "Nothing solved seed-1, and all rollouts agree on another call" in text
-    assert "Turn 2 of 2Go to docs.cd('x')cd('y')8" in text
+    assert "Possibly wrong, 1 task: seed-1. All rollouts agree on another call" in text
+    assert "Turn 2 of 2Go to docs.cd('x')cd('y')Nothing solved it." in text
     hidden = parsed(page(replace(found, withheld="The licence forbids it"))).text
-    assert "Turn 2 of 2not shownnot shownnot shown8" in hidden
+    assert "Turn 2 of 2not shownnot shownnot shownNothing" in hidden
     assert "A file does not hold them. The licence forbids it." in hidden
 
 

@@ -6,14 +6,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.environments.tools.task import read_body
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.runs.differences import Difference, Suspect, difference, suspects
+from coevolve.runs.differences import Suspect, difference, suspects
 from coevolve.runs.lineage import LineageIndex
+from coevolve.validation.wordings import Wording
 from protocols.evolution import GroupSummary
 from protocols.journal import Message
 from protocols.rollouts import Action, Rollout
-from protocols.tasks import Task, TaskText, TurnText
+from protocols.tasks import Task, TaskText, TurnText, body_of
 from tests import evolving
 from tests.coevolve.report.test_rollouts import rollout
 
@@ -77,6 +79,12 @@ def test_what_has_no_reference_of_its_own_has_no_difference():
     assert difference(TaskText(headline="no conversation"), made) is None
 
 
+def worded(body: msgspec.Raw) -> Sequence[Wording]:
+    """Return a wording whose meaning is the body's first reference."""
+    turn = read_body(body).turns[0]
+    return (Wording(turn.instruction, turn.reference[0], 0),)
+
+
 async def found_in(folder: Path, *messages: Message) -> dict[str, Suspect]:
     journal = Journal.open(folder)
     evolving.write(journal, [evolving.seed(), *messages])
@@ -88,7 +96,7 @@ async def found_in(folder: Path, *messages: Message) -> dict[str, Suspect]:
     def describe(task: Task) -> TaskText:
         return TEXT
 
-    found = await suspects(LocalStore(journal), histories, describe)
+    found = await suspects(LocalStore(journal), histories, describe, worded)
     journal.close()
     return dict(found)
 
@@ -96,14 +104,19 @@ async def found_in(folder: Path, *messages: Message) -> dict[str, Suspect]:
 async def test_a_task_is_suspect_if_nothing_solves_it_and_all_rollouts_agree(tmp_path: Path):
     agreed = [attempt(SUMMARY, index, (1, "mv('a', 'b')")) for index in range(8)]
     found = await found_in(tmp_path, evolving.visit("seed-1", 0), *agreed, SUMMARY)
-    expected = Difference(
+    expected = Suspect(
+        task_id="seed-1",
+        successes=0,
+        attempts=16,
         turn=2,
         turns=2,
-        expected="cp(source='a', destination='b')",
-        made="mv('a', 'b')",
-        accepted=True,
+        reference="cp(source='a', destination='b')",
+        otherwise="mv('a', 'b')",
+        why=(
+            "Nothing solved it, and the newest 8 rollouts agree on another call than the reference."
+        ),
     )
-    assert found == {"seed-1": Suspect(task_id="seed-1", attempts=16, agree=8, difference=expected)}
+    assert found == {"seed-1": expected}
 
 
 async def test_a_task_is_no_suspect_for_less(tmp_path: Path):
@@ -127,3 +140,27 @@ async def test_a_task_is_no_suspect_for_less(tmp_path: Path):
     )
     for number, messages in enumerate(cases):
         assert await found_in(tmp_path / str(number), *messages) == {}, number
+
+
+async def test_a_made_task_is_suspect_if_other_tasks_use_its_wording_for_other_work(tmp_path: Path):
+    body = read_body(evolving.BODY)
+    first, *others = body.turns
+    turn = msgspec.structs.replace(first, reference=("sort(file_name='a')",))
+    wrong = msgspec.structs.replace(
+        evolving.made("wrong", "c1", "s"),
+        body=body_of(msgspec.structs.replace(body, turns=(turn, *others))),
+    )
+    right = evolving.made("right", "c2", "s")
+    found = await found_in(tmp_path, wrong, right, evolving.visit("wrong", 4))
+    assert found == {
+        "wrong": Suspect(
+            task_id="wrong",
+            successes=4,
+            attempts=8,
+            turn=1,
+            turns=2,
+            reference="sort(file_name='a')",
+            otherwise=first.reference[0],
+            why="Its wording stands for other work in 1 of the run's own tasks.",
+        )
+    }

@@ -28,6 +28,12 @@ def test_a_clear_drop_is_forgetting_and_says_what_it_saw():
     )
 
 
+def test_the_evidence_of_forgetting_has_the_rollouts_that_showed_how():
+    solved, failed = visit(8, version=1, group=1), visit(0, version=2, group=2)
+    [finding] = forgetting([visit(8, version=0), solved, failed])
+    assert finding.evidence == (*solved.evidence, *failed.evidence)
+
+
 def test_no_version_is_compared_with_itself():
     assert forgetting([visit(8, version=1), visit(0, version=2)])
     assert not forgetting([visit(8, version=2), visit(0, version=2)])

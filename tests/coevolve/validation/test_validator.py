@@ -1,6 +1,7 @@
 """Tests of the validator on a real journal, with BFCL's simulators and a scripted policy."""
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -19,6 +20,7 @@ from coevolve.environments.tools.gates.similarity import Likenesses
 from coevolve.environments.tools.gates.trials import TRIES, Trials
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, read_body
+from coevolve.environments.tools.wordings import wordings_of
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -56,7 +58,7 @@ from protocols.journal import (
 from protocols.learning import PolicyVersion
 from protocols.tasks import Synthesized, Task
 from tests.evolving import visit
-from tests.planted import SPOILT, candidate, copies, draws, said, with_turns
+from tests.planted import SPOILT, candidate, copies, draws, said, single, some_file, with_turns
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
@@ -143,6 +145,7 @@ class Desk:
             open_index=lambda: Likenesses(self.config.validator.similarity),
             held_out=self.held_out,
             judge=judge or NoJudge(),
+            wordings=lambda body: wordings_of(read_body(body)),
         )
         self.running = asyncio.create_task(self.validator.run())
 
@@ -646,4 +649,39 @@ async def test_whenever_the_validator_is_killed_every_candidate_ends_in_one_verd
     assert Counter(task.task_id for task in await desk.all(Task)) == dict.fromkeys(admitted, 1)
     assert kinds(ended)[Refused] == 10
     desk.start()
+    await desk.close()
+
+
+async def test_a_wording_that_seeds_use_for_other_tools_is_refused(
+    tmp_path: Path, quickstart: RunConfig
+):
+    desk = Desk(tmp_path, quickstart)
+    seed = next(single(51, "cat"))
+    other = read_body(next(single(52, "cat")).body)
+    file, words = some_file(other), read_body(seed.body).turns[0].instruction
+    instruction = re.sub("'.*'", repr(file), words)
+    await desk.say(seed)
+    turns = [said(instruction, f"sort(file_name={file!r})")]
+    await desk.say(candidate(with_turns(other, turns)))
+    (verdict,) = await desk.verdicts(1)
+    assert isinstance(verdict.outcome, Refused)
+    assert verdict.outcome.gate == "contradicted", verdict.outcome.found
+    assert "stands for sort here, and for cat in 1 of the run's own tasks" in verdict.outcome.found
+    await desk.close()
+
+
+async def test_made_tasks_that_contradict_each_other_have_to_be_solved(
+    tmp_path: Path, quickstart: RunConfig
+):
+    desk = Desk(tmp_path, quickstart, policy=fails)
+    one, other = (read_body(next(single(seed, "cat")).body) for seed in (53, 54))
+    for body, tool in ((one, "cat"), (other, "sort")):
+        file = some_file(body)
+        turns = [said(f"Go through {file!r}.", f"{tool}(file_name={file!r})")]
+        await desk.say(candidate(with_turns(body, turns)))
+        await desk.verdicts(1)
+    _, second = await desk.verdicts(2)
+    assert isinstance(second.outcome, Parked)
+    assert second.reading.outcome == "unread"
+    assert "stands for sort here, and for cat in 1 of the made tasks" in second.reading.found
     await desk.close()

@@ -1,22 +1,39 @@
 """Fills the part of a synthesis request that has instructions and exploration starts."""
 
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
 import msgspec
 
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.synthesis.brief import Start, ToolContext, start_of
-from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.task import read_body, tool_task
 from coevolve.synthesis.briefs import seed_of
 from protocols.config import RunConfig
-from protocols.evolution import Signal
+from protocols.evolution import OnPattern, OnTask, Signal
+from protocols.synthesis import Attempt, Brief
 from protocols.tasks import Task, body_of
+
+
+def tool_of(call: str) -> tuple[str, ...]:
+    """Return the tool of a call."""
+    return (call.partition("(")[0].strip(),)
 
 
 class ToolBriefs:
     """A `coevolve.synthesis.briefs.BriefContext` of one run."""
 
-    def __init__(self, config: RunConfig, *, source: ToolSource) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        source: ToolSource,
+        called: Callable[[str], Iterable[str]] = tool_of,
+    ) -> None:
+        """Explore worlds of ``source``; ``called`` returns the tools that a call uses."""
         self._config = config
         self._source = source
+        self._called = called
 
     def context(self, signal: Signal, task: Task | None) -> msgspec.Raw:
         """Return a `ToolContext`; it contains no part of a reference."""
@@ -27,6 +44,46 @@ class ToolBriefs:
                 starts=self._starts(signal, task),
             )
         )
+
+    def practises(self, brief: Brief, task: Task | None, body: msgspec.Raw) -> bool:
+        """Return whether the reference calls the tools that the brief is about.
+
+        Those of a pattern are called in their order. Of the turn in which most attempts at a task
+        failed, it calls some tool that no failed attempt called there, if there is one. A body that
+        cannot be read is left to the gates.
+        """
+        try:
+            turns = read_body(body).turns
+        except msgspec.MsgspecError:
+            return True
+        called = [tool for turn in turns for call in turn.reference for tool in self._called(call)]
+        match brief.about:
+            case OnPattern(kind="tool" | "tool_bigram", pattern=pattern):
+                rest = iter(called)
+                return all(tool in rest for tool in pattern.split(" > "))
+            case OnTask() if task is not None:
+                lacking = self._lacking(brief.attempts, task)
+                return not lacking or not lacking.isdisjoint(called)
+            case _:
+                return True
+
+    def _lacking(self, attempts: Sequence[Attempt], task: Task) -> set[str]:
+        """Return the tools that failed attempts lack in their turn; all of it if they lack none."""
+        failed = Counter(each.turns_passed for each in attempts if not each.succeeded)
+        turns = tool_task(task).turns
+        turn = failed.most_common(1)[0][0] if failed else len(turns)
+        if turn >= len(turns):
+            return set()
+        needed = {tool for call in turns[turn].reference for tool in self._called(call)}
+        tried = {
+            tool
+            for each in attempts
+            if not each.succeeded and each.turns_passed == turn
+            for action in each.actions
+            if action.turn == turn and not action.failed
+            for tool in self._called(action.text)
+        }
+        return needed - tried or needed
 
     def _starts(self, signal: Signal, task: Task | None) -> tuple[Start, ...]:
         """Return a start for each round; the flagged task's own world is the first."""

@@ -46,6 +46,7 @@ from coevolve.journal.task_cache import TaskCache
 from coevolve.signals.groups import CompleteGroup
 from coevolve.validation.gates import Findings, Sound
 from coevolve.validation.judge import NoJudge
+from coevolve.validation.ledger import no_wordings
 from coevolve.validation.validator import Validator
 from protocols.config import RunConfig, WatchdogConfig
 from protocols.errors import ConfigError
@@ -188,6 +189,7 @@ class Desk:
                 open_index=DesignIndex,
                 held_out=(),
                 judge=NoJudge(),
+                wordings=no_wordings,
             ),
         ]
 
