@@ -36,6 +36,7 @@ DARK = {
 }
 
 _RULES = """
+html { scroll-padding-top: 4rem; }
 body { margin: 0 auto; max-width: 112rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper);
   color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 header, nav, section > :not(.group, .controls, #side-by-side, :has([data-sortable])) {
@@ -60,7 +61,7 @@ summary { color: var(--faint); font-size: .9rem; cursor: pointer; }
   background: var(--soft); }
 .tiles b { font-size: 1.6rem; line-height: 1.2; }
 .tiles small { color: var(--faint); }
-.scroll { max-height: 32rem; overflow: auto; }
+.scroll { max-height: 32rem; overflow: auto; scroll-padding-top: 4rem; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 caption { padding: .25rem 0; text-align: left; color: var(--faint); }
 th, td { padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--line); text-align: left;

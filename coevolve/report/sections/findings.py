@@ -19,7 +19,7 @@ from coevolve.report.links import to, to_signal, to_skill, to_task
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import percent
-from coevolve.report.sections.success import gaps_of, held_out_skills
+from coevolve.report.sections.success import gaps_of, held_out_estimates, held_out_skills
 from coevolve.runs.histories import SignalHistory
 from coevolve.runs.instance_gap import InstanceGap
 from coevolve.runs.score import NORMAL
@@ -40,12 +40,15 @@ def findings_section(data: ReportData) -> Markup:
     found = [
         *_scores(data),
         *_skills(data),
+        *_largest_loss(data),
+        *_never_solved(data),
         *_weak(data),
         *_forgotten(data),
         *_made(data),
         *_contaminated(data),
         *_suspects(data),
         *_memorized(data),
+        *_unmeasured(data),
         *_alarms(data),
         *_discarded(data),
         *_chosen(data),
@@ -86,6 +89,48 @@ def _skills(data: ReportData) -> Iterator[Markup]:
                 _more(len(found)),
                 to("skills", "All skills"),
             )
+
+
+def _largest_loss(data: ReportData) -> Iterator[Markup]:
+    """Name the skill that fell furthest below an earlier version, beyond chance."""
+    found = [
+        (before.share - after.share, name, earlier, later)
+        for name, estimates in held_out_estimates(data).items()
+        for later, after in estimates.items()
+        for earlier, before in estimates.items()
+        if earlier < later and after.interval[1] < before.interval[0]
+    ]
+    if found:
+        _, name, earlier, later = max(found)
+        estimates = held_out_estimates(data)[name]
+        newest = max(estimates)
+        now = f"; at version {newest} it is {estimates[newest].text}" if newest > later else ""
+        yield _told(
+            "The largest loss of a skill on held-out tasks, beyond chance: ",
+            to_skill(name),
+            f", from {estimates[earlier].text} at version {earlier} to {estimates[later].text} at "
+            f"version {later}{now}. ",
+            to("held-out", "Success by skill"),
+        )
+
+
+def _never_solved(data: ReportData) -> Iterator[Markup]:
+    """Name the skills that no scored version has on held-out tasks, although it could."""
+    never = [
+        (sum(each.trials for each in estimates.values()), name)
+        for name, estimates in held_out_estimates(data).items()
+        if len(estimates) > 1 and not any(each.count for each in estimates.values())
+    ]
+    if never:
+        never.sort(key=lambda each: (-each[0], each[1]))
+        tried = [joined([to_skill(name), f" (0 of {trials})"]) for trials, name in never[:NAMED]]
+        yield _told(
+            f"Never solved on held-out tasks, by no scored version, {_counted(len(never), 'skill')}"
+            ": ",
+            several(tried),
+            _more(len(never)),
+            to("held-out", "Success by skill"),
+        )
 
 
 def _weak(data: ReportData) -> Iterator[Markup]:
@@ -134,13 +179,17 @@ def _forgot(data: ReportData, history: SignalHistory) -> Markup:
         if history.candidates
         else f"no candidate was made ({history.outcome.replace('_', ' ')})"
     )
-    after = f"afterwards it is {change.after.text}" if change.after.trials else "not tried since"
+    after = (
+        f"the newest groups of the task since then: {change.after.text}, whatever the cause"
+        if change.after.trials
+        else "the task was not tried since"
+    )
     return _told(
         f"Forgotten at step {data.timeline.step_at(history.time_ns)}: ",
         several(names) or "a task",
         "; success on a task "
         f"dropped from {change.before.text or 'an unknown value'} to {change.now.text or 'less'}. "
-        f"What was done: {done}; {after}. ",
+        f"Then: {done}; {after}. ",
         to_signal(history.signal.signal_id, "The signal"),
     )
 
@@ -197,6 +246,15 @@ def _memorized(data: ReportData) -> Iterator[Markup]:
         "on held-out tasks: what is more is memorization. ",
         to("held-out", "Instance gap"),
     )
+
+
+def _unmeasured(data: ReportData) -> Iterator[Markup]:
+    if len(data.progress.held_out()) > 1 and not gaps_of(data, "trained"):
+        yield _told(
+            "Memorization was not measured: no version was scored on tasks that were trained on, "
+            "once as they were and once under other names (evaluator.fresh). ",
+            to("held-out", "Scores by version"),
+        )
 
 
 def _is_large(gap: InstanceGap, other: InstanceGap | None) -> bool:

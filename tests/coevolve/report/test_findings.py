@@ -73,6 +73,38 @@ def test_a_score_rises_or_falls_only_beyond_chance():
     assert "did not change beyond chance: 5.0" in told([evaluated(0, 2), evaluated(9, 3)])
 
 
+def solved(version: int, count: int) -> Evaluation:
+    """Return 40 scores of the task with the skill ls alone."""
+    scores = (
+        TaskScore(task_id="h1", turns_passed=int(n < count), turns_total=1) for n in range(40)
+    )
+    return Evaluation(version=version, scores=tuple(scores), errors=0, wall_s=1.0)
+
+
+def test_the_largest_loss_is_told_although_the_skill_came_back():
+    text = told([solved(0, 20), solved(20, 36), solved(40, 12)])
+    assert (
+        "The largest loss of a skill on held-out tasks, beyond chance: ls, from 90 % [77, 96], "
+        "36/40 at version 20 to 30 % [18, 45], 12/40 at version 40. "
+    ) in text
+    text = told([solved(20, 36), solved(40, 12), solved(60, 38)])
+    assert "12/40 at version 40; at version 60 it is 95 % [" in text
+    assert "largest loss" not in told([solved(0, 20), solved(20, 19)])
+
+
+def test_a_skill_that_no_version_has_is_told():
+    text = told([solved(0, 0), solved(20, 0)])
+    assert "Never solved on held-out tasks, by no scored version, 1 skill: ls (0 of 80). " in text
+    assert "Never solved" not in told([solved(0, 1), solved(20, 0)])
+    assert "Never solved" not in told([solved(0, 0)])
+
+
+def test_that_memorization_was_not_measured_is_a_caveat():
+    text = told([solved(0, 1), solved(20, 1)])
+    assert "Memorization was not measured" in text
+    assert "Memorization" not in told([solved(0, 1)])
+
+
 def test_a_skill_that_training_hardly_ever_solves_is_still_weak():
     groups = [evolving.visit("seed-1", 0, version=version) for version in range(20)]
     text = told([evolving.seed(), *groups])
@@ -86,7 +118,10 @@ def test_what_was_forgotten_is_told_with_what_was_done_about_it():
     text = told(whole_story())
     assert "Forgotten at step" in text
     assert "ls, cd; success on a task dropped from 75 % [41, 93], 6/8 to 12 % [2, 47], 1/8" in text
-    assert "What was done: 3 candidates made from it, 1 admitted; afterwards it is" in text
+    assert (
+        "Then: 3 candidates made from it, 1 admitted; the newest groups of the task since then:"
+        in text
+    )
 
 
 def test_alarms_discards_and_restarts_are_findings():
