@@ -12,6 +12,7 @@ from coevolve.report.markup import Markup, tag
 from coevolve.report.scripts import visible_tree
 
 NUMBER = ",.3~r"
+COUNT = ",d"
 PERCENT = ".1%"
 WHOLE_PERCENT = ".0%"
 """Formats of numbers, in the words of d3-format."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import get_args
 
-from coevolve.report.charts import Layer, row_chart, stacked_chart
+from coevolve.report.charts import COUNT, Layer, row_chart, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.links import to_signal
 from coevolve.report.markup import Markup, clipped
@@ -110,7 +110,7 @@ def _funnel(totals: EvolutionTotals) -> Markup:
     return figure(
         title,
         "A candidate counts with its newest verdict. One signal may lead to several candidates.",
-        row_chart(title, rows),
+        row_chart(title, rows, form=COUNT),
         Table(title, ["stage", "count"], [[name, number(count)] for name, count in rows]),
     )
 
@@ -124,7 +124,7 @@ def _refusals(totals: EvolutionTotals) -> Markup:
     return figure(
         title,
         "A candidate counts for the first gate that refused it. Most frequent gates come first.",
-        row_chart(title, [(gate.replace("_", " "), counts[gate]) for gate in gates]),
+        row_chart(title, [(gate.replace("_", " "), counts[gate]) for gate in gates], form=COUNT),
         Table(title, ["gate", "candidates"], [[gate, str(counts[gate])] for gate in gates]),
     )
 

@@ -38,7 +38,8 @@ def teaching_section(data: ReportData) -> Markup:
             data,
             MOVEMENT,
             "Share of the weights' movement by source",
-            "Each source has its own optimizer. The shares add up to 1.",
+            "Each source has its own optimizer. The shares add up to 1. Where two sources pull "
+            "against each other, the weaker has a share below 0, and the other one above 1.",
             "share",
         ),
         metrics_figure(data, NORMS, "Gradient norm by source", "Before clipping.", "gradient norm"),

@@ -5,7 +5,15 @@ from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
 
-from coevolve.report.charts import Layer, Line, heat_map, line_chart, row_chart, stacked_chart
+from coevolve.report.charts import (
+    COUNT,
+    Layer,
+    Line,
+    heat_map,
+    line_chart,
+    row_chart,
+    stacked_chart,
+)
 from coevolve.report.markup import tag
 from coevolve.report.page import document, write_report
 from coevolve.report.scripts import library, own
@@ -24,7 +32,7 @@ def test_every_kind_of_chart_is_drawn_and_shows_foreign_names_as_text(tmp_path: 
     charts = (
         line_chart("Lines", lines, across="step", up="share", high=1.0),
         stacked_chart("Columns", ["1-2", "3-4"], layers, across="step", up="groups"),
-        row_chart("Rows", [("signals", 7.0), (HOSTILE, 3.0)]),
+        row_chart("Rows", [("signals", 1647), (HOSTILE, 3)], form=COUNT),
         heat_map("Cells", ["ls", "cd"], ["1", "2"], cells, across="step"),
     )
     path = tmp_path / "charts.html"
@@ -35,6 +43,7 @@ def test_every_kind_of_chart_is_drawn_and_shows_foreign_names_as_text(tmp_path: 
         drawn = browser.page.locator(".chart svg")
         drawn.nth(3).wait_for(state="attached")
         assert drawn.nth(0).locator(".role-mark.mark-line path").count() == 2
+        assert "1,647" in drawn.nth(2).locator("text").all_text_contents()
         assert drawn.nth(0).locator(".role-mark.mark-rule line").count() == 2
         assert drawn.nth(1).locator("path[aria-roledescription=bar]").count() == 3
         assert drawn.nth(2).locator("path[aria-roledescription=bar]").count() == 2
