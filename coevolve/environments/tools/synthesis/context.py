@@ -10,7 +10,7 @@ from coevolve.environments.tools.synthesis.brief import Start, ToolContext, star
 from coevolve.environments.tools.task import read_body, tool_task
 from coevolve.synthesis.briefs import seed_of
 from protocols.config import RunConfig
-from protocols.evolution import OnPattern, OnTask, Signal
+from protocols.evolution import OnTask, Signal
 from protocols.synthesis import Attempt, Brief
 from protocols.tasks import Task, body_of
 
@@ -46,26 +46,22 @@ class ToolBriefs:
         )
 
     def practises(self, brief: Brief, task: Task | None, body: msgspec.Raw) -> bool:
-        """Return whether the reference calls the tools that the brief is about.
+        """Return whether the reference calls a tool that the attempts at the brief's task lack.
 
-        Those of a pattern are called in their order. Of the turn in which most attempts at a task
-        failed, it calls some tool that no failed attempt called there, if there is one. A body that
-        cannot be read is left to the gates.
+        Of the turn in which most attempts failed, these are the tools that no failed attempt called
+        there; if there are none, all of the turn. A brief about a pattern, which a task may also
+        practise without a call, allows everything, and so does a body that cannot be read: the
+        gates judge it.
         """
+        if not isinstance(brief.about, OnTask) or task is None:
+            return True
         try:
             turns = read_body(body).turns
         except msgspec.MsgspecError:
             return True
-        called = [tool for turn in turns for call in turn.reference for tool in self._called(call)]
-        match brief.about:
-            case OnPattern(kind="tool" | "tool_bigram", pattern=pattern):
-                rest = iter(called)
-                return all(tool in rest for tool in pattern.split(" > "))
-            case OnTask() if task is not None:
-                lacking = self._lacking(brief.attempts, task)
-                return not lacking or not lacking.isdisjoint(called)
-            case _:
-                return True
+        called = {tool for turn in turns for call in turn.reference for tool in self._called(call)}
+        lacking = self._lacking(brief.attempts, task)
+        return not lacking or not lacking.isdisjoint(called)
 
     def _lacking(self, attempts: Sequence[Attempt], task: Task) -> set[str]:
         """Return the tools that failed attempts lack in their turn; all of it if they lack none."""
