@@ -49,11 +49,10 @@ class ToolBriefs:
         """Return whether the reference calls a tool that the attempts at the brief's task lack.
 
         Of the turn in which most attempts failed, these are the tools that no failed attempt called
-        there; if there are none, all of the turn. A brief about a pattern, which a task may also
-        practise without a call, allows everything, and so does a body that cannot be read: the
-        gates judge it.
+        there; if there are none, all of the turn. Only a brief about a forgotten task asks for
+        this. A body that cannot be read is left to the gates.
         """
-        if not isinstance(brief.about, OnTask) or task is None:
+        if brief.kind != "forgetting" or not isinstance(brief.about, OnTask) or task is None:
             return True
         try:
             turns = read_body(body).turns
