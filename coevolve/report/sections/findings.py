@@ -93,16 +93,17 @@ def _skills(data: ReportData) -> Iterator[Markup]:
 
 def _largest_loss(data: ReportData) -> Iterator[Markup]:
     """Name the skill that fell furthest below an earlier version, beyond chance."""
+    skills = held_out_estimates(data)
     found = [
         (before.share - after.share, name, earlier, later)
-        for name, estimates in held_out_estimates(data).items()
+        for name, estimates in skills.items()
         for later, after in estimates.items()
         for earlier, before in estimates.items()
         if earlier < later and after.interval[1] < before.interval[0]
     ]
     if found:
         _, name, earlier, later = max(found)
-        estimates = held_out_estimates(data)[name]
+        estimates = skills[name]
         newest = max(estimates)
         now = f"; at version {newest} it is {estimates[newest].text}" if newest > later else ""
         yield _told(
