@@ -16,10 +16,12 @@ from coevolve.report.estimates import (
 )
 from coevolve.report.figure import missing, section, several
 from coevolve.report.links import to, to_signal, to_skill, to_task
+from coevolve.report.losses import losses
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import percent
-from coevolve.report.sections.success import gaps_of, held_out_estimates, held_out_skills
+from coevolve.report.sections.success import gaps_of, held_out_histories
+from coevolve.report.sections.weaknesses import lost_all_the_same
 from coevolve.runs.histories import SignalHistory
 from coevolve.runs.instance_gap import InstanceGap
 from coevolve.runs.score import NORMAL
@@ -41,7 +43,6 @@ def findings_section(data: ReportData) -> Markup:
         *_scores(data),
         *_skills(data),
         *_largest_loss(data),
-        *_never_solved(data),
         *_weak(data),
         *_forgotten(data),
         *_made(data),
@@ -77,12 +78,12 @@ def _scores(data: ReportData) -> Iterator[Markup]:
 
 def _skills(data: ReportData) -> Iterator[Markup]:
     """Name the skills whose held-out intervals before and after do not overlap."""
-    pairs = held_out_skills(data).items()
-    better = [(n, a, b) for n, (a, b) in pairs if b.interval[0] > a.interval[1]]
-    worse = [(n, a, b) for n, (a, b) in pairs if b.interval[1] < a.interval[0]]
+    pairs = [(name, each[0], each[-1]) for name, each in held_out_histories(data).items()]
+    better = [(n, a, b) for n, a, b in pairs if b[1].interval[0] > a[1].interval[1]]
+    worse = [(n, a, b) for n, a, b in pairs if b[1].interval[1] < a[1].interval[0]]
     for words, found in (("Learned", better), ("Lost", worse)):
         if found:
-            found.sort(key=lambda x: (-abs(x[2].share - x[1].share), x[0]))
+            found.sort(key=lambda x: (-abs(x[2][1].share - x[1][1].share), x[0]))
             yield _told(
                 f"{words} on held-out tasks, beyond chance, {_counted(len(found), 'skill')}: ",
                 several([_changed(*each) for each in found[:NAMED]]),
@@ -92,46 +93,44 @@ def _skills(data: ReportData) -> Iterator[Markup]:
 
 
 def _largest_loss(data: ReportData) -> Iterator[Markup]:
-    """Name the skill that fell furthest below an earlier version, beyond chance."""
-    skills = held_out_estimates(data)
-    found = [
-        (before.share - after.share, name, earlier, later)
-        for name, estimates in skills.items()
-        for later, after in estimates.items()
-        for earlier, before in estimates.items()
-        if earlier < later and after.interval[1] < before.interval[0]
-    ]
-    if found:
-        _, name, earlier, later = max(found)
-        estimates = skills[name]
-        newest = max(estimates)
-        now = f"; at version {newest} it is {estimates[newest].text}" if newest > later else ""
+    """Name the largest fall of a skill between two scored versions, and what training saw of it."""
+    found = losses(data)
+    for loss in list(found.values())[:1]:
+        newest = loss.newest
+        stays = "still below that, beyond chance" if loss.stays else "not below that, beyond chance"
+        since = (
+            ""
+            if newest.version == loss.low.version
+            else f"; {newest.text}, the newest, it is {stays}"
+        )
+        others = [to_skill(name) for name in list(found)[1 : NAMED + 1]]
+        more = joined([" Others fell too: ", several(others), _more(len(found) - 1)])
         yield _told(
-            "The largest loss of a skill on held-out tasks, beyond chance: ",
-            to_skill(name),
-            f", from {estimates[earlier].text} at version {earlier} to {estimates[later].text} at "
-            f"version {later}{now}. ",
-            to("held-out", "Success by skill"),
+            "Largest loss on held-out tasks: ",
+            to_skill(loss.skill),
+            f" fell by {loss.points:.0f} points, from {loss.high.text} to {loss.low.text}{since}. ",
+            *_training_saw(data, loss.skill),
+            more if others else "",
+            to("held-out", "Success by skill and version"),
         )
 
 
-def _never_solved(data: ReportData) -> Iterator[Markup]:
-    """Name the skills that no scored version has on held-out tasks, although it could."""
-    never = [
-        (sum(each.trials for each in estimates.values()), name)
-        for name, estimates in held_out_estimates(data).items()
-        if len(estimates) > 1 and not any(each.count for each in estimates.values())
+def _training_saw(data: ReportData, skill: str) -> Iterator[str]:
+    """Say whether the rule for forgetting, which looks at training alone, saw a loss of a skill."""
+    if "forgetting" not in data.config.signals.kinds:
+        yield "This run does not look for forgetting. "
+        return
+    signals = [
+        each
+        for each in data.evolution.signals.values()
+        if each.kind == "forgetting" and skill in flagged_skills(data, each)
     ]
-    if never:
-        never.sort(key=lambda each: (-each[0], each[1]))
-        tried = [joined([to_skill(name), f" (0 of {trials})"]) for trials, name in never[:NAMED]]
-        yield _told(
-            f"Never solved on held-out tasks, by no scored version, {_counted(len(never), 'skill')}"
-            ": ",
-            several(tried),
-            _more(len(never)),
-            to("held-out", "Success by skill"),
-        )
+    if signals:
+        links = [to_signal(each.signal_id) for each in signals[: -NAMED - 1 : -1]]
+        left = f" and {len(signals) - NAMED} more" if len(signals) > NAMED else ""
+        yield joined(["Forgotten on training tasks with it: ", several(links), f"{left}. "])
+    else:
+        yield "No signal of forgetting is about a training task with it. "
 
 
 def _weak(data: ReportData) -> Iterator[Markup]:
@@ -161,6 +160,7 @@ def _forgotten(data: ReportData) -> Iterator[Markup]:
             yield _told(
                 "On tasks that were attempted in training nothing was forgotten: success dropped "
                 f"beyond chance on none of {len(data.evolution.visits)}. ",
+                lost_all_the_same(data),
                 to("weaknesses", "What was weak"),
             )
         return
@@ -296,8 +296,10 @@ def _chosen(data: ReportData) -> Iterator[Markup]:
         )
 
 
-def _changed(name: str, before: Estimate, after: Estimate) -> Markup:
-    return joined([to_skill(name), f" ({100 * before.share:.0f} to {100 * after.share:.0f} %)"])
+def _changed(name: str, before: tuple[int, Estimate], after: tuple[int, Estimate]) -> Markup:
+    (first, old), (last, new) = before, after
+    told = f"{100 * old.share:.0f} to {100 * new.share:.0f} %, version {first} to {last}"
+    return joined([to_skill(name), f" ({told})"])
 
 
 def _counted(count: int, noun: str) -> str:

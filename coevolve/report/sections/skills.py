@@ -5,6 +5,7 @@ from typing import get_args
 from coevolve.report.estimates import RECENT, Estimate, Skill, skill_map
 from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.links import skill_anchor
+from coevolve.report.losses import Loss, losses
 from coevolve.report.markup import Markup, tag
 from coevolve.report.report_data import ReportData, listed_note
 from coevolve.report.sections.success import held_out_skills
@@ -18,7 +19,8 @@ NOTE = (
     f"Success in training is that of the newest {RECENT} groups on tasks with the skill; in the "
     "drawing the bar is its 95 % interval (Wilson), the dot the estimate, and the ring the first "
     f"{RECENT} groups. The loop makes harder tasks as the policy improves, so held-out success is "
-    "the fairer comparison. Admitted and refused are candidates from signals about the skill."
+    "the fairer comparison; its largest loss is the largest fall between two scored versions whose "
+    "intervals do not overlap. Admitted and refused are candidates from signals about the skill."
 )
 
 
@@ -36,6 +38,7 @@ def skills_section(data: ReportData) -> Markup:
         "training, first",
         "held out, newest",
         "held out, first",
+        "largest loss held out",
         "groups",
         *kinds,
         "tasks made",
@@ -43,7 +46,8 @@ def skills_section(data: ReportData) -> Markup:
         "refused",
     )
     order = sorted(skills.values(), key=lambda s: (not s.newest.trials, s.newest.share, s.name))
-    rows = [_row(skill, held_out, kinds) for skill in order]
+    fallen = losses(data)
+    rows = [_row(skill, held_out, fallen.get(skill.name), kinds) for skill in order]
     table = Table("Skills, the lowest success first", columns, rows, words=2, sortable=True)
     return section(
         "skills", TITLE, listed("Map of the skills", NOTE + listed_note(data.evolution), table)
@@ -51,7 +55,10 @@ def skills_section(data: ReportData) -> Markup:
 
 
 def _row(
-    skill: Skill, held_out: dict[str, tuple[Estimate, Estimate]], kinds: list[str]
+    skill: Skill,
+    held_out: dict[str, tuple[Estimate, Estimate]],
+    loss: Loss | None,
+    kinds: list[str],
 ) -> list[str]:
     first, newest = held_out.get(skill.name, (Estimate(0, 0), Estimate(0, 0)))
     counts = (*(skill.signals[kind] for kind in kinds), skill.tasks, skill.admitted, skill.refused)
@@ -62,6 +69,7 @@ def _row(
         skill.first.text,
         newest.text,
         first.text,
+        f"{loss.high.text} to {loss.low.text}" if loss else "",
         str(skill.groups),
         *map(str, counts),
     ]

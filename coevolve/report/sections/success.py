@@ -89,24 +89,25 @@ def held_out_by_skill(data: ReportData) -> dict[tuple[str, int], Cell]:
     return cells
 
 
-def held_out_estimates(data: ReportData) -> dict[str, dict[int, Estimate]]:
-    """Return the success by skill and scored version.
+def held_out_histories(data: ReportData) -> dict[str, list[tuple[int, Estimate]]]:
+    """Return the (version, success) of each skill, in the order of versions.
 
     It is empty if the environment scores by another measure.
     """
-    found: dict[str, dict[int, Estimate]] = {}
+    found: dict[str, list[tuple[int, Estimate]]] = {}
     if data.progress.measure != "success":
         return found
     cells = sorted(held_out_by_skill(data).items(), key=lambda cell: cell[0][1])
     for (name, version), (passed, reached) in cells:
-        found.setdefault(name, {})[version] = Estimate(passed, reached)
+        found.setdefault(name, []).append((version, Estimate(passed, reached)))
     return found
 
 
 def held_out_skills(data: ReportData) -> dict[str, tuple[Estimate, Estimate]]:
-    """Return the success by skill of the first and the newest version that has it."""
-    found = held_out_estimates(data)
-    return {name: (each[min(each)], each[max(each)]) for name, each in found.items()}
+    """Return the success by skill of the first and the newest version that has it, likewise."""
+    return {
+        name: (history[0][1], history[-1][1]) for name, history in held_out_histories(data).items()
+    }
 
 
 def trained_by_skill(data: ReportData, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:

@@ -8,6 +8,7 @@ from typing import get_args
 from coevolve.report.estimates import Change, PatternUse, change_of, flagged_skills, skill_map
 from coevolve.report.figure import Table, listed, missing, section, several
 from coevolve.report.links import to_signal, to_skill, to_task
+from coevolve.report.losses import losses
 from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.report_data import ReportData, judged
 from coevolve.runs.histories import SignalHistory
@@ -20,6 +21,9 @@ ROWS = 200
 
 TASKS = 3
 """Maximum number of admitted tasks that a row names."""
+
+LOST = 4
+"""Maximum number of skills that a sentence on losses names."""
 
 TEXT = 160
 
@@ -81,7 +85,9 @@ def _forgotten(data: ReportData) -> Markup:
         return tag("p", "This run does not look for forgetting.")
     if not found:
         return tag(
-            "p", "No task was forgotten in training: on none did success drop beyond chance."
+            "p",
+            "No task was forgotten in training: on none did success drop beyond chance. ",
+            lost_all_the_same(data),
         )
     skills = Counter(name for each in found for name in flagged_skills(data, each))
     changes = [change_of(data.evolution.fate(each.signal_id), config.window) for each in found]
@@ -94,6 +100,22 @@ def _forgotten(data: ReportData) -> Markup:
         several(told),
         f". Since then, {back} of the flagged tasks are at or above their earlier success, "
         f"{len(found) - back - unknown} below it, and {unknown} not tried again.",
+    )
+
+
+def lost_all_the_same(data: ReportData) -> Markup:
+    """Return a sentence on losses that the rule for forgetting does not see; empty without any."""
+    lost = list(losses(data))
+    if not lost:
+        return Markup()
+    left = f" and {len(lost) - LOST} more" if len(lost) > LOST else ""
+    return joined(
+        [
+            "The rule compares the groups of one training task with each other. On held-out tasks "
+            "skills fell all the same: ",
+            several([to_skill(name) for name in lost[:LOST]]),
+            f"{left}. ",
+        ]
     )
 
 

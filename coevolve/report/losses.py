@@ -1,0 +1,60 @@
+"""Losses on held-out tasks: the skills whose success fell beyond chance between scored versions."""
+
+from dataclasses import dataclass
+
+from coevolve.report.estimates import Estimate
+from coevolve.report.report_data import ReportData
+from coevolve.report.sections.success import held_out_histories
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The held-out success of a skill at a policy version."""
+
+    version: int
+    success: Estimate
+
+    @property
+    def text(self) -> str:
+        """The counts and the version as ``54/59 at version 20``."""
+        return f"{self.success.count}/{self.success.trials} at version {self.version}"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The largest fall of a skill beyond chance: the two intervals (95 %) do not overlap."""
+
+    skill: str
+    high: Scored
+    low: Scored
+    newest: Scored
+
+    @property
+    def points(self) -> float:
+        """The size of the fall, in (0, 100]."""
+        return 100 * (self.high.success.share - self.low.success.share)
+
+    @property
+    def stays(self) -> bool:
+        """Whether the newest version is still below the high, beyond chance."""
+        return self.newest.success.interval[1] < self.high.success.interval[0]
+
+
+def losses(data: ReportData) -> dict[str, Loss]:
+    """Return the largest fall of each skill that ever fell, by skill, the largest first.
+
+    A version is compared with the earlier one whose interval has the highest lower end.
+    """
+    found: list[Loss] = []
+    for skill, history in held_out_histories(data).items():
+        scored = [Scored(version, success) for version, success in history]
+        best, high = None, scored[0]
+        for each in scored[1:]:
+            if each.success.interval[1] < high.success.interval[0]:
+                fall = Loss(skill, high, each, scored[-1])
+                best = fall if best is None else max(best, fall, key=lambda loss: loss.points)
+            high = max(high, each, key=lambda point: point.success.interval[0])
+        if best:
+            found.append(best)
+    found.sort(key=lambda loss: (-loss.points, loss.skill))
+    return {loss.skill: loss for loss in found}
