@@ -68,6 +68,18 @@ def change_of(history: SignalHistory, window: int) -> Change:
     return Change(Estimate(*before), Estimate(*now), _pool(judged(history.since)[-window:]))
 
 
+def recovered_by(history: SignalHistory, window: int) -> GroupSummary | None:
+    """Return the first group since a signal in which the flagged task was as successful as before.
+
+    None if there is no such group, or nothing is known of the success before.
+    """
+    before = change_of(history, window).before
+    if not before.trials:
+        return None
+    since = judged(history.since)
+    return next((v for v in since if v.successes >= before.share * v.rollouts), None)
+
+
 class PatternUse:
     """How many groups show a pattern, before a policy version and after it."""
 

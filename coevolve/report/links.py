@@ -38,6 +38,11 @@ def to_task(task_id: str, text: str = "") -> Markup:
     return _link(task_anchor(task_id), text or task_id)
 
 
+def to_rollouts(task_id: str) -> Markup:
+    """Return a link that chooses the groups of a task among the rollouts."""
+    return _link(f"rollouts-{quote(task_id, safe='')}", "rollouts")
+
+
 def to_skill(name: str) -> Markup:
     """Return a link to the row of a skill."""
     return _link(skill_anchor(name), name)

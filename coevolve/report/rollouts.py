@@ -1,7 +1,7 @@
 """Rollouts of some groups, token by token, in a bounded amount."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tokenizers import Tokenizer
@@ -58,15 +58,21 @@ class Sample:
     """Whether a board reads the rollouts of a group when it is chosen; ``groups`` then has none."""
 
 
-async def sample_of(reader: Reader, evolution: LineageIndex, config: RunConfig) -> Sample:
+async def sample_of(
+    reader: Reader,
+    evolution: LineageIndex,
+    config: RunConfig,
+    first: Iterable[str] = (),
+) -> Sample:
     """Return some groups of the run: of the tasks with most groups, and the newest ones.
 
-    ``config`` are the settings of its parts.
+    Before these comes the newest group of each of the tasks ``first``. ``config`` are the settings
+    of the run's parts.
     """
     visits = {task: [v for v in each if v.rollouts] for task, each in evolution.visits.items()}
     found: dict[str, Group] = {}
     tokens = 0
-    for wanted in _wanted(visits):
+    for wanted in _wanted(visits, first):
         group = await _first_kept(reader, wanted[:SEARCHED])
         if group is None or group.summary.group_id in found:
             continue
@@ -107,11 +113,13 @@ def tokens_of(group: Group) -> int:
     return sum(each.tokens.count for each in group.rollouts if isinstance(each, Rollout))
 
 
-def _wanted(visits: Mapping[str, Sequence[GroupSummary]]) -> list[Sequence[GroupSummary]]:
+def _wanted(
+    visits: Mapping[str, Sequence[GroupSummary]], first: Iterable[str]
+) -> list[Sequence[GroupSummary]]:
     """Return the wanted groups, each with those that stand in for it, the most wanted first."""
     every = sorted((v for each in visits.values() for v in each), key=lambda v: -v.group)
     newest: list[Sequence[GroupSummary]] = [[each] for each in every[:NEWEST]]
-    wanted = newest[:1]
+    wanted = newest[:1] + [visits[task][::-1] for task in first if task in visits]
     for each in sorted(visits.values(), key=len, reverse=True)[:TASKS]:
         middle = len(each) // 2
         wanted += [each[::-1], each[middle:], each]

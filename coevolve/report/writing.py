@@ -34,8 +34,8 @@ async def report(
     )
     series = [read_series(each.metrics, each.path.name) for each in (directory, *others)]
     sources = await environment.sources(reader, visits_of(data))
+    found = await suspects_of(reader, data)
     sample = NO_SAMPLE
     if not environment.withheld:
-        sample = await sample_of(reader, data.evolution, directory.config())
-    found = await suspects_of(reader, data)
+        sample = await sample_of(reader, data.evolution, directory.config(), found)
     write_report(path, replace(data, series=series, sample=sample, sources=sources, suspects=found))

@@ -10,6 +10,7 @@ it.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Literal
 
 import msgspec
 
@@ -67,6 +68,9 @@ class Suspect:
     """A task that may be wrong."""
 
     task_id: str
+    by: Literal["rollouts", "wording"]
+    """What gives rise to the doubt: rollouts that agree, or other tasks of the same wording."""
+
     successes: int
     attempts: int
     """Rollouts on the task that did not fail, of all groups."""
@@ -136,6 +140,7 @@ async def suspects(
             task_id = history.task.task_id
             found[task_id] = Suspect(
                 task_id=task_id,
+                by="rollouts",
                 successes=0,
                 attempts=groups.rollouts,
                 turn=shared.turn,
@@ -177,6 +182,7 @@ def _ambiguous(
     return {
         history.task.task_id: Suspect(
             task_id=history.task.task_id,
+            by="wording",
             successes=history.groups.successes,
             attempts=history.groups.rollouts,
             turn=conflict.wording.turn + 1,

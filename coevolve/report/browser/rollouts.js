@@ -167,10 +167,23 @@
         ...(cards.length ? cards : [make("p", { text: "The journal has dropped them." })])));
   }
 
+  // A link to the rollouts of a task chooses its groups.
+  function follow() {
+    const task = location.hash.match(/^#rollouts-(.+)$/)?.[1];
+    if (!task) return;
+    for (const name of Object.keys(values)) fields[name].value = ANY;
+    fields.task.value = decodeURIComponent(task);
+    list(-1);
+    form.scrollIntoView();
+    fields.groups.focus({ preventScroll: true });
+  }
+
   fill();
   const mixed = groups.findLastIndex((group) => outcome(group) === "mixed");
   list(Math.max(mixed, 0));
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", (event) =>
     (event.target === fields.groups ? show() : list(-1)));
+  addEventListener("hashchange", follow);
+  follow();
 })();

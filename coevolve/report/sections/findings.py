@@ -20,11 +20,14 @@ from coevolve.report.losses import losses
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import percent
+from coevolve.report.sections.lives import order_told
 from coevolve.report.sections.success import gaps_of, held_out_histories
 from coevolve.report.sections.weaknesses import lost_all_the_same
+from coevolve.report.unsolved import Attempts, doubts, never_solved
 from coevolve.runs.histories import SignalHistory
 from coevolve.runs.instance_gap import InstanceGap
 from coevolve.runs.score import NORMAL
+from protocols.evolution import OnTask
 
 TITLE = "Findings"
 NAMED = 4
@@ -32,6 +35,10 @@ NAMED = 4
 
 WEAK = 0.2
 """A skill is weak if the upper end of its interval is below this share."""
+
+TRIED = 16
+"""Minimum number of attempts without success after which a skill counts as never solved: the upper
+end of its interval is then below `WEAK`."""
 
 EVENTS = ("does not serve the published version", "is worse than an earlier one", "no progress")
 """Parts of the names of events that are alarms."""
@@ -43,6 +50,7 @@ def findings_section(data: ReportData) -> Markup:
         *_scores(data),
         *_skills(data),
         *_largest_loss(data),
+        *_never(data),
         *_weak(data),
         *_forgotten(data),
         *_made(data),
@@ -133,24 +141,52 @@ def _training_saw(data: ReportData, skill: str) -> Iterator[str]:
         yield "No signal of forgetting is about a training task with it. "
 
 
+def _never(data: ReportData) -> Iterator[Markup]:
+    """Name the skills that were attempted often and never solved."""
+    found = [(name, each) for name, each in never_solved(data).items() if each.all >= TRIED]
+    if found:
+        found.sort(key=lambda pair: (-pair[1].all, pair[0]))
+        skills = skill_map(data)
+        yield _told(
+            f"Never solved, at no version, {_counted(len(found), 'skill')}: ",
+            several([_unsolved(skills[name], each) for name, each in found[:NAMED]]),
+            _more(len(found)),
+            to("skills", "All skills"),
+        )
+
+
+def _unsolved(skill: Skill, attempts: Attempts) -> Markup:
+    tried = f"0 of {attempts.trained} rollouts in training, 0 of {attempts.held_out} held out"
+    return joined([to_skill(skill.name), f" ({tried}; {_effort(skill)})"])
+
+
 def _weak(data: ReportData) -> Iterator[Markup]:
     """Name the skills that training has tried often and hardly ever solves."""
+    never = never_solved(data)
     skills = [each for each in skill_map(data).values() if each.groups >= RECENT]
-    weak = [each for each in skills if each.newest.trials and each.newest.interval[1] < WEAK]
+    weak = [each for each in skills if each.name not in never and each.newest.interval[1] < WEAK]
     weak.sort(key=lambda skill: (skill.newest.share, -skill.groups, skill.name))
     if weak:
         yield _told(
             f"Still weak, in the newest {RECENT} groups of the skill: ",
-            several([_effort(each) for each in weak[:NAMED]]),
+            several([_still(each) for each in weak[:NAMED]]),
             _more(len(weak)),
             to("skills", "All skills"),
         )
 
 
-def _effort(skill: Skill) -> Markup:
-    signals = _counted(skill.signals.total(), "signal")
-    told = f" ({skill.newest.count} of {skill.newest.trials} rollouts; {signals}, "
-    return joined([to_skill(skill.name), told, f"{_counted(skill.tasks, 'task')} made)"])
+def _still(skill: Skill) -> Markup:
+    tried = f"{skill.newest.count} of {skill.newest.trials} rollouts"
+    return joined([to_skill(skill.name), f" ({tried}; {_effort(skill)})"])
+
+
+def _effort(skill: Skill) -> str:
+    """Return the signals about a skill, and all made tasks that exercise it, from any signal."""
+    return (
+        f"{_counted(skill.signals.total(), 'signal')} about it, "
+        f"{_counted(skill.admitted, 'task')} admitted from these; "
+        f"{_counted(skill.tasks, 'made task')} in all exercise it"
+    )
 
 
 def _forgotten(data: ReportData) -> Iterator[Markup]:
@@ -174,6 +210,7 @@ def _forgotten(data: ReportData) -> Iterator[Markup]:
 def _forgot(data: ReportData, history: SignalHistory) -> Markup:
     change = change_of(history, data.config.signals.window)
     names = [to_skill(name) for name in flagged_skills(data, history.signal)]
+    about = history.signal.about
     admitted = len(history.tasks)
     done = (
         f"{_counted(len(history.candidates), 'candidate')} made from it, {admitted} admitted"
@@ -191,6 +228,7 @@ def _forgot(data: ReportData, history: SignalHistory) -> Markup:
         "; success on a task "
         f"dropped from {change.before.text or 'an unknown value'} to {change.now.text or 'less'}. "
         f"Then: {done}; {after}. ",
+        f"{order_told(data, history, about.task_id)} " if isinstance(about, OnTask) else "",
         to_signal(history.signal.signal_id, "The signal"),
     )
 
@@ -224,13 +262,11 @@ def _contaminated(data: ReportData) -> Iterator[Markup]:
 
 
 def _suspects(data: ReportData) -> Iterator[Markup]:
-    if found := list(data.suspects.values()):
+    for doubt in doubts(data):
         yield _told(
-            f"Possibly wrong, {_counted(len(found), 'task')}: ",
-            several([to_task(each.task_id) for each in found[:NAMED]]),
-            f" and {len(found) - NAMED} more" if len(found) > NAMED else "",
-            ". All rollouts agree on another call than the reference, or other tasks use the same "
-            "wording for other work. ",
+            doubt.finding,
+            several([to_task(each.task_id) for each in doubt.suspects[:NAMED]]),
+            _more(len(doubt.suspects)),
             to("suspects", "Suspect tasks"),
         )
 

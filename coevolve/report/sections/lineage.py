@@ -1,11 +1,14 @@
 """The section on tasks: the life of one, and a table of all."""
 
+from collections.abc import Container
+
 from coevolve.report.figure import Table, code, listed, missing, section, several
 from coevolve.report.improvement import most_improved, points
-from coevolve.report.links import to_signal, to_task
+from coevolve.report.links import to_rollouts, to_signal, to_task
 from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.report_data import ReportData, listed_note
 from coevolve.report.sections.lives import SHORT, gaps_by_task, task_life, tools_told
+from coevolve.report.unsolved import Doubt, doubts
 from coevolve.runs.differences import Suspect
 from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import OnPattern, OnTask, Signal
@@ -39,12 +42,17 @@ def lineage_section(data: ReportData) -> Markup:
 
 
 def _suspects(data: ReportData) -> list[Markup]:
-    """Return a table of the tasks that may be wrong; none without any."""
-    if not data.suspects:
-        return []
+    """Return a table of suspect tasks for each reason of doubt."""
+    shown = {each.summary.root for each in data.sample.groups}
+    tables = [_suspect_table(data, each, shown) for each in doubts(data)]
+    return [tag("div", *tables, id="suspects")] if tables else []
+
+
+def _suspect_table(data: ReportData, doubt: Doubt, shown: Container[str]) -> Markup:
     rows = [
         [
             to_task(each.task_id),
+            to_rollouts(each.task_id) if each.task_id in shown else "not in this page",
             f"{each.successes} of {each.attempts}",
             f"Turn {each.turn} of {each.turns}",
             _asked(data, each),
@@ -52,16 +60,20 @@ def _suspects(data: ReportData) -> list[Markup]:
             _call(data, each.otherwise),
             each.why,
         ]
-        for each in data.suspects.values()
+        for each in doubt.suspects
     ]
-    columns = ("task", "successes", "turn", "instruction", "reference", "otherwise", "why")
-    note = (
-        "All rollouts of the newest group make the same other call, which the simulator accepts, "
-        "or other tasks use the same wording for other work. Either the task or its reference is "
-        "wrong, or the policy or the other tasks are: read the task."
+    columns = (
+        "task",
+        "its rollouts",
+        "successes",
+        "turn",
+        "instruction",
+        "reference",
+        "otherwise",
+        "why",
     )
-    table = Table("Suspect tasks", columns, rows, words=7)
-    return [tag("div", listed("Suspect tasks", note, table), id="suspects")]
+    table = Table(doubt.title, columns, rows, words=8)
+    return listed(doubt.title, doubt.note, table)
 
 
 def _asked(data: ReportData, suspect: Suspect) -> str:

@@ -4,11 +4,11 @@ A page shows one life at a time. Its script takes the life that a link names fro
 a board makes it from the run's.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
 from coevolve.report.charts import small_columns
-from coevolve.report.estimates import Estimate, change_of, flagged_skills
+from coevolve.report.estimates import Estimate, change_of, flagged_skills, recovered_by
 from coevolve.report.figure import code, several
 from coevolve.report.improvement import most_improved
 from coevolve.report.links import signal_anchor, task_anchor, to_signal, to_task
@@ -31,6 +31,9 @@ from protocols.tasks import Seeded, Synthesized, TaskText
 STEPS = 16
 """Maximum number of calls shown of an exploration."""
 
+FIRST = 4
+"""Maximum number of steps that the order of events names."""
+
 TEXT = 300
 SHORT = 90
 """Maximum characters of a long and of a short text, as shown."""
@@ -43,7 +46,7 @@ CAUSES = ("forgetting", "uncertainty", "rare", "boundary")
 
 
 def lives_data(data: ReportData) -> dict[str, str]:
-    """Return lives by anchor: of the tasks that the page itself names, then of signals.
+    """Return lives by anchor: of suspects, of the tasks that the page names, then of signals.
 
     Signals come by `CAUSES`, the newest first, with their tasks.
     """
@@ -126,8 +129,8 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
         links = several([to_signal(each.signal.signal_id) for each in lineage.signals])
         parts.append(_stage("signals about it", tag("p", links)))
     if suspect := data.suspects.get(task.task_id):
-        words = f"{suspect.why} The task may be wrong: see turn {suspect.turn} of {suspect.turns}."
-        parts.append(_stage("suspect", tag("p", words)))
+        words = f"{suspect.why} See turn {suspect.turn} of {suspect.turns}: either the task is wrong, "
+        parts.append(_stage("suspect", tag("p", words, "or what contradicts it.")))
     skills = ", ".join(skills_of(data, task))
     title = tag("h3", "Task ", code(task.task_id), f": {tools_told(text)}")
     return _life(title, [tag("li", tag("b", "skills"), tag("p", skills)), *parts])
@@ -135,7 +138,7 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
 
 def _wanted(data: ReportData) -> Iterator[str]:
     evolution = data.evolution
-    yield from map(task_anchor, most_improved(data))
+    yield from map(task_anchor, (*data.suspects, *most_improved(data)))
     newest = list(evolution.signals.values())[::-1]
     for signal in sorted(newest, key=lambda signal: CAUSES.index(signal.kind)):
         yield signal_anchor(signal.signal_id)
@@ -189,7 +192,40 @@ def _afterwards(data: ReportData, history: SignalHistory) -> list[str]:
     if isinstance(history.signal.about, OnTask):
         after = change_of(history, data.config.signals.window).after
         told.insert(0, f"On the flagged task: {after.text or 'not tried since'}.")
+        told.append(order_told(data, history, history.signal.about.task_id))
     return [tag("p", each) for each in told]
+
+
+def order_told(data: ReportData, history: SignalHistory, task_id: str) -> str:
+    """Return in which order a flagged task was flagged, trained on and solved again.
+
+    The tasks that were made from the signal are in it, too; the reader judges what caused what.
+    """
+    raised = data.timeline.step_at(history.time_ns)
+    trained = {each.step for each in data.evolution.history(task_id).trained}
+    made = {each.step for task in history.tasks for each in task.trained}
+    again = recovered_by(history, data.config.signals.window)
+    back = (
+        f"a first group at its earlier success at version {again.version_max} "
+        f"({again.successes}/{again.rollouts})"
+        if again
+        else "no group at its earlier success yet"
+    )
+    return (
+        f"In order: flagged at step {raised}; the task itself trained on "
+        f"{_steps_after(trained, raised)}; tasks made from the signal trained on "
+        f"{_steps_after(made, raised)}; {back}. "
+        "The order alone does not show what helped."
+    )
+
+
+def _steps_after(steps: Iterable[int], raised: int) -> str:
+    later = [str(step) for step in sorted(steps) if step > raised]
+    if not later:
+        return "at no step since"
+    left = len(later) - FIRST
+    more = f" and {left} more" if left > 0 else ""
+    return f"at step{'s' if len(later) > 1 else ''} {', '.join(later[:FIRST])}{more}"
 
 
 def _thoughts(explorations: Sequence[Exploration]) -> list[str]:

@@ -20,7 +20,8 @@ NOTE = (
     "drawing the bar is its 95 % interval (Wilson), the dot the estimate, and the ring the first "
     f"{RECENT} groups. The loop makes harder tasks as the policy improves, so held-out success is "
     "the fairer comparison; its largest loss is the largest fall between two scored versions whose "
-    "intervals do not overlap. Admitted and refused are candidates from signals about the skill."
+    "intervals do not overlap. Admitted and refused are candidates from signals about the skill; "
+    "made tasks with it are all, whatever signal they came from."
 )
 
 
@@ -41,9 +42,9 @@ def skills_section(data: ReportData) -> Markup:
         "largest loss held out",
         "groups",
         *kinds,
-        "tasks made",
-        "admitted",
-        "refused",
+        "made tasks with it",
+        "admitted from its signals",
+        "refused from its signals",
     )
     order = sorted(skills.values(), key=lambda s: (not s.newest.trials, s.newest.share, s.name))
     fallen = losses(data)

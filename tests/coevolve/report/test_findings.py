@@ -8,6 +8,7 @@ import msgspec
 
 from coevolve.report.page import page
 from coevolve.report.sections.findings import findings_section
+from coevolve.report.sections.lives import lives_data
 from coevolve.report.sections.skills import skills_section
 from coevolve.report.sections.weaknesses import weaknesses_section
 from coevolve.runs.differences import Suspect
@@ -20,6 +21,7 @@ from tests.coevolve.report.pages import data, parsed, scored, stepped, whole_sto
 
 SUSPECT = Suspect(
     task_id="seed-1",
+    by="rollouts",
     successes=0,
     attempts=16,
     turn=2,
@@ -91,11 +93,22 @@ def test_that_memorization_was_not_measured_is_a_caveat():
 
 def test_a_skill_that_training_hardly_ever_solves_is_still_weak():
     groups = [evolving.visit("seed-1", 0, version=version) for version in range(20)]
-    text = told([evolving.seed(), *groups])
-    assert "Still weak, in the newest 20 groups of the skill: cd (0 of 160 rollouts; 0 sig" in text
+    once = evolving.visit("seed-1", 1, version=20)
+    text = told([evolving.seed(), *groups, once])
+    assert "Still weak, in the newest 20 groups of the skill: cd (1 of 160 rollouts; 0 sig" in text
+    assert "about it, 0 tasks admitted from these; 0 made tasks in all exercise it)" in text
     assert "Still weak" not in told([evolving.seed(), *groups[1:]])
     solved = [evolving.visit("seed-1", 4, version=version) for version in range(20)]
     assert "Still weak" not in told([evolving.seed(), *solved])
+
+
+def test_a_skill_that_nothing_ever_solved_is_named_and_not_as_weak():
+    groups = [evolving.visit("seed-1", 0, version=version) for version in range(20)]
+    text = told([evolving.seed(), *groups])
+    assert "Never solved, at no version, 2 skills: cd (0 of 160 rollouts in training, 0 of 0" in text
+    assert "Still weak" not in text
+    assert "Never solved" not in told([evolving.seed(), groups[0]])  # 8 attempts are too few
+    assert "1 skill: cd" in told([evolving.seed(), *groups, scored(0, 1, 0)])  # `ls`, held out
 
 
 def test_what_was_forgotten_is_told_with_what_was_done_about_it():
@@ -106,6 +119,18 @@ def test_what_was_forgotten_is_told_with_what_was_done_about_it():
         "Then: 3 candidates made from it, 1 admitted; the newest groups of the task since then:"
         in text
     )
+
+
+def test_the_order_of_training_and_recovery_is_told_without_a_claim_about_the_cause():
+    order = (
+        "In order: flagged at step 3; the task itself trained on at steps 7, 9; tasks made from "
+        "the signal trained on at steps 7, 8, 9; a first group at its earlier success at version 7 "
+        "(8/8). The order alone does not show what helped."
+    )
+    assert order in told(whole_story())
+    assert order in parsed(lives_data(data(whole_story()))["signal-s1"]).text
+    early = whole_story()[: whole_story().index(evolving.visit("seed-1", 8, version=7))]
+    assert "trained on at no step since; no group at its earlier success yet." in told(early)
 
 
 def test_alarms_discards_and_restarts_are_findings():
@@ -129,11 +154,29 @@ def test_contamination_and_the_choice_of_the_best_version_are_caveats():
 def test_suspect_tasks_are_named_and_shown_unless_their_content_is_withheld():
     found = replace(data(whole_story()), suspects={"seed-1": SUSPECT})
     text = parsed(page(found)).text
-    assert "Possibly wrong, 1 task: seed-1. All rollouts agree on another call" in text
+    assert "agree on another call than the reference, though the skill is solved elsewhere: se" in text
+    assert "Suspect tasks of skills" not in text
     assert "Turn 2 of 2Go to docs.cd('x')cd('y')Nothing solved it." in text
     hidden = parsed(page(replace(found, withheld="The licence forbids it"))).text
     assert "Turn 2 of 2not shownnot shownnot shownNothing" in hidden
     assert "A file does not hold them. The licence forbids it." in hidden
+
+
+def test_suspects_whose_skill_nothing_ever_solved_stand_apart():
+    messages = [evolving.seed(), evolving.visit("seed-1", 0)]
+    found = replace(data(messages), suspects={"seed-1": SUSPECT})
+    assert "nothing ever solved their skill: rather" in parsed(findings_section(found)).text
+    text = parsed(page(found)).text
+    assert "Suspect tasks of skills that are never solved" in text
+    other = evolving.visit("seed-2", 1)
+    found = replace(data([*messages, evolving.seed("seed-2"), other]), suspects={"seed-1": SUSPECT})
+    assert "Suspect tasks of skills" not in parsed(page(found)).text
+
+
+def test_the_life_of_a_suspect_is_the_first_that_a_page_holds():
+    found = replace(data(whole_story()), suspects={"seed-1": SUSPECT})
+    assert next(iter(lives_data(found))) == "task-seed-1"
+    assert next(iter(lives_data(data(whole_story())))) == "task-made-1"
 
 
 def test_a_run_without_the_rule_for_forgetting_does_not_say_that_nothing_was_forgotten():

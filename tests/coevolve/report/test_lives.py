@@ -186,10 +186,10 @@ def test_457_skills_can_be_filtered_and_sorted_by_keyboard(tmp_path: Path):
         browser.page.get_by_label("Rows with these words: Skills").fill("tool_45")
         assert rows.count() == 7
         browser.page.get_by_label("Rows with these words: Skills").fill("")
-        head = table.get_by_role("button", name="tasks made")
+        head = table.get_by_role("button", name="made tasks with it")
         head.press("Enter")
         head.press("Enter")
-        column = table.get_by_role("columnheader", name="tasks made")
+        column = table.get_by_role("columnheader", name="made tasks with it")
         assert column.get_attribute("aria-sort") == "descending"
         assert rows.first.locator("th").inner_text() in {"ls", "cd"}
 

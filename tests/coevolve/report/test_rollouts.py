@@ -86,11 +86,16 @@ def recorded(groups: Sequence[Group]) -> list[Message]:
     return [message for each in groups for message in (*each.rollouts, each.summary)]
 
 
-async def sampled(path: Path, messages: Sequence[Message], config: RunConfig = CONFIG) -> Sample:
+async def sampled(
+    path: Path,
+    messages: Sequence[Message],
+    config: RunConfig = CONFIG,
+    first: Sequence[str] = (),
+) -> Sample:
     journal = Journal.open(path)
     evolving.write(journal, messages)
     reader = LocalStore(journal)
-    found = await sample_of(reader, await evolving.whole_fold(reader), config)
+    found = await sample_of(reader, await evolving.whole_fold(reader), config, first)
     journal.close()
     return found
 
@@ -125,6 +130,15 @@ async def test_no_more_tokens_are_taken_than_a_page_holds(
     found = await sampled(tmp_path, recorded(groups))
     assert len(found.groups) == 3
     assert found.groups[-1].summary.group == 8
+
+
+async def test_the_newest_group_of_a_suspect_task_is_taken_before_those_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    groups = [group(f"task-{version}", version, "ls()") for version in range(20)]
+    monkeypatch.setattr(chosen, "MOST_TOKENS", 2 * chosen.tokens_of(groups[0]))
+    found = await sampled(tmp_path, recorded(groups), first=["task-3"])
+    assert [each.summary.group for each in found.groups] == [3, 19]
 
 
 def test_without_a_tokenizer_a_token_is_its_number():

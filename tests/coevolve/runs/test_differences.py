@@ -106,6 +106,7 @@ async def test_a_task_is_suspect_if_nothing_solves_it_and_all_rollouts_agree(tmp
     found = await found_in(tmp_path, evolving.visit("seed-1", 0), *agreed, SUMMARY)
     expected = Suspect(
         task_id="seed-1",
+        by="rollouts",
         successes=0,
         attempts=16,
         turn=2,
@@ -155,6 +156,7 @@ async def test_a_made_task_is_suspect_if_other_tasks_use_its_wording_for_other_w
     assert found == {
         "wrong": Suspect(
             task_id="wrong",
+            by="wording",
             successes=4,
             attempts=8,
             turn=1,
