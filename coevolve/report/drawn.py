@@ -14,8 +14,9 @@ DELIVERY: Mapping[str, str] = {
     "timing_s/param_sync_pause": "longest pause of sampling",
 }
 SPEED: Mapping[str, str] = {"perf/throughput": "tokens"}
+WAIT = "timing_s/wait"
 STEP_TIMES: Mapping[str, str] = {
-    "timing_s/wait": "waiting for groups",
+    WAIT: "waiting for groups",
     "timing_s/save_checkpoint": "waiting for a checkpoint",
     "timing_s/update_actor": "optimizer step",
     "timing_s/save_weights": "writing weights",

@@ -44,6 +44,7 @@ _PLAIN: dict[type[Message], str] = {
     StopRequested: "stop requested",
     RunPaused: "paused",
     RunContinued: "continued",
+    RunFinished: "finished",
 }
 
 _REFUSED: dict[type[Message], str] = {
@@ -54,7 +55,6 @@ _REFUSED: dict[type[Message], str] = {
 
 TOPICS = topics_of(
     *_PLAIN,
-    RunFinished,
     Stalled,
     PartFailed,
     RolloutScaled,
@@ -190,6 +190,7 @@ class Timeline:
                 self.discarded[message.reason] += 1
             case RunFinished():
                 self.finished = message
+                self._note(message, time_ns)
             case Stalled():
                 self.stalls += 1
                 self._note(message, time_ns)

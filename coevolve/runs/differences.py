@@ -152,7 +152,7 @@ async def suspects(
                     "another call than the reference."
                 ),
             )
-    return others | {task_id: each for task_id, each in found.items() if task_id not in others}
+    return {**found, **others}
 
 
 async def _book(

@@ -82,6 +82,33 @@ def score_of(scores: Iterable[tuple[str, float]]) -> Score:
     )
 
 
+class Movement(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean difference between two scores of each task, in [-1, 1]."""
+
+    mean: float
+    std_error: float
+    """Standard error of the mean, over the choice of tasks; 0 for a single task."""
+
+    @property
+    def points(self) -> str:
+        """Return the mean and its standard error as ``+12.5 ± 2.3 points``."""
+        return f"{100 * self.mean:+.1f} \N{PLUS-MINUS SIGN} {100 * self.std_error:.1f} points"
+
+
+def movement(before: Mapping[str, float], after: Mapping[str, float]) -> Movement | None:
+    """Return how the scores by task id moved; None unless both are of the same tasks.
+
+    The difference task by task has a smaller error than the two means, because the tasks' own
+    difficulty is in both scores.
+    """
+    if not before or before.keys() != after.keys():
+        return None
+    moves = [after[task_id] - score for task_id, score in before.items()]
+    mean = sum(moves) / len(moves)
+    spread = sum((each - mean) ** 2 for each in moves) / max(1, len(moves) - 1)
+    return Movement(mean=mean, std_error=math.sqrt(spread / len(moves)))
+
+
 def wilson(share: float, trials: float) -> tuple[float, float]:
     """Return the 95 % interval of a share in [0, 1] of ``trials`` > 0 independent trials."""
     z2 = NORMAL**2

@@ -101,8 +101,21 @@
     return make("p", { text: `Least probable: ${told.join(", ") || "no token"}` });
   }
 
+  // Rollouts of a group that are the same token by token become one.
+  function folded(group) {
+    const found = new Map();
+    for (const rollout of group.rollouts) {
+      const key = JSON.stringify({ ...rollout, index: 0, shares: [], versions: [] });
+      if (!found.has(key)) found.set(key, { ...rollout, indices: [] });
+      found.get(key).indices.push(rollout.index);
+    }
+    return [...found.values()];
+  }
+
   function card(group, rollout, first) {
-    const title = `Version ${group.version}, rollout ${rollout.index}`;
+    const same = rollout.indices.length > 1;
+    const title = `Version ${group.version}, rollout${same ? "s" : ""} `
+      + rollout.indices.join(", ") + (same ? " (the same)" : "");
     if (rollout.failed !== undefined) {
       return make("article", {}, make("h4", { text: title }),
         make("p", { text: `No reward; a part of the run failed: ${rollout.failed}` }));
@@ -158,10 +171,11 @@
       return;
     }
     if (turn !== shows) return; // another choice was made meanwhile
-    const first = chosen.flatMap((group) => group.rollouts).find((each) => each.tokens);
+    const shown = chosen.map((group) => [group, folded(group)]);
+    const first = shown.flatMap(([, rollouts]) => rollouts).find((each) => each.tokens);
     const tasks = new Map(chosen.map((group) => [group.task, group]));
-    const cards = chosen.flatMap((group) =>
-      group.rollouts.map((rollout) => card(group, rollout, first ?? rollout)));
+    const cards = shown.flatMap(([group, rollouts]) =>
+      rollouts.map((rollout) => card(group, rollout, first ?? rollout)));
     place.replaceChildren(...[...tasks.values()].map(heading),
       make("div", { className: "side", tabindex: 0, role: "group", "aria-label": "Rollouts" },
         ...(cards.length ? cards : [make("p", { text: "The journal has dropped them." })])));

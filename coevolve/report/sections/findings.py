@@ -6,6 +6,7 @@ of the two scores do not overlap; without that, a score has not changed beyond c
 
 from collections.abc import Iterator
 
+from coevolve.report.drawn import STEP_TIMES, WAIT
 from coevolve.report.estimates import (
     RECENT,
     Estimate,
@@ -26,7 +27,7 @@ from coevolve.report.sections.weaknesses import lost_all_the_same
 from coevolve.report.unsolved import Attempts, doubts, never_solved
 from coevolve.runs.histories import SignalHistory
 from coevolve.runs.instance_gap import InstanceGap
-from coevolve.runs.score import NORMAL
+from coevolve.runs.score import NORMAL, movement
 from protocols.evolution import OnTask
 
 TITLE = "Findings"
@@ -60,6 +61,7 @@ def findings_section(data: ReportData) -> Markup:
         *_unmeasured(data),
         *_alarms(data),
         *_discarded(data),
+        *_waited(data),
         *_chosen(data),
     ]
     if not found:
@@ -77,11 +79,21 @@ def _scores(data: ReportData) -> Iterator[Markup]:
     moved = f"{how} from" if how else "did not change beyond chance:"
     yield _told(
         f"Held-out {data.progress.measure} {moved} {old.percent} at version {first} to "
-        f"{new.percent} at version {last}, on {new.tasks} tasks. ",
+        f"{new.percent} at version {last}, on {new.tasks} tasks{_moved(data, first, last)}. ",
         to("held-out", "Scores by version"),
     )
     if lesson := data.progress.lesson():
         yield _told(f"{lesson}. ", to("teaching", "What the steps learned from"))
+
+
+def _moved(data: ReportData, first: int, last: int) -> str:
+    """Return the movement of the same tasks' scores between two versions, as text."""
+    before, after = (
+        {each.task_id: each.score for each in data.timeline.evaluations[version].scores}
+        for version in (first, last)
+    )
+    moved = movement(before, after)
+    return f": {moved.points}, task by task" if moved else ""
 
 
 def _skills(data: ReportData) -> Iterator[Markup]:
@@ -256,7 +268,8 @@ def _contaminated(data: ReportData) -> Iterator[Markup]:
     if count := data.totals.refusals().get("contaminated", 0):
         yield _told(
             f"Refused as contaminated, {_counted(count, 'candidate')}: too similar to a held-out "
-            "task, so training on it would spoil the score. ",
+            "task, so training on it would spoil the score. The page does not say which task, so "
+            "that nobody writes training tasks after it. ",
             to("candidates", "Refused candidates"),
         )
 
@@ -324,10 +337,26 @@ def _discarded(data: ReportData) -> Iterator[Markup]:
         )
 
 
+def _waited(data: ReportData) -> Iterator[Markup]:
+    """Say how much of its time the learner waited, if that is most of it."""
+    totals = {
+        metric: sum(data.timeline.columns[metric].values)
+        for metric in STEP_TIMES
+        if metric in data.timeline.columns
+    }
+    waited = totals.get(WAIT, 0.0)
+    if waited > sum(totals.values()) / 2:
+        yield _told(
+            f"The learner waited for groups of rollouts {percent(waited / sum(totals.values()))} "
+            "of its time: rollouts set the speed of this run. ",
+            to("throughput", "Seconds per step"),
+        )
+
+
 def _chosen(data: ReportData) -> Iterator[Markup]:
     if best := data.progress.choice():
         yield _told(
-            f"Best {best.sentence(data.progress.measure)}. ",
+            f"Best {best.sentence(data.progress.measure)}. Of equals the newest is the best. ",
             to("teaching", "How it was chosen"),
         )
 

@@ -129,7 +129,9 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
         links = several([to_signal(each.signal.signal_id) for each in lineage.signals])
         parts.append(_stage("signals about it", tag("p", links)))
     if suspect := data.suspects.get(task.task_id):
-        words = f"{suspect.why} See turn {suspect.turn} of {suspect.turns}: either the task is wrong, "
+        words = (
+            f"{suspect.why} See turn {suspect.turn} of {suspect.turns}: either the task is wrong, "
+        )
         parts.append(_stage("suspect", tag("p", words, "or what contradicts it.")))
     skills = ", ".join(skills_of(data, task))
     title = tag("h3", "Task ", code(task.task_id), f": {tools_told(text)}")
@@ -202,7 +204,11 @@ def order_told(data: ReportData, history: SignalHistory, task_id: str) -> str:
     The tasks that were made from the signal are in it, too; the reader judges what caused what.
     """
     raised = data.timeline.step_at(history.time_ns)
-    trained = {each.step for each in data.evolution.history(task_id).trained}
+    trained = (
+        {each.step for each in data.evolution.history(task_id).trained}
+        if task_id in data.evolution.tasks
+        else set[int]()
+    )
     made = {each.step for task in history.tasks for each in task.trained}
     again = recovered_by(history, data.config.signals.window)
     back = (

@@ -7,6 +7,7 @@ from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, percent
+from protocols.learner_config import LearnerConfig
 from protocols.tasks import Synthesized
 
 COLUMNS = 40
@@ -106,8 +107,7 @@ def _uses(data: ReportData) -> Markup:
     reasons = ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in discarded.most_common())
     return listed(
         "What the learner did with the groups",
-        "The learner imitates the reference if all or most rollouts failed, and uses nothing if "
-        "all succeeded. Discarded before any step: "
+        f"{rules(data.config.learner)} Discarded before any step: "
         + (f"{reasons}; {share} of all groups." if gone else "none."),
         Table(
             "Training groups by use",
@@ -118,3 +118,22 @@ def _uses(data: ReportData) -> Markup:
             ],
         ),
     )
+
+
+def rules(learner: LearnerConfig) -> str:
+    """Return what a group gives a gradient for, by the run's settings."""
+    if learner.imitation.weight:
+        most = f"at most {percent(learner.imitation.success_share)} of"
+        failed = f"{most} the rollouts succeeded" if learner.imitation.success_share else "all fail"
+        reference = f"The learner imitates the reference if {failed}."
+    else:
+        reference = "Imitation is off (learner.imitation.weight: 0)."
+    if learner.credit == "turn":
+        gradient = (
+            "The policy gradient compares the rollouts turn by turn (learner.credit: turn), so it "
+            "also uses a group in which every rollout failed, if some passed a turn that others "
+            "did not."
+        )
+    else:
+        gradient = "The policy gradient uses a group if its rollouts have different rewards."
+    return f"{reference} {gradient}"

@@ -51,7 +51,9 @@ def rollouts_section(data: ReportData) -> Markup:
             "p",
             "Choose several groups, for example of one task and two versions, to compare them. A "
             "sampled token has the more colour the less probable it was. “Differs” marks the first "
-            "call and the first token that are not those of the first rollout shown.",
+            "call and the first token that are not those of the first rollout shown. Rollouts of a "
+            "group that are the same token by token stand together, with the probabilities of the "
+            "first.",
         ),
         tag(
             "form",

@@ -147,7 +147,8 @@ def _refused(data: ReportData) -> list[Markup]:
     ]
     columns = ("candidate", "gate", "what it found", "signal", "policy version")
     note = (
-        "Contaminated: too similar to a held-out task, so training on it would spoil the score. "
+        "Contaminated: too similar to a held-out task, so training on it would spoil the score; "
+        "which task is not said, so that nobody writes training tasks after it. "
         "Duplicate: too similar to a task of the pool. The other gates are the environment's."
     )
     cut = f" The newest {LISTED} of {len(found)}." if len(found) > LISTED else ""

@@ -5,6 +5,7 @@ from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import ReportData
 from coevolve.report.sections.machine import metrics_figure
+from coevolve.report.sections.pool import rules
 from coevolve.runs import attribution
 
 
@@ -31,7 +32,7 @@ def teaching_section(data: ReportData) -> Markup:
             data,
             GROUPS,
             "Groups of a step that give a gradient",
-            "A policy gradient if the rollouts differ, imitation if all or most of them failed.",
+            f"Why a group gives one: {rules(data.config.learner)}",
             "groups",
         ),
         metrics_figure(
@@ -68,5 +69,8 @@ def _canaries(data: ReportData) -> Markup:
     if not scores:
         return missing(f"{title}: no version has been scored on them.")
     rows = [[str(version), scores[version].percent] for version in sorted(scores)]
-    note = "Tasks that are neither trained on nor held out. The best version has the highest score."
+    note = (
+        "Tasks that are neither trained on nor held out. The best version has the highest score, "
+        "and is the newest of equals."
+    )
     return listed(title, note, Table(title, ["version", "score"], rows))

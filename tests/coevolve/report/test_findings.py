@@ -9,12 +9,14 @@ import msgspec
 from coevolve.report.page import page
 from coevolve.report.sections.findings import findings_section
 from coevolve.report.sections.lives import lives_data
+from coevolve.report.sections.pool import pool_section
 from coevolve.report.sections.skills import skills_section
 from coevolve.report.sections.weaknesses import weaknesses_section
 from coevolve.runs.differences import Suspect
 from protocols.control import PartFailed, Stalled
 from protocols.evolution import Refused
 from protocols.journal import Message
+from protocols.learner_config import ImitationConfig
 from protocols.learning import CanaryScores, Evaluation, TaskScore
 from tests import evolving
 from tests.coevolve.report.pages import data, parsed, scored, stepped, whole_story
@@ -77,6 +79,33 @@ def test_a_score_rises_or_falls_only_beyond_chance():
     assert "did not change beyond chance: 5.0" in told([evaluated(0, 2), evaluated(9, 3)])
 
 
+def test_a_change_of_the_score_is_told_task_by_task():
+    same = [f"h{n}" for n in range(40)]
+    before, after = (
+        Evaluation(
+            version=version,
+            scores=tuple(
+                TaskScore(task_id=task_id, turns_passed=int(n < count), turns_total=1)
+                for n, task_id in enumerate(same)
+            ),
+            errors=0,
+            wall_s=1.0,
+        )
+        for version, count in ((0, 20), (9, 30))
+    )
+    assert "on 40 tasks: +25.0 \N{PLUS-MINUS SIGN} 6.9 points, task by task." in told(
+        [before, after]
+    )
+    other = msgspec.structs.replace(after, scores=after.scores[1:])
+    assert "task by task" not in told([before, other])
+
+
+def test_that_the_learner_mostly_waited_is_a_finding():
+    slow = msgspec.structs.replace(stepped(1), metrics={"timing_s/wait": 3.0})
+    assert "The learner waited for groups of rollouts 9" in told([slow, stepped(2)])
+    assert "waited" not in told([stepped(1)])
+
+
 def solved(version: int, count: int) -> Evaluation:
     """Return 40 scores of the task with the skill ls alone."""
     scores = (
@@ -105,7 +134,9 @@ def test_a_skill_that_training_hardly_ever_solves_is_still_weak():
 def test_a_skill_that_nothing_ever_solved_is_named_and_not_as_weak():
     groups = [evolving.visit("seed-1", 0, version=version) for version in range(20)]
     text = told([evolving.seed(), *groups])
-    assert "Never solved, at no version, 2 skills: cd (0 of 160 rollouts in training, 0 of 0" in text
+    assert (
+        "Never solved, at no version, 2 skills: cd (0 of 160 rollouts in training, 0 of 0" in text
+    )
     assert "Still weak" not in text
     assert "Never solved" not in told([evolving.seed(), groups[0]])  # 8 attempts are too few
     assert "1 skill: cd" in told([evolving.seed(), *groups, scored(0, 1, 0)])  # `ls`, held out
@@ -154,7 +185,9 @@ def test_contamination_and_the_choice_of_the_best_version_are_caveats():
 def test_suspect_tasks_are_named_and_shown_unless_their_content_is_withheld():
     found = replace(data(whole_story()), suspects={"seed-1": SUSPECT})
     text = parsed(page(found)).text
-    assert "agree on another call than the reference, though the skill is solved elsewhere: se" in text
+    assert (
+        "agree on another call than the reference, though the skill is solved elsewhere: se" in text
+    )
     assert "Suspect tasks of skills" not in text
     assert "Turn 2 of 2Go to docs.cd('x')cd('y')Nothing solved it." in text
     hidden = parsed(page(replace(found, withheld="The licence forbids it"))).text
@@ -165,7 +198,10 @@ def test_suspect_tasks_are_named_and_shown_unless_their_content_is_withheld():
 def test_suspects_whose_skill_nothing_ever_solved_stand_apart():
     messages = [evolving.seed(), evolving.visit("seed-1", 0)]
     found = replace(data(messages), suspects={"seed-1": SUSPECT})
-    assert "nothing ever solved their skill: rather" in parsed(findings_section(found)).text
+    assert (
+        "Rather never learned than wrong, as nothing solved their skill"
+        in parsed(findings_section(found)).text
+    )
     text = parsed(page(found)).text
     assert "Suspect tasks of skills that are never solved" in text
     other = evolving.visit("seed-2", 1)
@@ -214,3 +250,15 @@ def test_a_loss_that_no_rule_saw_stands_beside_the_sentence_that_nothing_was_for
 def test_a_loss_that_training_saw_too_links_to_the_signal():
     text = told([*whole_story(), *of_one_skill(38, 20)])
     assert "Forgotten on training tasks with it: s1." in text
+
+
+def test_why_a_group_gives_a_gradient_follows_the_settings():
+    found = data([stepped(1, ("seed-1", 4))])
+    assert "imitates the reference if all fail." in parsed(pool_section(found)).text
+    learner = msgspec.structs.replace(
+        found.config.learner, imitation=ImitationConfig(weight=0.0), credit="turn"
+    )
+    config = msgspec.structs.replace(found.config, learner=learner)
+    text = parsed(pool_section(data([stepped(1, ("seed-1", 4))], config))).text
+    assert "Imitation is off (learner.imitation.weight: 0). " in text
+    assert "turn by turn (learner.credit: turn)" in text

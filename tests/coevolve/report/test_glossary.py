@@ -24,10 +24,10 @@ PLAIN = frozenset(
         """
     about after afterwards all amount and annotated at before behind by change clock composition
     count cpu defaults details did done each every failures findings first for from glossary in
-    included instruction it kind largest learned lowest machine made map mean minutes model newest
-    numbers package packages per purpose raised rarely report results second seconds settings share
-    side starts stops that their time training usd use used value wall was weak were what when why
-    with writing
+    included instruction it its kind largest learned lowest machine made map mean minutes model
+    newest numbers package packages per purpose raised rarely report results second seconds
+    settings share side starts stops that their time training usd use used value wall was weak
+    were what when why with writing
     """,
     )
 )

@@ -214,6 +214,31 @@ def test_the_first_difference_of_calls_and_tokens_is_marked(report: str):
 
 
 @needs_browser
+def test_the_same_rollouts_of_a_group_stand_together(tmp_path: Path):
+    same = group("seed-1", 0, "ls()", "ls()", "cd(folder='a')", "ls()")
+    found = replace(data(whole_story()), sample=Sample([same], 1, Pieces(TOKENIZER)))
+    write_report(tmp_path / "report.html", found)
+    with opened((tmp_path / "report.html").as_uri()) as browser:
+        titles = browser.page.locator(".side h4").all_inner_texts()
+        assert [title.partition(":")[0] for title in titles[1:3]] == [
+            "Version 0, rollouts 1, 3 (the same)",
+            "Version 0, rollout 2",
+        ]
+        assert titles[0] == "Version 0, rollout 0: passed"
+        assert len(titles) == 4
+
+
+@needs_browser
+def test_a_link_to_the_rollouts_of_a_task_chooses_its_groups(report: str):
+    with opened(f"{report}#rollouts-made-1") as browser:
+        assert browser.page.locator("[name=task]").input_value() == "made-1"
+        assert browser.page.locator(".side h4").first.inner_text().startswith("Version 5")
+        browser.page.evaluate("location.hash = 'rollouts-seed-1'")
+        browser.page.wait_for_function("document.querySelector('[name=task]').value === 'seed-1'")
+        assert browser.page.locator("[name=groups] option").count() == 2
+
+
+@needs_browser
 def test_the_link_of_a_group_shows_the_life_of_its_task(report: str):
     with opened(report) as browser:
         browser.page.locator("[name=task]").select_option("made-1")

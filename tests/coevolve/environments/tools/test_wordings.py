@@ -9,7 +9,7 @@ def body(*turns: tuple[str, *tuple[str, ...]]) -> ToolTask:
     return ToolTask(
         classes=("GorillaFileSystem",),
         world="{}",
-        turns=tuple(ToolTurn(instruction=said, reference=calls) for said, *calls in turns),
+        turns=tuple(ToolTurn(instruction=said, reference=tuple(calls)) for said, *calls in turns),
     )
 
 
