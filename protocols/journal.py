@@ -137,7 +137,7 @@ a kernel crash, at the cost of one disk flush per commit.
 """
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message to be written to the journal."""
 
     topic: str
@@ -147,7 +147,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """(index, key) pairs under which the record can be found."""
 
 
-class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A record as the journal stores it."""
 
     sequence: Annotated[int, msgspec.Meta(ge=1)]

@@ -4,8 +4,8 @@ A fault of the disk may change bytes, but also put a whole page in another's pla
 old one, whose bytes are intact. So each checksum covers the key and the table as well as the value:
 
 - A record's checksum covers its sequence, and so no other record passes for it. It is the digest of
-  the body, whose seed is the names' digest, with sequence and time added by exclusive or. So the
-  caller computes it before the writer knows these two.
+  the body with sequence and time added by exclusive or; so the caller computes it before the writer
+  knows these two. The body's seed is the digest of the index keys, and theirs that of the topic.
 - A row's checksum covers its table and its key.
 - An index entry has no bytes of its own: it is right if the record to which it leads lists it.
 - `coevolve.journal.root` holds a sum over the checksums of each table, written with each

@@ -39,7 +39,7 @@ from protocols.journal import Record, StoredRecord
 if TYPE_CHECKING:
     from lmdb import _Database as Table  # pyright: ignore[reportPrivateUsage]
 
-FORMAT = 6
+FORMAT = 7
 """Increased with every change to this file or to messages that old code would misread."""
 
 DATA_FILE = "data.mdb"
@@ -191,9 +191,9 @@ def pack_record(record: Record) -> PackedRecord:
     topic = encode_name(record.topic)
     keys = list(dict.fromkeys(index_key(index, key) for index, key in record.keys))
     packed = _encode(keys)
-    names = _LENGTHS.pack(len(topic), len(packed)) + topic + packed
-    entries = (b"t" + topic, *keys)
-    return PackedRecord(record.topic, entries, names, body, digest(body, digest(names)))
+    start = _LENGTHS.pack(len(topic), len(packed)) + topic
+    check = digest(body, digest(packed, digest(start)))
+    return PackedRecord(record.topic, (b"t" + topic, *keys), start + packed, body, check)
 
 
 @lru_cache(maxsize=256)
@@ -235,21 +235,13 @@ def unpack_record(sequence: int, value: memoryview, entry: bytes | None = None) 
 
     Raises DamageError if the checksum does not match, or if the record does not list ``entry``.
     """
-    names, time_ns, topic_end, body = _open(sequence, value, memoryview.tobytes)
-    topic, of_topic = _topic_of(names[:topic_end])
-    if entry is not None and entry != of_topic and entry not in _entries(names, topic_end):
+    topic, keys, time_ns, body = _open(sequence, value, memoryview.tobytes)
+    if entry is not None and entry != topic.entry and entry not in _entries(topic, keys):
         raise DamageError(
             f"the index entry {entry!r} needs to lead to its records and leads to record "
             f"{sequence}, which does not list it"
         )
-    return StoredRecord(sequence=sequence, topic=topic, time_ns=time_ns, body=body)
-
-
-@lru_cache(maxsize=256)
-def _topic_of(names: bytes) -> tuple[str, bytes]:
-    """Return a topic, and its index entry, from the names up to its end."""
-    name = names[_LENGTHS.size :]
-    return name.decode(), b"t" + name
+    return StoredRecord(sequence=sequence, topic=topic.name, time_ns=time_ns, body=body)
 
 
 def unpack_body(sequence: int, value: memoryview) -> memoryview:
@@ -259,19 +251,28 @@ def unpack_body(sequence: int, value: memoryview) -> memoryview:
 
 def unpack_entries(sequence: int, value: bytes | memoryview) -> list[bytes]:
     """Return a record's index entries, its topic's first. Raises DamageError."""
-    names, _, topic_end, _ = _open(sequence, memoryview(value), memoryview)
-    return _entries(names, topic_end)
+    topic, keys, _, _ = _open(sequence, memoryview(value), memoryview)
+    return _entries(topic, keys)
 
 
 def unpack_topic(sequence: int, value: bytes | memoryview) -> str:
     """Return a record's topic. Raises DamageError if the checksum does not match."""
-    return unpack_entries(sequence, value)[0][1:].decode()
+    return _open(sequence, memoryview(value), memoryview)[0].name
+
+
+class _Topic(NamedTuple):
+    """What a record's names say up to the end of its topic."""
+
+    name: str
+    entry: bytes
+    check: int
+    """The digest of these names."""
 
 
 def _open(
     sequence: int, value: memoryview, form: Callable[[memoryview], Body]
-) -> tuple[bytes, int, int, Body]:
-    """Return the names, the time, the topic's end within the names, and the body in a ``form``.
+) -> tuple[_Topic, bytes, int, Body]:
+    """Return the topic, the index keys, the time, and the body in a ``form``.
 
     The digest is that of the copy, which is in the processor's cache then.
     """
@@ -279,18 +280,29 @@ def _open(
         found, time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
     except struct.error:
         raise DamageError(f"record {sequence} needs a head and has {len(value)} bytes") from None
-    topic_end = _LENGTHS.size + topic_bytes
-    body_at = PREFIX_BYTES + topic_end + keys_bytes
-    names, body = value[PREFIX_BYTES:body_at].tobytes(), form(value[body_at:])
-    needed = digest(body, digest(names)) ^ sequence ^ time_ns
+    body_at = keys_at = _HEAD.size + topic_bytes
+    topic = _topic_of(value[PREFIX_BYTES:keys_at].tobytes())
+    seed, keys = topic.check, b""
+    if keys_bytes:
+        body_at += keys_bytes
+        keys = value[keys_at:body_at].tobytes()
+        seed = digest(keys, seed)
+    body = form(value[body_at:])
+    needed = digest(body, seed) ^ sequence ^ time_ns
     if found != needed:
         raise DamageError(f"record {sequence} needs checksum {needed:016x} and has {found:016x}")
-    return names, time_ns, topic_end, body
+    return topic, keys, time_ns, body
 
 
-def _entries(names: bytes, topic_end: int) -> list[bytes]:
-    keys = names[topic_end:]
-    return [b"t" + names[_LENGTHS.size : topic_end], *(_KEYS.decode(keys) if keys else ())]
+@lru_cache(maxsize=1024)
+def _topic_of(names: bytes) -> _Topic:
+    """Return a topic from the names up to its end, which may be damaged."""
+    name = names[_LENGTHS.size :]
+    return _Topic(name.decode(errors="replace"), b"t" + name, digest(names))
+
+
+def _entries(topic: _Topic, keys: bytes) -> list[bytes]:
+    return [topic.entry, *(_KEYS.decode(keys) if keys else ())]
 
 
 def pack_pair(first: int, second: int) -> bytes:

@@ -7,6 +7,7 @@ launcher's environment variables to each of its processes, and writes its token 
 import contextlib
 import os
 import re
+import shutil
 import socket
 import stat
 import tempfile
@@ -28,6 +29,10 @@ PREFIX = "cvray-"
 
 INNER = "r"
 """The folder in it that Ray opens to all users, who cannot reach it."""
+
+NEEDED_BYTES = 10_000_000
+"""Free space that a start asks for. Ray writes about 1 MB while it starts, and without that its
+processes die one after the other and do not say why. A run whose folder fills later goes on."""
 
 KEPT_BYTES = 1_000_000
 """Maximum of each of Ray's logs that is kept after a failure: its end."""
@@ -58,6 +63,7 @@ def session_folder(run: Path) -> Generator[Path]:
     base = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
     sweep(PREFIX, base)
     try:
+        _need_room(base)
         folder = ScratchFolder(PREFIX, base)
     except OSError as error:
         raise RunError(f"Ray cannot reach or start a local cluster: {error}") from error
@@ -67,6 +73,16 @@ def session_folder(run: Path) -> Generator[Path]:
         except BaseException:
             _keep_logs(folder.path / INNER, run / FOLDER / "ray")
             raise
+
+
+def _need_room(base: Path) -> None:
+    free_bytes = shutil.disk_usage(base).free
+    if free_bytes < NEEDED_BYTES:
+        raise RunError(
+            f"a local Ray cluster needs {NEEDED_BYTES / 1e6:.0f} MB for its logs and sockets in "
+            f"{base}, found {free_bytes / 1e6:.1f} MB free; make room there, or name another "
+            "folder with a short path, such as RAY_TMPDIR=/var/tmp"
+        )
 
 
 def _keep_logs(session: Path, target: Path) -> None:

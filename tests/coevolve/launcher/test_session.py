@@ -1,6 +1,7 @@
 """What a local Ray cluster leaves on the machine, without Ray itself."""
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -54,6 +55,19 @@ def test_a_folder_that_cannot_be_made_is_refused_in_words(
         session.session_folder(tmp_path),
     ):
         pass
+
+
+def test_a_folder_without_room_for_rays_logs_is_refused_before_the_start(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    usage = shutil.disk_usage(base)._replace(free=session.NEEDED_BYTES - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with (
+        pytest.raises(RunError, match=r"needs 10 MB .* found 10\.0 MB free; make room there"),
+        session.session_folder(tmp_path),
+    ):
+        pass
+    assert not list(base.iterdir())
 
 
 def test_secrets_are_withheld_by_the_names_of_their_variables(monkeypatch: pytest.MonkeyPatch):
