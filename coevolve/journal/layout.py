@@ -56,11 +56,14 @@ MAX_NAME_BYTES = 200
 bytes."""
 
 _MAX_KEY_BYTES = 256
-_HEAD = struct.Struct("<QQBI")
 _TIME = struct.Struct("<Q")
 _LENGTHS = struct.Struct("<BI")
 PREFIX_BYTES = CHECK_BYTES + _TIME.size
 """Bytes of a record's value before its names: checksum and time."""
+
+_HEAD_BYTES = PREFIX_BYTES + _LENGTHS.size
+_HEADS = [struct.Struct(f"<QQ{_LENGTHS.size + length}s").unpack_from for length in range(256)]
+"""Length of a topic -> what reads checksum, time, and the names up to the topic's end."""
 
 _PAIR = struct.Struct("<QQ")
 _TRIPLE = struct.Struct("<QQQ")
@@ -265,6 +268,7 @@ class _Topic(NamedTuple):
 
     name: str
     entry: bytes
+    keys_bytes: int
     check: int
     """The digest of these names."""
 
@@ -277,14 +281,15 @@ def _open(
     The digest is that of the copy, which is in the processor's cache then.
     """
     try:
-        found, time_ns, topic_bytes, keys_bytes = _HEAD.unpack_from(value)
-    except struct.error:
+        topic_bytes = value[PREFIX_BYTES]
+        found, time_ns, names = _HEADS[topic_bytes](value)
+    except (IndexError, struct.error):
         raise DamageError(f"record {sequence} needs a head and has {len(value)} bytes") from None
-    body_at = keys_at = _HEAD.size + topic_bytes
-    topic = _topic_of(value[PREFIX_BYTES:keys_at].tobytes())
+    topic = _topic_of(names)
+    body_at = keys_at = _HEAD_BYTES + topic_bytes
     seed, keys = topic.check, b""
-    if keys_bytes:
-        body_at += keys_bytes
+    if topic.keys_bytes:
+        body_at += topic.keys_bytes
         keys = value[keys_at:body_at].tobytes()
         seed = digest(keys, seed)
     body = form(value[body_at:])
@@ -298,7 +303,8 @@ def _open(
 def _topic_of(names: bytes) -> _Topic:
     """Return a topic from the names up to its end, which may be damaged."""
     name = names[_LENGTHS.size :]
-    return _Topic(name.decode(errors="replace"), b"t" + name, digest(names))
+    _, keys_bytes = _LENGTHS.unpack_from(names)
+    return _Topic(name.decode(errors="replace"), b"t" + name, keys_bytes, digest(names))
 
 
 def _entries(topic: _Topic, keys: bytes) -> list[bytes]:
