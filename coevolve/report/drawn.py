@@ -15,10 +15,11 @@ DELIVERY: Mapping[str, str] = {
 }
 SPEED: Mapping[str, str] = {"perf/throughput": "tokens"}
 WAIT = "timing_s/wait"
+COMPUTE = "timing_s/update_actor"
 STEP_TIMES: Mapping[str, str] = {
     WAIT: "waiting for groups",
     "timing_s/save_checkpoint": "waiting for a checkpoint",
-    "timing_s/update_actor": "optimizer step",
+    COMPUTE: "optimizer step",
     "timing_s/save_weights": "writing weights",
 }
 GROUPS: Mapping[str, str] = {

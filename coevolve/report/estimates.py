@@ -52,6 +52,11 @@ class Change:
     now: Estimate
     after: Estimate
 
+    @property
+    def is_below(self) -> bool:
+        """Whether it is below the estimate before beyond chance: the intervals do not overlap."""
+        return self.after.interval[1] < self.before.interval[0]
+
 
 def change_of(history: SignalHistory, window: int) -> Change:
     """Return the success on the flagged task, over the groups that the signal's rule looks at.

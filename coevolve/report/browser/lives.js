@@ -18,7 +18,7 @@
   function missing(anchor) {
     const told = document.createElement("p");
     const name = decodeURIComponent(anchor.replace(LIFE, ""));
-    told.append("This page is too small for the life of ", document.createElement("code"),
+    told.append("This page has no life of ", document.createElement("code"),
       ". `coevolve board` and `coevolve attach lineage` show it.");
     told.querySelector("code").textContent = name;
     return told;

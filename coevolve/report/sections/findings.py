@@ -4,11 +4,12 @@ A sentence appears only if there are records for it. "Rose" and "fell" mean that
 of the two scores do not overlap; without that, a score has not changed beyond chance.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from coevolve.report.drawn import STEP_TIMES, WAIT
+from coevolve.report.drawn import COMPUTE, STEP_TIMES, WAIT
 from coevolve.report.estimates import (
     RECENT,
+    Change,
     Estimate,
     Skill,
     change_of,
@@ -19,10 +20,10 @@ from coevolve.report.figure import missing, section, several
 from coevolve.report.links import to, to_signal, to_skill, to_task
 from coevolve.report.losses import losses
 from coevolve.report.markup import Markup, joined, tag
-from coevolve.report.report_data import ReportData
+from coevolve.report.report_data import ReportData, skills_of
 from coevolve.report.scales import percent
 from coevolve.report.sections.lives import order_told
-from coevolve.report.sections.success import gaps_of, held_out_histories
+from coevolve.report.sections.success import gaps_of, held_out_histories, held_out_skills
 from coevolve.report.sections.weaknesses import lost_all_the_same
 from coevolve.report.unsolved import Attempts, doubts, never_solved
 from coevolve.runs.histories import SignalHistory
@@ -41,6 +42,9 @@ TRIED = 16
 """Minimum number of attempts without success after which a skill counts as never solved: the upper
 end of its interval is then below `WEAK`."""
 
+BALANCED = 1.5
+"""Below this ratio of waiting and computing, neither alone sets the speed."""
+
 EVENTS = ("does not serve the published version", "is worse than an earlier one", "no progress")
 """Parts of the names of events that are alarms."""
 
@@ -52,6 +56,7 @@ def findings_section(data: ReportData) -> Markup:
         *_skills(data),
         *_largest_loss(data),
         *_never(data),
+        *_never_held_out(data),
         *_weak(data),
         *_forgotten(data),
         *_made(data),
@@ -79,7 +84,8 @@ def _scores(data: ReportData) -> Iterator[Markup]:
     moved = f"{how} from" if how else "did not change beyond chance:"
     yield _told(
         f"Held-out {data.progress.measure} {moved} {old.percent} at version {first} to "
-        f"{new.percent} at version {last}, on {new.tasks} tasks{_moved(data, first, last)}. ",
+        f"{new.percent} at version {last}, on {new.tasks} tasks{_moved(data, first, last)}; ± is "
+        "one standard error. ",
         to("held-out", "Scores by version"),
     )
     if lesson := data.progress.lesson():
@@ -161,14 +167,53 @@ def _never(data: ReportData) -> Iterator[Markup]:
         skills = skill_map(data)
         yield _told(
             f"Never solved, at no version, {_counted(len(found), 'skill')}: ",
-            several([_unsolved(skills[name], each) for name, each in found[:NAMED]]),
+            several([_unsolved(data, skills[name], each) for name, each in found[:NAMED]]),
             _more(len(found)),
             to("skills", "All skills"),
         )
 
 
-def _unsolved(skill: Skill, attempts: Attempts) -> Markup:
-    tried = f"0 of {attempts.trained} rollouts in training, 0 of {attempts.held_out} held out"
+def _unsolved(data: ReportData, skill: Skill, attempts: Attempts) -> Markup:
+    tried = f"0 of {attempts.trained} rollouts in training, " + (
+        f"0 of {attempts.held_out} held out"
+        if attempts.held_out
+        else "and no held-out attempt came to it"
+    )
+    return joined([to_skill(skill.name), f" ({tried}; {_effort(skill)}{_doubted(data, skill)})"])
+
+
+def _doubted(data: ReportData, skill: Skill) -> str:
+    """Return how many tasks with the skill are suspect; empty if none is."""
+    tasks = [data.evolution.tasks[each] for each in data.suspects]
+    suspect = sum(skill.name in skills_of(data, task) for task in tasks)
+    if not suspect:
+        return ""
+    told = "suspect task exercises it" if suspect == 1 else "suspect tasks exercise it"
+    return f"; {suspect} {told}, so the skill itself may come from a wrong task"
+
+
+def _never_held_out(data: ReportData) -> Iterator[Markup]:
+    """Name the skills that succeed in training, and on no held-out task at any version."""
+    never = never_solved(data)
+    skills = skill_map(data)
+    found: list[tuple[Skill, int]] = []
+    for name, history in held_out_histories(data).items():
+        attempts = sum(success.trials for _, success in history)
+        passed = any(success.count for _, success in history)
+        if not passed and attempts >= TRIED and name not in never:
+            found.append((skills[name], attempts))
+    if found:
+        found.sort(key=lambda pair: (-pair[1], pair[0].name))
+        yield _told(
+            f"Never solved on held-out tasks, at no version, {_counted(len(found), 'skill')}: ",
+            several([_unsolved_held_out(*each) for each in found[:NAMED]]),
+            _more(len(found)),
+            to("held-out", "Success by skill and version"),
+        )
+
+
+def _unsolved_held_out(skill: Skill, attempts: int) -> Markup:
+    tried = f"0 of {attempts} attempts; {skill.newest.text} in its newest groups in training"
     return joined([to_skill(skill.name), f" ({tried}; {_effort(skill)})"])
 
 
@@ -229,20 +274,29 @@ def _forgot(data: ReportData, history: SignalHistory) -> Markup:
         if history.candidates
         else f"no candidate was made ({history.outcome.replace('_', ' ')})"
     )
-    after = (
-        f"the newest groups of the task since then: {change.after.text}, whatever the cause"
-        if change.after.trials
-        else "the task was not tried since"
-    )
     return _told(
-        f"Forgotten at step {data.timeline.step_at(history.time_ns)}: ",
-        several(names) or "a task",
-        "; success on a task "
-        f"dropped from {change.before.text or 'an unknown value'} to {change.now.text or 'less'}. "
-        f"Then: {done}; {after}. ",
+        f"Forgotten at step {data.timeline.step_at(history.time_ns)}, on one task of ",
+        several(names) or "unknown skills",
+        f": success dropped from {change.before.text or 'an unknown value'} to "
+        f"{change.now.text or 'less'}. Then: {done}; {_since(change)}. ",
         f"{order_told(data, history, about.task_id)} " if isinstance(about, OnTask) else "",
+        _on_held_out(data, flagged_skills(data, history.signal)),
         to_signal(history.signal.signal_id, "The signal"),
     )
+
+
+def _since(change: Change) -> str:
+    if not change.after.trials:
+        return "the task was not tried since"
+    how = "still below that, beyond chance" if change.is_below else "not below that, beyond chance"
+    return f"the newest groups of the task since then: {change.after.text}, {how}"
+
+
+def _on_held_out(data: ReportData, skills: Sequence[str]) -> str:
+    """Return the newest held-out success of skills; empty if none of them is held out."""
+    newest = {name: each[1] for name, each in held_out_skills(data).items() if name in skills}
+    told = ", ".join(f"{name} {each.count}/{each.trials}" for name, each in newest.items())
+    return f"On held-out tasks, at the newest version: {told}. " if told else ""
 
 
 def _made(data: ReportData) -> Iterator[Markup]:
@@ -318,7 +372,14 @@ def _alarms(data: ReportData) -> Iterator[Markup]:
     for each in alarms[-NAMED:]:
         details = f": {each.details}" if each.details else ""
         yield _told(f"Alarm after step {each.step}: {each.what}{details}. ", to("events", "Events"))
-    if restarts := sum(data.progress.restarts.values()):
+    restarts = sum(data.progress.restarts.values())
+    if not alarms and not restarts and data.timeline.steps:
+        yield _told(
+            "No alarm and no restart is on record: no standstill, no wrong version in an engine, "
+            "none that the guard found worse than an earlier one. ",
+            to("events", "Events"),
+        )
+    if restarts:
         parts = ", ".join(f"{part} ({n})" for part, n in sorted(data.progress.restarts.items()))
         yield _told(
             f"Parts were restarted, {_counted(restarts, 'time')}: {parts}. ", to("events", "Events")
@@ -338,17 +399,20 @@ def _discarded(data: ReportData) -> Iterator[Markup]:
 
 
 def _waited(data: ReportData) -> Iterator[Markup]:
-    """Say how much of its time the learner waited, if that is most of it."""
+    """Say how much of its time the learner waited and computed, if it waited for most of it."""
     totals = {
         metric: sum(data.timeline.columns[metric].values)
         for metric in STEP_TIMES
         if metric in data.timeline.columns
     }
-    waited = totals.get(WAIT, 0.0)
-    if waited > sum(totals.values()) / 2:
+    whole = sum(totals.values())
+    waited, computed = totals.get(WAIT, 0.0), totals.get(COMPUTE, 0.0)
+    if waited > whole / 2:
+        close = waited < BALANCED * computed
         yield _told(
-            f"The learner waited for groups of rollouts {percent(waited / sum(totals.values()))} "
-            "of its time: rollouts set the speed of this run. ",
+            f"The learner waited for groups of rollouts {percent(waited / whole)} of its time and "
+            f"computed {percent(computed / whole)}: ",
+            "both set the speed of this run. " if close else "rollouts set the speed. ",
             to("throughput", "Seconds per step"),
         )
 

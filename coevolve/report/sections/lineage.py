@@ -34,7 +34,7 @@ def lineage_section(data: ReportData) -> Markup:
     gap = gaps_by_task(data).get(example.task_id)
     note = (
         "From the signal to the newest success. Every link to a task or a signal shows its life "
-        f"here; this is the task with the most groups.{listed_note(evolution)}"
+        f"here; at first it is the task with the most groups.{listed_note(evolution)}"
     )
     life = task_life(data, evolution.lineage(example.task_id), gap)
     shown = tag("div", life, id="life", aria_live="polite")

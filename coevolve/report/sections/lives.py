@@ -115,7 +115,7 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
         parts.append(_stage("content", _turn_list(text)))
     if lineage.signal:
         name = lineage.signal.signal.signal_id
-        link = tag("p", "Its other candidates: ", to_signal(name))
+        link = tag("p", "The signal with its other candidates: ", to_signal(name))
         parts.append(_stage("signal", *_signal(data, lineage.signal), link))
     if lineage.exploration:
         parts += _thoughts([lineage.exploration])
@@ -215,7 +215,7 @@ def order_told(data: ReportData, history: SignalHistory, task_id: str) -> str:
         f"a first group at its earlier success at version {again.version_max} "
         f"({again.successes}/{again.rollouts})"
         if again
-        else "no group at its earlier success yet"
+        else "no group as successful as before yet"
     )
     return (
         f"In order: flagged at step {raised}; the task itself trained on "

@@ -18,10 +18,11 @@ WIDTH, HEIGHT = 120, 14
 NOTE = (
     f"Success in training is that of the newest {RECENT} groups on tasks with the skill; in the "
     "drawing the bar is its 95 % interval (Wilson), the dot the estimate, and the ring the first "
-    f"{RECENT} groups. The loop makes harder tasks as the policy improves, so held-out success is "
-    "the fairer comparison; its largest loss is the largest fall between two scored versions whose "
-    "intervals do not overlap. Admitted and refused are candidates from signals about the skill; "
-    "made tasks with it are all, whatever signal they came from."
+    f"{RECENT} groups, if there are more than these. The loop makes harder tasks as the policy "
+    "improves, so held-out success is the fairer comparison; its largest loss is the largest fall "
+    "between two scored versions whose intervals do not overlap. Admitted and refused are "
+    "candidates from signals about the skill; made tasks with it are all, whatever signal they "
+    "came from."
 )
 
 
@@ -67,7 +68,7 @@ def _row(
         tag("span", skill.name, id=skill_anchor(skill.name)),
         _drawn(skill.first, skill.newest),
         skill.newest.text,
-        skill.first.text,
+        skill.first.text if skill.groups > RECENT else "",
         newest.text,
         first.text,
         f"{loss.high.text} to {loss.low.text}" if loss else "",

@@ -91,15 +91,15 @@ def _forgotten(data: ReportData) -> Markup:
         )
     skills = Counter(name for each in found for name in flagged_skills(data, each))
     changes = [change_of(data.evolution.fate(each.signal_id), config.window) for each in found]
-    back = sum(each.after.trials > 0 and each.after.share >= each.before.share for each in changes)
     unknown = sum(each.after.trials == 0 for each in changes)
+    below = sum(each.is_below for each in changes)
     told = [joined([to_skill(name), f" ({count})"]) for name, count in skills.most_common()]
     return tag(
         "p",
         f"Forgotten, in {len(found)} signal{'s' if len(found) > 1 else ''}: ",
         several(told),
-        f". Since then, {back} of the flagged tasks are at or above their earlier success, "
-        f"{len(found) - back - unknown} below it, and {unknown} not tried again.",
+        f". Of the flagged tasks, {len(found) - below - unknown} are no longer below their earlier "
+        f"success beyond chance, {below} still are, and {unknown} were not tried again.",
     )
 
 

@@ -93,9 +93,8 @@ def test_a_change_of_the_score_is_told_task_by_task():
         )
         for version, count in ((0, 20), (9, 30))
     )
-    assert "on 40 tasks: +25.0 \N{PLUS-MINUS SIGN} 6.9 points, task by task." in told(
-        [before, after]
-    )
+    change = "on 40 tasks: +25.0 \N{PLUS-MINUS SIGN} 6.9 points, task by task; "
+    assert change + "\N{PLUS-MINUS SIGN} is one standard error. " in told([before, after])
     other = msgspec.structs.replace(after, scores=after.scores[1:])
     assert "task by task" not in told([before, other])
 
@@ -104,6 +103,15 @@ def test_that_the_learner_mostly_waited_is_a_finding():
     slow = msgspec.structs.replace(stepped(1), metrics={"timing_s/wait": 3.0})
     assert "The learner waited for groups of rollouts 9" in told([slow, stepped(2)])
     assert "waited" not in told([stepped(1)])
+
+
+def test_a_learner_that_waits_little_longer_than_it_computes_does_not_blame_the_rollouts():
+    times = {"timing_s/wait": 5.5, "timing_s/update_actor": 4.5}
+    text = told([msgspec.structs.replace(stepped(1), metrics=times)])
+    assert "55.0 % of its time and computed 45.0 %: both set the speed of this run." in text
+    times = {"timing_s/wait": 9.0, "timing_s/update_actor": 1.0}
+    text = told([msgspec.structs.replace(stepped(1), metrics=times)])
+    assert "90.0 % of its time and computed 10.0 %: rollouts set the speed." in text
 
 
 def solved(version: int, count: int) -> Evaluation:
@@ -135,17 +143,40 @@ def test_a_skill_that_nothing_ever_solved_is_named_and_not_as_weak():
     groups = [evolving.visit("seed-1", 0, version=version) for version in range(20)]
     text = told([evolving.seed(), *groups])
     assert (
-        "Never solved, at no version, 2 skills: cd (0 of 160 rollouts in training, 0 of 0" in text
+        "Never solved, at no version, 2 skills: cd (0 of 160 rollouts in training, and no held-out "
+        "attempt came to it; 0 signals about it" in text
     )
     assert "Still weak" not in text
     assert "Never solved" not in told([evolving.seed(), groups[0]])  # 8 attempts are too few
     assert "1 skill: cd" in told([evolving.seed(), *groups, scored(0, 1, 0)])  # `ls`, held out
 
 
+def test_a_skill_that_was_never_solved_and_is_that_of_a_suspect_task_says_so():
+    groups = [evolving.visit("seed-1", 0, version=version) for version in range(20)]
+    found = replace(data([evolving.seed(), *groups]), suspects={"seed-1": SUSPECT})
+    text = parsed(findings_section(found)).text
+    assert "in all exercise it; 1 suspect task exercises it, so the skill itself may" in text
+
+
+def test_a_skill_that_succeeds_in_training_and_never_on_held_out_tasks_is_named():
+    story = [evolving.seed(), evolving.visit("seed-1", 4)]
+    text = told([*story, solved(0, 0)])
+    assert (
+        "Never solved on held-out tasks, at no version, 1 skill: ls (0 of 40 attempts; 50 % "
+        "[22, 78], 4/8 in its newest groups in training; 0 signals about it" in text
+    )
+    assert "Never solved" not in told([*story, solved(0, 0), solved(20, 1)])
+
+
 def test_what_was_forgotten_is_told_with_what_was_done_about_it():
     text = told(whole_story())
     assert "Forgotten at step" in text
-    assert "ls, cd; success on a task dropped from 75 % [41, 93], 6/8 to 12 % [2, 47], 1/8" in text
+    assert (
+        "on one task of ls, cd: success dropped from 75 % [41, 93], 6/8 to 12 % [2, 47], 1/8."
+        in text
+    )
+    assert "8/8, not below that, beyond chance. In order" in text
+    assert "On held-out tasks, at the newest version: ls 2/2, cd 1/1. The signal" in text
     assert (
         "Then: 3 candidates made from it, 1 admitted; the newest groups of the task since then:"
         in text
@@ -161,7 +192,7 @@ def test_the_order_of_training_and_recovery_is_told_without_a_claim_about_the_ca
     assert order in told(whole_story())
     assert order in parsed(lives_data(data(whole_story()))["signal-s1"]).text
     early = whole_story()[: whole_story().index(evolving.visit("seed-1", 8, version=7))]
-    assert "trained on at no step since; no group at its earlier success yet." in told(early)
+    assert "trained on at no step since; no group as successful as before yet." in told(early)
 
 
 def test_alarms_discards_and_restarts_are_findings():
@@ -169,6 +200,8 @@ def test_alarms_discards_and_restarts_are_findings():
     text = told([stepped(1), stalled, PartFailed(part="rollout-0", reason="killed")])
     assert "Alarm after step 1: no progress for 60 s: learner waits." in text
     assert "Parts were restarted, 1 time: rollout-0 (1)." in text
+    assert "No alarm" not in text
+    assert "No alarm and no restart is on record" in told([stepped(1)])
     assert "1 of 8 groups (12.5 %) were discarded before any step: 1 stale." in told(whole_story())
 
 
