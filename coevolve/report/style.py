@@ -53,7 +53,7 @@ figcaption p, .listed > p, header > p, .missing { color: var(--faint); }
 figure { margin: 1.5rem 0; }
 code, pre { font: .85em/1.45 ui-monospace, Menlo, Consolas, monospace; }
 code, td, th, dd { unicode-bidi: isolate; }
-code { overflow-wrap: anywhere; }
+code, td a { overflow-wrap: anywhere; }
 pre { padding: .75rem; overflow: auto; background: var(--soft); }
 summary { color: var(--faint); font-size: .9rem; cursor: pointer; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .75rem; }
@@ -65,7 +65,7 @@ summary { color: var(--faint); font-size: .9rem; cursor: pointer; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 caption { padding: .25rem 0; text-align: left; color: var(--faint); }
 th, td { padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--line); text-align: left;
-  vertical-align: top; white-space: pre-wrap; overflow-wrap: anywhere; min-width: 3rem; }
+  vertical-align: top; white-space: pre-wrap; overflow-wrap: break-word; min-width: 3rem; }
 tbody th { font-weight: normal; }
 thead th { position: sticky; top: 0; background: var(--paper); overflow-wrap: normal; }
 [data-sortable] :is(td, th) { min-width: 5.5rem; }

@@ -287,7 +287,7 @@ def _forgot(data: ReportData, history: SignalHistory) -> Markup:
 
 def _since(change: Change) -> str:
     if not change.after.trials:
-        return "the task was not tried since"
+        return "no group of the task was sampled since"
     how = "still below that, beyond chance" if change.is_below else "not below that, beyond chance"
     return f"the newest groups of the task since then: {change.after.text}, {how}"
 
