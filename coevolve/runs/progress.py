@@ -11,6 +11,7 @@ from coevolve.journal.snapshots import Snapshots
 from coevolve.runs import curves
 from coevolve.runs.degraded import TOPICS as DEGRADED_TOPICS
 from coevolve.runs.degraded import Degraded
+from coevolve.runs.instance_gap import InstanceGap, Side, instance_gaps
 from coevolve.runs.parked import note_parked
 from coevolve.runs.passing import TOPICS as PASSING_TOPICS
 from coevolve.runs.passing import Passing
@@ -70,6 +71,7 @@ class ProgressState(msgspec.Struct):
     measured: dict[str, dict[int, dict[str, Score]]]
     halves: dict[int, dict[Half, Score]]
     canaries: dict[int, Score]
+    gaps: dict[Side, InstanceGap]
     teaching: Teaching
     errors: dict[int, int]
     discarded: dict[str, int]
@@ -121,6 +123,9 @@ class Progress:
 
     canaries: dict[int, Score] = field(default_factory=dict[int, Score])
     """Policy version -> score on the guard's tasks."""
+
+    gaps: dict[Side, InstanceGap] = field(default_factory=dict[Side, InstanceGap])
+    """The instance gaps that were measured last."""
 
     teaching: Teaching = field(default_factory=Teaching)
     errors: dict[int, int] = field(default_factory=dict[int, int])
@@ -187,6 +192,7 @@ class Progress:
                 self._group(message)
                 self._measure(message)
                 self._halve(message)
+                self.gaps = instance_gaps(message) or self.gaps
                 self.errors[message.version] = message.errors
             case CanaryScores(scores=scores) if message.is_comparable:
                 self.canaries[message.version] = score_of((x.task_id, x.score) for x in scores)

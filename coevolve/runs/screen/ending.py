@@ -1,6 +1,6 @@
 """The end of a run on one screen; the report has everything else."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from rich.text import Text
 from coevolve.runs import attribution
 from coevolve.runs.accounting import CpuShares
 from coevolve.runs.costs import Costs
+from coevolve.runs.instance_gap import Side
 from coevolve.runs.progress import Progress
 from coevolve.runs.screen.facts import NAME, Fact, fact_lines, made, score_lines, summed
 from coevolve.runs.screen.lines import duration, fitted, line, spread
@@ -17,6 +18,8 @@ from coevolve.runs.teaching import lost_at_the_end
 from coevolve.runs.teaching import sentence as regression
 from protocols.config import RunConfig
 from protocols.learning import PolicyRegressed
+
+TASKS: Mapping[Side, str] = {"held_out": "held-out tasks", "trained": "those trained on"}
 
 REGRESSIONS = 2
 """Maximum number of regressions that are shown; the newest are."""
@@ -75,8 +78,7 @@ def _times(ending: Ending) -> Text:
 def _facts(ending: Ending, measured: Sequence[Fact]) -> Iterator[Fact]:
     progress, costs = ending.progress, ending.costs
     yield from map(_short, measured)
-    if (best := progress.choice()) and best.is_told:
-        yield "best version", best.brief
+    yield from _scored(progress)
     yield from _learned(progress)
     for each in progress.teaching.returns[-REGRESSIONS:]:
         yield "regression", regression(each)
@@ -96,6 +98,18 @@ def _facts(ending: Ending, measured: Sequence[Fact]) -> Iterator[Fact]:
     yield from (("at the end", each) for each in progress.degraded.lines())
     if lesson := progress.lesson():
         yield "lesson", lesson
+
+
+def _scored(progress: Progress) -> Iterator[Fact]:
+    """Return the best version, and how much better it does on tasks than under other names."""
+    if (best := progress.choice()) and best.is_told:
+        yield "best version", best.brief
+    if progress.gaps:
+        gaps = (
+            f"{100 * gap.mean:+.1f} \u00b1 {100 * gap.std_error:.1f} points on {TASKS[side]}"
+            for side, gap in progress.gaps.items()
+        )
+        yield "instance gap", ", ".join(gaps)
 
 
 def _made(ending: Ending) -> Sequence[Fact]:

@@ -15,7 +15,7 @@ from protocols.config import RunConfig
 from protocols.control import PartFailed
 from protocols.evolution import ModelRests
 from protocols.journal import Message
-from protocols.learning import Evaluation, PolicyRegressed
+from protocols.learning import Evaluation, PolicyRegressed, TaskScore
 from tests.evolving import called, discarded
 from tests.exporting import scored
 from tests.screens import progress_of, report, whole_story
@@ -52,6 +52,10 @@ def ending(config: RunConfig, messages: Sequence[Message], **fields: object) -> 
         "shares": SHARES,
     }
     return Ending(**given | fields)  # pyright: ignore[reportArgumentType]
+
+
+def scored_task(task_id: str, passed: int) -> TaskScore:
+    return TaskScore(task_id=task_id, turns_passed=passed, turns_total=1)
 
 
 def printed(found: Ending, width: int = 80) -> list[str]:
@@ -91,6 +95,17 @@ def test_the_end_fits_one_screen_and_the_scores_come_last(quickstart: RunConfig)
     assert of("restarts", lines) == "restarts of parts 1 learner"
     assert "report: runs/quickstart/report.html" in lines
     assert "to measure the shares: coevolve replay runs/quickstart --ablate" in "".join(lines)
+
+
+def test_the_end_says_what_other_names_change(quickstart: RunConfig):
+    both = msgspec.structs.replace(
+        scored(1, 1),
+        trained=(scored_task("s", 1), scored_task("t", 1)),
+        instances=(scored_task("s~1", 0), scored_task("t~1", 1)),
+    )
+    lines = printed(ending(quickstart, [report(1), both]))
+    assert of("instance gap", lines) == "instance gap +50.0 ± 50.0 points on those trained on"
+    assert not any(line.startswith("instance") for line in printed(ending(quickstart, [report(1)])))
 
 
 def test_a_run_whose_held_out_tasks_all_failed_to_be_scored_ends_without_scores(
