@@ -212,10 +212,10 @@ def order_told(data: ReportData, history: SignalHistory, task_id: str) -> str:
     made = {each.step for task in history.tasks for each in task.trained}
     again = recovered_by(history, data.config.signals.window)
     back = (
-        f"a first group at its earlier success at version {again.version_max} "
+        f"a first group within chance of its earlier success at version {again.version_max} "
         f"({again.successes}/{again.rollouts})"
         if again
-        else "no group as successful as before yet"
+        else "no group since is within chance of its earlier success"
     )
     return (
         f"In order: flagged at step {raised}; the task itself trained on "
