@@ -15,6 +15,7 @@ from coevolve.report.report_data import ReportData
 from coevolve.report.scales import percent
 from coevolve.report.sections.skill_findings import skill_findings
 from coevolve.report.sections.success import gaps_of
+from coevolve.report.sections.teaching import movement_by_objective
 from coevolve.report.sentences import NAMED, counted, more, sentence
 from coevolve.report.unsolved import doubted_skills, doubts
 from coevolve.runs.differences import Suspect
@@ -44,6 +45,7 @@ def findings_section(data: ReportData) -> Markup:
         *_guarded(data),
         *_discarded(data),
         *_waited(data),
+        *_sources(data),
         *_chosen(data),
     ]
     if not found:
@@ -230,6 +232,31 @@ def _waited(data: ReportData) -> Iterator[Markup]:
         f"computed {percent(computed / whole)}: {verdict}. The wait includes the work on groups "
         "that were discarded. ",
         to("throughput", "Seconds per step"),
+    )
+
+
+def _sources(data: ReportData) -> Iterator[Markup]:
+    """Tell the shares of the sources of gradient, if there are several."""
+    amounts = data.progress.teaching.amounts()
+    if len(amounts) < 2:
+        return
+    told: list[str] = []
+    for each in amounts:
+        shares = [f"{percent(each.group_share)} of the groups"] if each.groups else []
+        if each.token_share is not None:
+            shares.append(f"{percent(each.token_share)} of the tokens")
+        told.append(f"{each.source}: {', '.join(shares)}")
+    moved = movement_by_objective(data)
+    movement = (
+        ""
+        if moved is None
+        else f" Of the weights' movement the policy gradient made {percent(moved)}."
+    )
+    again = " Replay imitates references of earlier steps again." if amounts[-1].references else ""
+    yield sentence(
+        f"The steps learned from {'; '.join(told)}.{again}{movement} A share does not say "
+        "how much a source helped. ",
+        to("teaching", "What the steps learned from"),
     )
 
 

@@ -12,6 +12,7 @@ from coevolve.report.sections.findings import findings_section
 from coevolve.report.sections.lives import lives_data
 from coevolve.report.sections.pool import pool_section
 from coevolve.report.sections.skills import skills_section
+from coevolve.report.sections.teaching import teaching_section
 from coevolve.report.sections.weaknesses import weaknesses_section
 from coevolve.runs.differences import Suspect
 from protocols.control import PartFailed, Stalled
@@ -276,6 +277,34 @@ def test_what_the_guard_saw_is_a_finding():
     text = told([canaries(0, 5), canaries(10, 15), canaries(20, 2), loss])
     assert "returned to an earlier version 1 time. The largest fall is 65 points" in text
     assert "to 10.0 % at version 20: a loss by its rule. " in text
+
+
+def test_the_shares_of_the_sources_of_gradient_stand_together():
+    metrics = {
+        "source/objective/tokens": 30.0,
+        "source/replay/tokens": 70.0,
+        "source/replay/rows": 5.0,
+        "source/objective/movement_share": 0.06,
+        "gradient_noise/scale_groups": 100.0,
+    }
+    step = msgspec.structs.replace(stepped(1, ("seed-1", 4)), metrics=metrics)
+    loud = msgspec.structs.replace(
+        stepped(2, ("seed-1", 4)), metrics={**metrics, "gradient_noise/scale_groups": 9000.0}
+    )
+    found = data([step, step, loud])
+    assert (
+        "The steps learned from policy gradient: 100.0 % of the groups, 30.0 % of the tokens; "
+        "replay: 70.0 % of the tokens. Replay imitates references of earlier steps again. Of the "
+        "weights' movement the policy gradient made 6.0 %. A share does not say"
+        in parsed(findings_section(found)).text
+    )
+    text = parsed(teaching_section(found)).text
+    assert "imitation and replay together 94.0 %, as they share an optimizer." in text
+    assert "replay5 references per step70.0 %0" in text
+    assert "newest, groups9,000" in text
+    assert "its median over 3 steps100" in text
+    assert "The steps learned from" not in told([stepped(1, ("seed-1", 4))])  # one source alone
+    assert "movement the" not in parsed(teaching_section(data([stepped(1)]))).text
 
 
 def test_contamination_and_the_choice_of_the_best_version_are_caveats():
