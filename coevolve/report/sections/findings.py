@@ -11,6 +11,7 @@ from coevolve.report.figure import missing, section, several
 from coevolve.report.links import to, to_task
 from coevolve.report.losses import largest_fall
 from coevolve.report.markup import Markup, joined, tag
+from coevolve.report.refusals import CONTAMINATED, contamination_rules
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import percent
 from coevolve.report.sections.skill_findings import skill_findings
@@ -101,11 +102,17 @@ def _made(data: ReportData) -> Iterator[Markup]:
 
 
 def _contaminated(data: ReportData) -> Iterator[Markup]:
-    if count := data.totals.refusals().get("contaminated", 0):
+    if count := data.totals.refusals().get(CONTAMINATED, 0):
+        rules = contamination_rules(data)
+        named = ", ".join(f"{rule} ({n})" for rule, n in rules.most_common(NAMED))
+        others = rules.total() - sum(n for _, n in rules.most_common(NAMED))
+        left = f", others ({others})" if others else ""
+        known = "" if rules.total() == count else f", of {rules.total()} that the journal has"
         yield sentence(
-            f"Refused as contaminated, {counted(count, 'candidate')}: too similar to a held-out "
-            "task, so training on it would spoil the score. The page does not say which task, so "
-            "that nobody writes training tasks after it. ",
+            f"Refused as contaminated, {counted(count, 'candidate')}, as training on such tasks "
+            f"would spoil the held-out score; by rule{known}: {named or 'unknown'}{left}. "
+            "The page does not say which held-out task, so that nobody writes training tasks after "
+            "it. ",
             to("candidates", "Refused candidates"),
         )
 

@@ -11,6 +11,7 @@ from coevolve.report.page import page
 from coevolve.report.sections.findings import findings_section
 from coevolve.report.sections.lives import lives_data
 from coevolve.report.sections.pool import pool_section
+from coevolve.report.sections.signals import candidates_section
 from coevolve.report.sections.skills import skills_section
 from coevolve.report.sections.teaching import teaching_section
 from coevolve.report.sections.weaknesses import weaknesses_section
@@ -311,10 +312,28 @@ def test_contamination_and_the_choice_of_the_best_version_are_caveats():
     refused = Refused(gate="contaminated", found="turn 1 is like a held-out task")
     story = [evolving.seed(), evolving.signal("s"), evolving.settled("s", candidates=1)]
     story += [evolving.candidate("c", "s"), evolving.verdict("c", "s", refused)]
-    assert "Refused as contaminated, 1 candidate: too similar" in told(story)
+    assert "Refused as contaminated, 1 candidate, as training on such tasks" in told(story)
     scores = tuple(TaskScore(task_id=f"c{n}", turns_passed=1, turns_total=1) for n in range(9))
     canaries = CanaryScores(version=9, scores=scores, errors=0)
     assert "which did not choose it" in told([evaluated(9, 20), canaries])
+
+
+def test_contaminated_candidates_are_counted_by_rule():
+    reasons = ("similarity 0.91 to a held-out task", "similarity 1.00 to a held-out task")
+    others = ("it shares its requests", "ls, then cd: only held out", "cd, then rm: only held out")
+    story: list[Message] = [evolving.seed(), evolving.signal("s")]
+    for place, found in enumerate((*reasons, *others, "cd, then ls: only held out")):
+        story.append(evolving.candidate(f"c{place}", "s"))
+        refused = Refused(gate="contaminated", found=found)
+        story.append(evolving.verdict(f"c{place}", "s", refused))
+    assert (
+        "Refused as contaminated, 6 candidates, as training on such tasks would spoil the held-out "
+        "score; by rule: only held out (3), similarity of 0.80 or more to a held-out task (2), it "
+        "shares its requests (1). The page" in told(story)
+    )
+    text = parsed(candidates_section(data(story))).text
+    assert "All 6 that the journal has." in text
+    assert "only held out3similarity of 0.80 or more to a held-out task2" in text
 
 
 def test_suspect_tasks_are_named_and_shown_unless_their_content_is_withheld():
