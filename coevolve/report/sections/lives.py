@@ -31,6 +31,9 @@ from protocols.tasks import Seeded, Synthesized, TaskText
 STEPS = 16
 """Maximum number of calls shown of an exploration."""
 
+CORE = ("contradicted", "duplicate", "contaminated")
+"""The gates that compare a candidate with other tasks; every environment has them."""
+
 FIRST = 4
 """Maximum number of steps that the order of events names."""
 
@@ -122,7 +125,7 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
     if lineage.candidate:
         made_by = f"By {lineage.candidate.synthesizer}."
         parts.append(_stage("candidate", tag("p", made_by), _turn_list(text)))
-        parts.append(_stage("gates", *_gates(lineage)))
+        parts.append(_stage("gates", *_gates(data, lineage)))
     parts.append(_stage("training", *_training(lineage.history)))
     parts.append(_stage("instance gap", tag("p", _gap(gap))))
     if lineage.signals:
@@ -247,9 +250,11 @@ def _thoughts(explorations: Sequence[Exploration]) -> list[str]:
     return parts
 
 
-def _gates(lineage: Lineage) -> list[str]:
-    """Return the evidence for and against the candidate: probes, reading, opinion, verdicts."""
-    told = [
+def _gates(data: ReportData, lineage: Lineage) -> list[str]:
+    """Return the evidence on a candidate that became a task: gates, probes, reading, verdicts."""
+    order = ", ".join(each.replace("_", " ") for each in dict.fromkeys((*data.gate_order, *CORE)))
+    told = [f"None of the gates refused it: {order}."]
+    told += [
         f"Probe at policy version {probe.policy_version}: {probe.successes} of {probe.rollouts} "
         "succeeded."
         for probe in lineage.probes
@@ -258,13 +263,22 @@ def _gates(lineage: Lineage) -> list[str]:
         reading, opinion = verdict.reading, verdict.opinion
         if reading.reader:
             told.append(
-                f"Reader {reading.reader}: {reading.outcome}; {clipped(reading.found, TEXT)}"
+                f"Reader {reading.reader}: {reading.outcome}; {clipped(reading.found, TEXT)} "
+                f"(agreement {reading.agreement:.2f}, {_limit(data)})"
             )
         if opinion.judge:
             view = "sound" if opinion.success else "unsound"
             told.append(f"Judge {opinion.judge}: {view}; {clipped(opinion.reason, TEXT)}")
         told.append(f"{verdict_told(verdict)} {verdict.simulator_calls} simulator calls.")
     return [tag("p", each) for each in dict.fromkeys(told)]
+
+
+def _limit(data: ReportData) -> str:
+    """Return from which agreement on a reader confirms."""
+    limit = data.config.validator.agreement
+    if not limit:
+        return "which confirms from the reader's own limit on, as validator.agreement is 0"
+    return f"which confirms from {limit:.2f} on (validator.agreement)"
 
 
 def _gap(gap: TaskGap | None) -> str:
