@@ -107,10 +107,6 @@ class Teaching:
         lines = [
             ("groups without a gradient, per step", f"{self.nothing / self.steps:.1f}"),
             ("steps without a policy gradient", str(self.uninformed)),
-            (
-                "movement of the weights by the objective",
-                f"{100 * self.movement / self.steps:.0f} %",
-            ),
         ]
         if self.noise_scale is not None:
             lines.append(("gradient noise scale, newest, groups", f"{self.noise_scale:,.0f}"))

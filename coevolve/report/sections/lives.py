@@ -49,7 +49,7 @@ CAUSES = ("forgetting", "uncertainty", "rare", "boundary")
 
 
 def lives_data(data: ReportData) -> dict[str, str]:
-    """Return lives by anchor: of suspects, of the tasks that the page names, then of signals.
+    """Return lives by anchor: of suspects, their signals, tasks that the page names, then others.
 
     Signals come by `CAUSES`, the newest first, with their tasks.
     """
@@ -143,7 +143,12 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
 
 def _wanted(data: ReportData) -> Iterator[str]:
     evolution = data.evolution
-    yield from map(task_anchor, (*data.suspects, *most_improved(data)))
+    yield from map(task_anchor, data.suspects)
+    for task_id in data.suspects:
+        origin = evolution.tasks[task_id].origin
+        if isinstance(origin, Synthesized) and origin.signal_id in evolution.signals:
+            yield signal_anchor(origin.signal_id)
+    yield from map(task_anchor, most_improved(data))
     newest = list(evolution.signals.values())[::-1]
     for signal in sorted(newest, key=lambda signal: CAUSES.index(signal.kind)):
         yield signal_anchor(signal.signal_id)

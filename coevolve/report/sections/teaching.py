@@ -23,7 +23,12 @@ def teaching_section(data: ReportData) -> Markup:
     chosen = [("best version", best.sentence(progress.measure))] if best else []
     noise = data.timeline.columns.get(NOISE_SCALE)
     usual = (
-        [(f"  its median over {len(noise.values)} steps", number(median(noise.values)))]
+        [
+            (
+                f"gradient noise scale, median of {len(noise.values)} steps, groups",
+                number(median(noise.values)),
+            )
+        ]
         if noise
         else []
     )
@@ -32,7 +37,7 @@ def teaching_section(data: ReportData) -> Markup:
         "teaching",
         title,
         _sources(data),
-        listed("Results and totals", "", Table("Results and totals", ["what", "value"], rows)),
+        listed("Results", "", Table("Results", ["what", "value"], rows)),
         metrics_figure(
             data,
             GROUPS,

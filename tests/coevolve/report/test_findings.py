@@ -303,7 +303,7 @@ def test_the_shares_of_the_sources_of_gradient_stand_together():
     assert "imitation and replay together 94.0 %, as they share an optimizer." in text
     assert "replay5 references per step70.0 %0" in text
     assert "newest, groups9,000" in text
-    assert "its median over 3 steps100" in text
+    assert "gradient noise scale, median of 3 steps, groups100" in text
     assert "The steps learned from" not in told([stepped(1, ("seed-1", 4))])  # one source alone
     assert "movement the" not in parsed(teaching_section(data([stepped(1)]))).text
 
@@ -367,6 +367,9 @@ def test_suspects_whose_skill_nothing_ever_solved_stand_apart():
 def test_the_life_of_a_suspect_is_the_first_that_a_page_holds():
     found = replace(data(whole_story()), suspects={"seed-1": SUSPECT})
     assert next(iter(lives_data(found))) == "task-seed-1"
+    made = replace(SUSPECT, task_id="made-1")
+    found = replace(data(whole_story()), suspects={"made-1": made})
+    assert list(lives_data(found))[:2] == ["task-made-1", "signal-s1"]
     assert next(iter(lives_data(data(whole_story())))) == "task-made-1"
 
 
