@@ -68,7 +68,7 @@ th, td { padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--line); tex
   vertical-align: top; white-space: pre-wrap; overflow-wrap: anywhere; min-width: 3rem; }
 tbody th { font-weight: normal; }
 thead th { position: sticky; top: 0; background: var(--paper); overflow-wrap: normal; }
-[data-sortable] :is(td, th) { min-width: 6.25rem; }
+[data-sortable] :is(td, th) { min-width: 5.92rem; }
 [data-sortable] .number { min-width: 4rem; }
 .filter { font-size: .9rem; color: var(--faint); }
 td.number { text-align: right; overflow-wrap: normal; }
