@@ -27,7 +27,7 @@ from coevolve.environments.cache_folder import CACHE_VARIABLE
 from coevolve.environments.hdl.evolution import gates as hdl_gates
 from coevolve.environments.registry import environment_named, environment_of
 from coevolve.environments.sandbox import work_folders
-from coevolve.environments.tools.gates.gates import ORDER
+from coevolve.environments.tools.gates.order import ORDER
 from coevolve.learning.attribution import TEACHERS
 from coevolve.learning.batch import SOURCES
 from coevolve.learning.metrics import LOSSES

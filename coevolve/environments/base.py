@@ -29,7 +29,7 @@ from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
-from protocols.evolution import Candidate, GroupSummary, PatternCount, Signal
+from protocols.evolution import Candidate, Gate, GroupSummary, PatternCount, Signal
 from protocols.generation import Grammar
 from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.journal import Message
@@ -51,6 +51,7 @@ class BaseEnvironment:
     )
     own_models: ClassVar[Mapping[str, ModelConfig]] = {}
     exports: ClassVar[Mapping[str, Exporter]] = {}
+    gate_order: ClassVar[Sequence[Gate]] = ()
     withheld: ClassVar[str] = ""
     commands: ClassVar[Mapping[str, str]] = {}
     evaluation: ClassVar[str] = ""

@@ -33,7 +33,7 @@ from coevolve.validation.judge import Judge
 from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
-from protocols.evolution import Candidate, GroupSummary
+from protocols.evolution import Candidate, Gate, GroupSummary
 from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.rollouts import Writer
 from protocols.synthesizers import EndpointModel
@@ -110,6 +110,9 @@ class Environment(Protocol):
 
     exports: ClassVar[Mapping[str, Exporter]]
     """The tables that `coevolve export` can write for a run, by name."""
+
+    gate_order: ClassVar[Sequence[Gate]]
+    """The names of its gates in the order in which they are checked; empty if they have none."""
 
     withheld: ClassVar[str]
     """Why `coevolve export` writes no other tables, as a sentence; empty if nothing forbids it."""

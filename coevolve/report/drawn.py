@@ -26,8 +26,9 @@ GROUPS: Mapping[str, str] = {
     "groups/informative": "policy gradient",
     "groups/imitated": "imitation",
 }
+MOVED = "source/objective/movement_share"
 MOVEMENT: Mapping[str, str] = {
-    "source/objective/movement_share": "policy gradient",
+    MOVED: "policy gradient",
     "source/imitation/movement_share": "imitation and replay",
 }
 NORMS: Mapping[str, str] = {
@@ -35,7 +36,8 @@ NORMS: Mapping[str, str] = {
     "source/imitation/grad_norm": "imitation",
     "source/replay/grad_norm": "replay",
 }
-NOISE: Mapping[str, str] = {"gradient_noise/scale_groups": "noise scale"}
+NOISE_SCALE = "gradient_noise/scale_groups"
+NOISE: Mapping[str, str] = {NOISE_SCALE: "noise scale"}
 ENTROPY: Mapping[str, str] = {
     "actor/entropy": "entropy",
     "actor/kl_from_start": "divergence from the start",

@@ -54,8 +54,8 @@ class Change:
 
     @property
     def is_below(self) -> bool:
-        """Whether it is below the estimate before beyond chance: the intervals do not overlap."""
-        return self.after.interval[1] < self.before.interval[0]
+        """Whether it is below the estimate before beyond chance."""
+        return _is_below(self.after, self.before)
 
 
 def change_of(history: SignalHistory, window: int) -> Change:
@@ -74,7 +74,7 @@ def change_of(history: SignalHistory, window: int) -> Change:
 
 
 def recovered_by(history: SignalHistory, window: int) -> GroupSummary | None:
-    """Return the first group since a signal in which the flagged task was as successful as before.
+    """Return the first group since a signal that is not below the success before, beyond chance.
 
     None if there is no such group, or nothing is known of the success before.
     """
@@ -82,7 +82,7 @@ def recovered_by(history: SignalHistory, window: int) -> GroupSummary | None:
     if not before.trials:
         return None
     since = judged(history.since)
-    return next((v for v in since if v.successes >= before.share * v.rollouts), None)
+    return next((v for v in since if not _is_below(_pool([v]), before)), None)
 
 
 class PatternUse:
@@ -186,3 +186,8 @@ def _visits_by_skill(
 def _pool(visits: Iterable[GroupSummary]) -> Estimate:
     pairs = [(visit.successes, visit.rollouts) for visit in visits]
     return Estimate(sum(done for done, _ in pairs), sum(tried for _, tried in pairs))
+
+
+def _is_below(one: Estimate, other: Estimate) -> bool:
+    """Return whether the interval of ``one`` is wholly below that of ``other``."""
+    return one.interval[1] < other.interval[0]

@@ -24,7 +24,9 @@ class Table:
     def markup(self) -> Markup:
         """Return the table with a caption, column headers and row headers."""
         kind = {"data_sortable": ""} if self.sortable else {}
-        head = tag("tr", *(tag("th", name, scope="col") for name in self.columns))
+        kinds = [{} if n < self.words else {"class_": "number"} for n in range(len(self.columns))]
+        names = zip(self.columns, kinds, strict=True)
+        head = tag("tr", *(tag("th", name, scope="col", **each) for name, each in names))
         return tag(
             "div",
             tag(

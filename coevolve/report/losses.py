@@ -1,5 +1,6 @@
 """Losses on held-out tasks: the skills whose success fell beyond chance between scored versions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coevolve.report.estimates import Estimate
@@ -58,3 +59,14 @@ def losses(data: ReportData) -> dict[str, Loss]:
             found.append(best)
     found.sort(key=lambda loss: (-loss.points, loss.skill))
     return {loss.skill: loss for loss in found}
+
+
+def largest_fall(scores: Mapping[int, float]) -> tuple[int, int] | None:
+    """Return the versions of the largest fall of a score, high and low; None if it never fell."""
+    found: tuple[int, int] | None = None
+    lost, high = 0.0, min(scores, default=0)
+    for version in sorted(scores):
+        if scores[high] - scores[version] > lost:
+            lost, found = scores[high] - scores[version], (high, version)
+        high = max(high, version, key=lambda each: scores[each])
+    return found

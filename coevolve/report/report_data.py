@@ -22,7 +22,7 @@ from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities, absent
 from protocols.config import RunConfig
 from protocols.errors import RunError
-from protocols.evolution import Candidate, GroupSummary
+from protocols.evolution import Candidate, Gate, GroupSummary
 from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.tasks import Task, TaskText
@@ -37,6 +37,7 @@ class Described(Protocol):
     """The part of a run's environment that a report uses."""
 
     capabilities: ClassVar[Capabilities]
+    gate_order: ClassVar[Sequence[Gate]]
 
     withheld: ClassVar[str]
     """Why the contents of tasks may not be passed on, as a sentence; empty if they may."""
@@ -83,16 +84,17 @@ class ReportData:
     """Returns the description of a task in words."""
 
     describe_candidate: Callable[[Candidate], str]
+    """Returns a short description of a candidate."""
+
     wordings: Callable[[msgspec.Raw], Sequence[Wording]]
     """Returns the wordings of the instructions in a task's body."""
-
-    """Returns a short description of a candidate."""
 
     without: Mapping[str, str]
     """Capabilities that the environment lacks -> what the loop does without each."""
 
+    gate_order: Sequence[Gate]
     withheld: str
-    """`Described.withheld`."""
+    """These two are those of `Described`."""
 
     progress: Progress
     evolution: LineageIndex
@@ -134,6 +136,7 @@ def nothing_yet(
         describe_candidate=environment.describe_candidate,
         wordings=environment.wordings,
         without=absent(environment.capabilities),
+        gate_order=environment.gate_order,
         withheld=environment.withheld,
         progress=Progress(environment.labels()),
         evolution=LineageIndex(),

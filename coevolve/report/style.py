@@ -68,10 +68,10 @@ th, td { padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--line); tex
   vertical-align: top; white-space: pre-wrap; overflow-wrap: break-word; min-width: 3rem; }
 tbody th { font-weight: normal; }
 thead th { position: sticky; top: 0; background: var(--paper); overflow-wrap: normal; }
-[data-sortable] :is(td, th) { min-width: 5.5rem; }
+[data-sortable] :is(td, th) { min-width: 5.92rem; }
 [data-sortable] .number { min-width: 4rem; }
 .filter { font-size: .9rem; color: var(--faint); }
-td.number { text-align: right; }
+td.number { text-align: right; overflow-wrap: normal; }
 article { margin: 1rem 0; padding: .75rem 1rem; background: var(--soft); }
 .chain { margin: 0; padding-left: 1.25rem; }
 .chain p, dl { margin: .1rem 0 .35rem; }

@@ -67,7 +67,7 @@ def doubts(data: ReportData) -> list[Doubt]:
     for each in data.suspects.values():
         if each.by == "wording":
             wording.append(each)
-        elif unsolved & _failing(data, each):
+        elif unsolved & doubted_skills(data, each):
             unlearned.append(each)
         else:
             contradicted.append(each)
@@ -80,13 +80,13 @@ def doubts(data: ReportData) -> list[Doubt]:
             wording,
         ),
         Doubt(
-            "Possibly wrong, as nothing solved them and all rollouts agree on another call than "
-            "the reference, though the skill is solved elsewhere: ",
+            "Wrong, or not learned yet: nothing solved them, and all rollouts of the newest group "
+            "make the same other call than the reference, though the skill is solved elsewhere: ",
             "Suspect tasks, by their rollouts",
-            "No rollout ever solved these, and all rollouts of the newest group make the same "
-            "other call, which the simulator accepts, though their skill is solved on other tasks. "
-            "Either the task or its reference is wrong, or the policy never learned the right "
-            "call: read the task.",
+            "A weaker doubt. No rollout ever solved these, and all rollouts of the newest group "
+            "make the same other call, which the simulator accepts, though their skill is solved "
+            "on other tasks. A policy that makes one mistake each time looks the same as a wrong "
+            "task: read the task.",
             contradicted,
         ),
         Doubt(
@@ -101,8 +101,8 @@ def doubts(data: ReportData) -> list[Doubt]:
     return [each for each in every if each.suspects]
 
 
-def _failing(data: ReportData, suspect: Suspect) -> set[str]:
-    """Return the skill of the turn that fails, or all if the task has not one for each turn."""
+def doubted_skills(data: ReportData, suspect: Suspect) -> set[str]:
+    """Return the skill of the doubtful turn, or all if the task has not one for each turn."""
     task = data.evolution.tasks[suspect.task_id]
     by_turn = data.describe(task).skills or task.skills
     if len(by_turn) == suspect.turns:

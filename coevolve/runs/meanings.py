@@ -39,6 +39,8 @@ class Term:
 
     names: tuple[str, ...]
     meaning: str
+    environment: str
+    """The only environment that has it; empty for a term of all."""
 
 
 @lru_cache(maxsize=1)
@@ -46,9 +48,13 @@ def terms() -> Sequence[Term]:
     """Return the terms of the glossary by their first names, in the order of the alphabet."""
     rows = (_cells(line) for line in (DOCS / "glossary.md").read_text("utf-8").splitlines())
     found = [
-        Term(names=tuple(map(str.strip, row[0].split(","))), meaning=_plain(row[1]))
+        Term(
+            names=tuple(map(str.strip, row[0].split(","))),
+            meaning=_plain(row[1]),
+            environment=_plain(row[2]) if len(row) > 2 else "",
+        )
         for row in rows
-        if len(row) == 2 and row[0] != "word" and row[0].strip("-")
+        if len(row) > 1 and row[0] != "word" and row[0].strip("-")
     ]
     return sorted(found, key=lambda term: term.names[0].lower())
 

@@ -7,6 +7,7 @@ much a source helped. To measure that, train without the source (`coevolve.repla
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from protocols.journal import Message
 from protocols.learning import GroupDiscarded, PolicyRegressed, StepReport
@@ -19,6 +20,28 @@ DIVERGENCE = "actor/kl_from_start"
 
 REMEDIES = "use a stronger model, easier tasks, or references to imitate"
 """For a policy that solves nothing."""
+
+
+class Amount(NamedTuple):
+    """What one source of gradient gave in all steps."""
+
+    source: str
+    """In words, as in `SOURCES`."""
+
+    groups: int
+    """Groups that it taught from; 0 for replay, which imitates references of earlier groups."""
+
+    group_share: float
+    """Of all groups that steps trained on, in [0, 1]."""
+
+    references: float
+    """References per step that replay imitated; 0 for the others."""
+
+    token_share: float | None
+    """Of the tokens that steps trained on, in [0, 1]; None if the steps counted none."""
+
+    norm: float
+    """Mean gradient norm of a step, before clipping."""
 
 
 @dataclass
@@ -82,41 +105,51 @@ class Teaching:
         if not self.steps:
             return ()
         lines = [
-            *((f"{name}, per step", words) for name, words in self.sources()),
             ("groups without a gradient, per step", f"{self.nothing / self.steps:.1f}"),
             ("steps without a policy gradient", str(self.uninformed)),
-            (
-                "movement of the weights by the objective",
-                f"{100 * self.movement / self.steps:.0f} %",
-            ),
         ]
         if self.noise_scale is not None:
-            lines.append(("gradient noise scale, groups", f"{self.noise_scale:,.0f}"))
+            lines.append(("gradient noise scale, newest, groups", f"{self.noise_scale:,.0f}"))
         if self.divergence is not None:
             lines.append(("divergence from the start, nats per token", f"{self.divergence:.3f}"))
         lines += [("regression", sentence(each)) for each in self.returns]
         return lines
+
+    def amounts(self) -> Sequence[Amount]:
+        """Return what each source gave; one that never taught is left out."""
+        groups = max(1, self.policy_gradient + self.imitated + self.nothing)
+        tokens = sum(self.tokens.values())
+        of_source = {"objective": self.policy_gradient, "imitation": self.imitated, "replay": 0}
+        return [
+            Amount(
+                source=name,
+                groups=of_source[source],
+                group_share=of_source[source] / groups,
+                references=self.replayed / self.steps if source == "replay" else 0.0,
+                token_share=self.tokens.get(source, 0.0) / tokens if tokens else None,
+                norm=self.norms.get(source, 0.0) / self.steps,
+            )
+            for source, name in SOURCES.items()
+            if of_source[source] or (source == "replay" and self.replayed)
+        ]
 
     def sources(self) -> Sequence[tuple[str, str]]:
         """Return (source, its groups, share of the tokens and gradient norm in a mean step).
 
         A source that never taught is left out, and so are tokens if the steps counted none.
         """
-        groups = self.policy_gradient + self.imitated + self.nothing
-        amounts: dict[str, str] = {}
-        if self.policy_gradient:
-            amounts["objective"] = _groups(self.policy_gradient, groups, self.steps)
-        if self.imitated:
-            amounts["imitation"] = _groups(self.imitated, groups, self.steps)
-        if self.replayed:
-            amounts["replay"] = f"{self.replayed / self.steps:.1f} references"
-        tokens = sum(self.tokens.values())
         found: list[tuple[str, str]] = []
-        for source, amount in amounts.items():
-            norm = f"gradient norm {self.norms.get(source, 0.0) / self.steps:.2g}"
-            share = 100 * self.tokens.get(source, 0.0) / tokens if tokens else None
-            words = () if share is None else (f"{share:.0f} % of tokens",)
-            found.append((SOURCES[source], ", ".join((amount, *words, norm))))
+        for each in self.amounts():
+            amount = (
+                f"{each.groups / self.steps:.1f} groups ({100 * each.group_share:.0f} %)"
+                if each.groups
+                else f"{each.references:.1f} references"
+            )
+            share = each.token_share
+            words = () if share is None else (f"{100 * share:.0f} % of tokens",)
+            found.append(
+                (each.source, ", ".join((amount, *words, f"gradient norm {each.norm:.2g}")))
+            )
         return found
 
     def lesson(self) -> str:
@@ -151,10 +184,6 @@ class Teaching:
         self.replayed += metrics.get("source/replay/rows", 0.0)
         self.noise_scale = metrics.get(NOISE, self.noise_scale)
         self.divergence = metrics.get(DIVERGENCE, self.divergence)
-
-
-def _groups(of_source: int, groups: int, steps: int) -> str:
-    return f"{of_source / steps:.1f} groups ({100 * of_source / groups:.0f} %)"
 
 
 def lost_at_the_end(loss: PolicyRegressed) -> str:

@@ -17,6 +17,7 @@ from coevolve.dependencies import lacking
 from coevolve.environments.appworld.blocks import apis_in
 from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.likeness import code_likeness
+from coevolve.environments.appworld.gates.order import ORDER
 from coevolve.environments.appworld.instances import names_in_code, with_names
 from coevolve.environments.appworld.observer import CodeObserver
 from coevolve.environments.appworld.own import (
@@ -63,6 +64,7 @@ from coevolve.validation.gates import Gates, TaskIndex
 from coevolve.validation.wordings import Wording
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
+from protocols.evolution import Gate
 from protocols.interfaces import Reader, SimulatorService, Supervision
 from protocols.synthesizers import PolicyModel
 from protocols.tasks import Seeded, Synthesized, Task, TaskText, TurnText
@@ -82,6 +84,7 @@ class AppWorld(ToolEnvironment):
     patience_s: ClassVar[float] = 300.0
     attempt_gather_s: ClassVar[float] = 0.02
     exports: ClassVar[Mapping[str, Exporter]] = {}
+    gate_order: ClassVar[Sequence[Gate]] = ORDER
     withheld: ClassVar[str] = NOTICE
 
     def __init__(self, config: RunConfig) -> None:

@@ -23,6 +23,7 @@ from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.cells import tools_by_turn
 from coevolve.environments.tools.export.exporters import EXPORTERS
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.gates.order import ORDER
 from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
 from coevolve.environments.tools.interfaces import Renderer, ToolSource
 from coevolve.environments.tools.observer import ToolObserver
@@ -46,7 +47,7 @@ from coevolve.validation.judge import Judge
 from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities
 from protocols.errors import ConfigError
-from protocols.evolution import Candidate
+from protocols.evolution import Candidate, Gate
 from protocols.interfaces import Generator, Reader, SimulatorService, Supervision
 from protocols.rollouts import Writer
 from protocols.synthesizers import EndpointModel, PolicyModel
@@ -63,6 +64,7 @@ class ToolEnvironment(BaseEnvironment):
     swappable: ClassVar[bool] = True
     capabilities: ClassVar[Capabilities] = Capabilities(fresh_instances=True)
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
+    gate_order: ClassVar[Sequence[Gate]] = ORDER
     attempt_gather_s: ClassVar[float] = 0.1
     """Seconds that an attempt's command waits for others, which then share one call of a worker."""
 

@@ -9,7 +9,10 @@ TITLE = "Glossary"
 
 
 def glossary_section(data: ReportData) -> Markup:
-    """Return the terms and their meanings."""
-    del data
-    rows = [joined([tag("dt", ", ".join(term.names)), tag("dd", term.meaning)]) for term in terms()]
+    """Return the terms and their meanings, without those of other environments."""
+    rows = [
+        joined([tag("dt", ", ".join(term.names)), tag("dd", term.meaning)])
+        for term in terms()
+        if term.environment in ("", data.config.uses)
+    ]
     return section("glossary", TITLE, tag("dl", *rows, class_="terms"))

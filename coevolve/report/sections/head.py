@@ -21,7 +21,7 @@ def head(data: ReportData) -> Markup:
     return tag(
         "header",
         tag("h1", config.name),
-        tag("p", f"{_subtitle(config)} · {_state(data)}"),
+        tag("p", f"{_subtitle(config)} · {_folder(data)}{_state(data)}"),
         *paragraphs(data.progress.lesson()),
         tag("div", *(_tile(*each) for each in _tiles(data)), class_="tiles"),
     )
@@ -123,6 +123,12 @@ def _tile(amount: str, what: str, beside: str) -> Markup:
 
 def _subtitle(config: RunConfig) -> str:
     return f"arm {config.arm} · seed {config.seed} · policy {_policy(config)}"
+
+
+def _folder(data: ReportData) -> str:
+    """Return the name of the run's folder, by which charts and commands name it, if it differs."""
+    folder = data.series[0].name if data.series else data.config.name
+    return f"folder {folder} · " if folder != data.config.name else ""
 
 
 def _policy(config: RunConfig) -> str:

@@ -12,7 +12,7 @@ from coevolve.report.unsolved import Doubt, doubts
 from coevolve.runs.differences import Suspect
 from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import OnPattern, OnTask, Signal
-from protocols.tasks import Synthesized, Task
+from protocols.tasks import Seeded, Synthesized, Task
 
 LISTED = 600
 """Maximum number of tasks in the table; the newest are shown."""
@@ -53,7 +53,9 @@ def _suspect_table(data: ReportData, doubt: Doubt, shown: Container[str]) -> Mar
         [
             to_task(each.task_id),
             to_rollouts(each.task_id) if each.task_id in shown else "not in this page",
+            "seed" if isinstance(_task(data, each).origin, Seeded) else "made",
             f"{each.successes} of {each.attempts}",
+            str(len(data.evolution.history(each.task_id).trained)),
             f"Turn {each.turn} of {each.turns}",
             _asked(data, each),
             _call(data, each.reference),
@@ -65,21 +67,27 @@ def _suspect_table(data: ReportData, doubt: Doubt, shown: Container[str]) -> Mar
     columns = (
         "task",
         "its rollouts",
+        "origin",
         "successes",
+        "steps that trained on it",
         "turn",
         "instruction",
         "reference",
         "otherwise",
         "why",
     )
-    table = Table(doubt.title, columns, rows, words=8)
+    table = Table(doubt.title, columns, rows, words=len(columns))
     return listed(doubt.title, doubt.note, table)
 
 
 def _asked(data: ReportData, suspect: Suspect) -> str:
     """Return the instruction of the turn that fails."""
-    turns = data.describe(data.evolution.tasks[suspect.task_id]).turns
+    turns = data.describe(_task(data, suspect)).turns
     return "not shown" if data.withheld else clipped(turns[suspect.turn - 1].instruction, SHORT)
+
+
+def _task(data: ReportData, suspect: Suspect) -> Task:
+    return data.evolution.tasks[suspect.task_id]
 
 
 def _call(data: ReportData, call: str) -> str:

@@ -31,6 +31,9 @@ from protocols.tasks import Seeded, Synthesized, TaskText
 STEPS = 16
 """Maximum number of calls shown of an exploration."""
 
+CORE = ("contradicted", "duplicate", "contaminated")
+"""The gates that compare a candidate with other tasks; every environment has them."""
+
 FIRST = 4
 """Maximum number of steps that the order of events names."""
 
@@ -46,7 +49,7 @@ CAUSES = ("forgetting", "uncertainty", "rare", "boundary")
 
 
 def lives_data(data: ReportData) -> dict[str, str]:
-    """Return lives by anchor: of suspects, of the tasks that the page names, then of signals.
+    """Return lives by anchor: of suspects, their signals, tasks that the page names, then others.
 
     Signals come by `CAUSES`, the newest first, with their tasks.
     """
@@ -122,7 +125,7 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
     if lineage.candidate:
         made_by = f"By {lineage.candidate.synthesizer}."
         parts.append(_stage("candidate", tag("p", made_by), _turn_list(text)))
-        parts.append(_stage("gates", *_gates(lineage)))
+        parts.append(_stage("gates", *_gates(data, lineage)))
     parts.append(_stage("training", *_training(lineage.history)))
     parts.append(_stage("instance gap", tag("p", _gap(gap))))
     if lineage.signals:
@@ -140,7 +143,12 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
 
 def _wanted(data: ReportData) -> Iterator[str]:
     evolution = data.evolution
-    yield from map(task_anchor, (*data.suspects, *most_improved(data)))
+    yield from map(task_anchor, data.suspects)
+    for task_id in data.suspects:
+        origin = evolution.tasks[task_id].origin
+        if isinstance(origin, Synthesized) and origin.signal_id in evolution.signals:
+            yield signal_anchor(origin.signal_id)
+    yield from map(task_anchor, most_improved(data))
     newest = list(evolution.signals.values())[::-1]
     for signal in sorted(newest, key=lambda signal: CAUSES.index(signal.kind)):
         yield signal_anchor(signal.signal_id)
@@ -212,10 +220,10 @@ def order_told(data: ReportData, history: SignalHistory, task_id: str) -> str:
     made = {each.step for task in history.tasks for each in task.trained}
     again = recovered_by(history, data.config.signals.window)
     back = (
-        f"a first group at its earlier success at version {again.version_max} "
+        f"a first group within chance of its earlier success at version {again.version_max} "
         f"({again.successes}/{again.rollouts})"
         if again
-        else "no group as successful as before yet"
+        else "no group since is within chance of its earlier success"
     )
     return (
         f"In order: flagged at step {raised}; the task itself trained on "
@@ -247,9 +255,11 @@ def _thoughts(explorations: Sequence[Exploration]) -> list[str]:
     return parts
 
 
-def _gates(lineage: Lineage) -> list[str]:
-    """Return the evidence for and against the candidate: probes, reading, opinion, verdicts."""
-    told = [
+def _gates(data: ReportData, lineage: Lineage) -> list[str]:
+    """Return the evidence on a candidate that became a task: gates, probes, reading, verdicts."""
+    order = ", ".join(each.replace("_", " ") for each in dict.fromkeys((*data.gate_order, *CORE)))
+    told = [f"None of the gates refused it: {order}."]
+    told += [
         f"Probe at policy version {probe.policy_version}: {probe.successes} of {probe.rollouts} "
         "succeeded."
         for probe in lineage.probes
@@ -258,13 +268,22 @@ def _gates(lineage: Lineage) -> list[str]:
         reading, opinion = verdict.reading, verdict.opinion
         if reading.reader:
             told.append(
-                f"Reader {reading.reader}: {reading.outcome}; {clipped(reading.found, TEXT)}"
+                f"Reader {reading.reader}: {reading.outcome}; {clipped(reading.found, TEXT)} "
+                f"(agreement {reading.agreement:.2f}, {_limit(data)})"
             )
         if opinion.judge:
             view = "sound" if opinion.success else "unsound"
             told.append(f"Judge {opinion.judge}: {view}; {clipped(opinion.reason, TEXT)}")
         told.append(f"{verdict_told(verdict)} {verdict.simulator_calls} simulator calls.")
     return [tag("p", each) for each in dict.fromkeys(told)]
+
+
+def _limit(data: ReportData) -> str:
+    """Return from which agreement on a reader confirms."""
+    limit = data.config.validator.agreement
+    if not limit:
+        return "which confirms from the reader's own limit on, as validator.agreement is 0"
+    return f"which confirms from {limit:.2f} on (validator.agreement)"
 
 
 def _gap(gap: TaskGap | None) -> str:

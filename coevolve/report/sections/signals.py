@@ -8,15 +8,19 @@ from coevolve.report.charts import COUNT, Layer, row_chart, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.links import to_signal
 from coevolve.report.markup import Markup, clipped
+from coevolve.report.refusals import contamination_rules, refused
 from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, number, percent
 from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.histories import WAITING, SynthesizerTotals
-from protocols.evolution import Refused, SignalKind
+from protocols.evolution import SignalKind
 
 COLUMNS = 40
 LISTED = 200
 """Maximum number of refused candidates in the table; the newest are shown."""
+
+RULES = 12
+"""Maximum number of rules for contamination in the table; the most frequent are shown."""
 
 FOUND = 200
 """Maximum characters of what a gate found."""
@@ -123,7 +127,8 @@ def _refusals(totals: EvolutionTotals) -> Markup:
     title = "Candidates refused, by gate"
     return figure(
         title,
-        "A candidate counts for the first gate that refused it. Most frequent gates come first.",
+        "All refusals of the run. A candidate counts for the first gate that refused it. Most "
+        "frequent gates come first.",
         row_chart(title, [(gate.replace("_", " "), counts[gate]) for gate in gates], form=COUNT),
         Table(title, ["gate", "candidates"], [[gate, str(counts[gate])] for gate in gates]),
     )
@@ -131,8 +136,7 @@ def _refusals(totals: EvolutionTotals) -> Markup:
 
 def _refused(data: ReportData) -> list[Markup]:
     """Return a table of the newest refused candidates; none without any."""
-    newest = [verdicts[-1] for verdicts in data.evolution.verdicts.values()]
-    found = [(v, v.outcome) for v in newest if isinstance(v.outcome, Refused)]
+    found = refused(data)
     if not found:
         return []
     rows = [
@@ -146,14 +150,31 @@ def _refused(data: ReportData) -> list[Markup]:
         for v, outcome in found[: -LISTED - 1 : -1]
     ]
     columns = ("candidate", "gate", "what it found", "signal", "policy version")
+    limit = data.config.validator.similarity
     note = (
-        "Contaminated: too similar to a held-out task, so training on it would spoil the score; "
-        "which task is not said, so that nobody writes training tasks after it. "
-        "Duplicate: too similar to a task of the pool. The other gates are the environment's."
+        f"Duplicate: the similarity to a task of the pool is {limit:.2f} or more "
+        "(validator.similarity). Contaminated: so is that to a held-out task, or it shares what "
+        "only held-out tasks ask for, so training on it would spoil the score; which task is not "
+        "said, so that nobody writes training tasks after it. Contradicted: the run's own tasks "
+        "use its wording for other work. Unsolved: no probe succeeded, and no more candidates may "
+        "be parked. Of these only similarity has a limit; the rest are yes-or-no rules. Other "
+        "gates are the environment's."
     )
     cut = f" The newest {LISTED} of {len(found)}." if len(found) > LISTED else ""
     table = Table("Refused candidates, the newest first", columns, rows, words=4, sortable=True)
-    return [listed("Why candidates were refused", note + cut, table)]
+    return [*_contaminated(data), listed("Why candidates were refused", note + cut, table)]
+
+
+def _contaminated(data: ReportData) -> list[Markup]:
+    """Return a table of the rules that refused candidates as contaminated; none without any."""
+    rules = contamination_rules(data)
+    if not rules:
+        return []
+    title = "Contaminated candidates, by rule"
+    rows = [[rule, str(count)] for rule, count in rules.most_common(RULES)]
+    left = f" The {RULES} most frequent of {len(rules)} rules." if len(rules) > RULES else ""
+    note = f"All {rules.total()} that the journal has.{left}"
+    return [listed(title, note, Table(title, ["rule", "candidates"], rows))]
 
 
 def _described(data: ReportData, candidate_id: str) -> str:

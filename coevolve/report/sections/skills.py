@@ -1,5 +1,6 @@
 """The section with a map of the skills: evidence, estimates, signals and tasks of each."""
 
+from collections.abc import Mapping
 from typing import get_args
 
 from coevolve.report.estimates import RECENT, Estimate, Skill, skill_map
@@ -18,11 +19,11 @@ WIDTH, HEIGHT = 120, 14
 NOTE = (
     f"Success in training is that of the newest {RECENT} groups on tasks with the skill; in the "
     "drawing the bar is its 95 % interval (Wilson), the dot the estimate, and the ring the first "
-    f"{RECENT} groups, if there are more than these. The loop makes harder tasks as the policy "
-    "improves, so held-out success is the fairer comparison; its largest loss is the largest fall "
-    "between two scored versions whose intervals do not overlap. Admitted and refused are "
-    "candidates from signals about the skill; made tasks with it are all, whatever signal they "
-    "came from."
+    f"{RECENT} groups. With {RECENT} groups or fewer there is no first estimate: too few to "
+    "compare. The loop makes harder tasks as the policy improves, so held-out success is the "
+    "fairer comparison; its largest loss, if any skill fell, is that between two scored versions "
+    "whose intervals do not overlap. Admitted and refused are candidates from signals about the "
+    "skill; made tasks with it are all, whatever signal they came from."
 )
 
 
@@ -32,6 +33,7 @@ def skills_section(data: ReportData) -> Markup:
     if not skills:
         return section("skills", TITLE, missing("No task is known yet."))
     held_out = held_out_skills(data)
+    fallen = losses(data)
     kinds = [k for k in get_args(SignalKind) if any(each.signals[k] for each in skills.values())]
     columns = (
         "skill",
@@ -40,7 +42,7 @@ def skills_section(data: ReportData) -> Markup:
         "training, first",
         "held out, newest",
         "held out, first",
-        "largest loss held out",
+        *(["largest loss held out"] if fallen else []),
         "groups",
         *kinds,
         "made tasks with it",
@@ -48,8 +50,7 @@ def skills_section(data: ReportData) -> Markup:
         "refused from its signals",
     )
     order = sorted(skills.values(), key=lambda s: (not s.newest.trials, s.newest.share, s.name))
-    fallen = losses(data)
-    rows = [_row(skill, held_out, fallen.get(skill.name), kinds) for skill in order]
+    rows = [_row(skill, held_out, fallen, kinds) for skill in order]
     table = Table("Skills, the lowest success first", columns, rows, words=2, sortable=True)
     return section(
         "skills", TITLE, listed("Map of the skills", NOTE + listed_note(data.evolution), table)
@@ -59,26 +60,28 @@ def skills_section(data: ReportData) -> Markup:
 def _row(
     skill: Skill,
     held_out: dict[str, tuple[Estimate, Estimate]],
-    loss: Loss | None,
+    fallen: Mapping[str, Loss],
     kinds: list[str],
 ) -> list[str]:
+    loss = fallen.get(skill.name)
     first, newest = held_out.get(skill.name, (Estimate(0, 0), Estimate(0, 0)))
     counts = (*(skill.signals[kind] for kind in kinds), skill.tasks, skill.admitted, skill.refused)
     return [
         tag("span", skill.name, id=skill_anchor(skill.name)),
-        _drawn(skill.first, skill.newest),
+        _drawn(skill),
         skill.newest.text,
         skill.first.text if skill.groups > RECENT else "",
         newest.text,
         first.text,
-        f"{loss.high.text} to {loss.low.text}" if loss else "",
+        *([f"{loss.high.text} to {loss.low.text}" if loss else ""] if fallen else []),
         str(skill.groups),
         *map(str, counts),
     ]
 
 
-def _drawn(first: Estimate, newest: Estimate) -> Markup:
+def _drawn(skill: Skill) -> Markup:
     """Draw the interval; the numbers are in the next cells, so readers of screens skip it."""
+    newest = skill.newest
     if not newest.trials:
         return Markup()
     low, high = (_across(end) for end in newest.interval)
@@ -87,8 +90,10 @@ def _drawn(first: Estimate, newest: Estimate) -> Markup:
         tag("line", x1=0, x2=WIDTH, y1=middle, y2=middle, class_="none"),
         tag("rect", x=low, width=high - low, y=middle - 3, height=6, class_="fill", opacity=0.4),
         tag("circle", cx=_across(newest.share), cy=middle, r=4, class_="fill"),
-        tag("circle", cx=_across(first.share), cy=middle, r=4, class_="ring"),
     ]
+    if skill.groups > RECENT:
+        first = _across(skill.first.share)
+        parts.append(tag("circle", cx=first, cy=middle, r=4, class_="ring"))
     return tag("svg", *parts, width=WIDTH, height=HEIGHT, class_="small", aria_hidden="true")
 
 

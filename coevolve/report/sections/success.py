@@ -28,6 +28,12 @@ BARS = (
 )
 """Caption on the uncertainty of scores."""
 
+PARTS = (
+    " The other rows are parts of these tasks, as the environment names them; their names have "
+    "nothing to do with kinds of signal."
+)
+"""Caption on scores by label."""
+
 VERSIONS = 12
 """Maximum number of versions in a heat map: evenly spaced, the first and last included."""
 
@@ -158,14 +164,15 @@ def _over_steps(data: ReportData) -> Markup:
         for name in names
     ]
     tasks = len(data.timeline.evaluations[versions[-1]].scores)
+    parts = PARTS if len(names) > 1 else ""
     if measure != "success":
         title, up = f"{measure.capitalize()} by policy version", "mean"
-        caption = f"Values that the environment measured on {tasks} tasks. {BARS}"
+        caption = f"Values that the environment measured on {tasks} tasks. {BARS}{parts}"
     else:
         title, up = "Held-out success by policy version", "success"
         caption = (
             f"Greedy decoding on {tasks} tasks that are never trained on. A task counts if every "
-            f"turn passed. {BARS}"
+            f"turn passed. {BARS}{parts}"
         )
     return figure(
         title,

@@ -1,9 +1,12 @@
 """The section on the sources of gradient: their amounts, and how far each moved the weights."""
 
-from coevolve.report.drawn import ENTROPY, GROUPS, MOVEMENT, NOISE, NORMS
+from statistics import median
+
+from coevolve.report.drawn import ENTROPY, GROUPS, MOVED, MOVEMENT, NOISE, NOISE_SCALE, NORMS
 from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.markup import Markup
 from coevolve.report.report_data import ReportData
+from coevolve.report.scales import number, percent
 from coevolve.report.sections.machine import metrics_figure
 from coevolve.report.sections.pool import rules
 from coevolve.runs import attribution
@@ -18,16 +21,23 @@ def teaching_section(data: ReportData) -> Markup:
     shares = attribution.summary(data.config, progress, data.attribution)
     best = progress.choice()
     chosen = [("best version", best.sentence(progress.measure))] if best else []
-    rows = [[what, value] for what, value in (*shares, *chosen, *progress.teaching.lines())]
+    noise = data.timeline.columns.get(NOISE_SCALE)
+    usual = (
+        [
+            (
+                f"gradient noise scale, median of {len(noise.values)} steps, groups",
+                number(median(noise.values)),
+            )
+        ]
+        if noise
+        else []
+    )
+    rows = [[what, value] for what, value in (*shares, *chosen, *progress.teaching.lines(), *usual)]
     return section(
         "teaching",
         title,
-        listed(
-            "Sources of gradient",
-            "A share of movement says how far a source moved the weights, not how much it helped. "
-            f"For that, train without the source: `{attribution.COMMAND.format(run='RUN')}`.",
-            Table("Sources of gradient", ["what", "value"], rows),
-        ),
+        _sources(data),
+        listed("Results", "", Table("Results", ["what", "value"], rows)),
         metrics_figure(
             data,
             GROUPS,
@@ -48,7 +58,8 @@ def teaching_section(data: ReportData) -> Markup:
             data,
             NOISE,
             "Gradient noise scale",
-            "Number of groups at which noise and signal of the policy gradient are equally large.",
+            "Number of groups at which noise and signal of the policy gradient are equally large. "
+            "It divides by the estimated signal, so it is huge where that is near 0.",
             "groups",
         ),
         metrics_figure(
@@ -60,6 +71,50 @@ def teaching_section(data: ReportData) -> Markup:
         ),
         _canaries(data),
     )
+
+
+def _sources(data: ReportData) -> Markup:
+    """Return the amount of each source, and how far they moved the weights."""
+    amounts = data.progress.teaching.amounts()
+    moved = movement_by_objective(data)
+    rows = [
+        [
+            each.source,
+            f"{each.groups} groups"
+            if each.groups
+            else f"{number(each.references)} references per step",
+            percent(each.group_share) if each.groups else "",
+            "" if each.token_share is None else percent(each.token_share),
+            number(each.norm),
+        ]
+        for each in amounts
+    ]
+    told = (
+        ""
+        if moved is None
+        else f" Of the weights' movement the policy gradient made {percent(moved)}, imitation and "
+        f"replay together {percent(1 - moved)}, as they share an optimizer."
+    )
+    return listed(
+        "Sources of gradient",
+        "Imitation trains on what the policy did not write, such as references; replay imitates "
+        f"those of earlier steps again.{told} A share of movement says how far a source moved the "
+        "weights, not how much it helped. "
+        f"For that, train without the source: `{attribution.COMMAND.format(run='RUN')}`.",
+        Table(
+            "Sources of gradient",
+            ["source", "amount", "share of groups", "share of tokens", "mean gradient norm"],
+            rows,
+            words=2,
+        ),
+    )
+
+
+def movement_by_objective(data: ReportData) -> float | None:
+    """Return the mean share of the weights' movement by the policy gradient; None if unknown."""
+    teaching = data.progress.teaching
+    known = MOVED in data.timeline.columns and teaching.steps
+    return teaching.movement / teaching.steps if known else None
 
 
 def _canaries(data: ReportData) -> Markup:

@@ -22,7 +22,7 @@ from protocols.control import (
     Stalled,
     StopRequested,
 )
-from protocols.evolution import Candidate, GroupSummary, SwapRefused
+from protocols.evolution import Candidate, Gate, GroupSummary, SwapRefused
 from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import Evaluation, GroupDiscarded, StepReport, TaskScore, TrainedGroup
@@ -41,6 +41,7 @@ class Reported:
     """An environment with two held-out tasks that describes the tasks of `evolving`."""
 
     capabilities: ClassVar[Capabilities] = Capabilities()
+    gate_order: ClassVar[Sequence[Gate]] = ("malformed", "no_effect")
     withheld: ClassVar[str] = ""
 
     def __init__(self, text: TaskText | None = None) -> None:

@@ -4,14 +4,18 @@ import html
 import re
 from pathlib import Path
 
+import msgspec
+
 from coevolve.report.page import page
+from coevolve.report.sections.glossary import glossary_section
 from coevolve.runs.meanings import terms
 from tests.browser import needs_browser, opened
-from tests.coevolve.report.pages import data, whole_story
+from tests.coevolve.report.pages import CONFIG, data, parsed, whole_story
 from tests.report_picture import recorded_data
 
 HEADINGS = re.compile(
-    r"<(h2|h3|caption|summary|th)(?: id=[^>]*| scope=\"col\")?>(.*?)</\1>", re.DOTALL
+    r"<(h2|h3|caption|summary|th)(?: id=[^>]*| scope=\"col\"(?: class=\"number\")?)?>(.*?)</\1>",
+    re.DOTALL,
 )
 OTHERS = re.compile(
     r"<script.*?</script>|<article.*?</article>|<figure class=\"curve\".*?</figure>", re.DOTALL
@@ -57,6 +61,17 @@ def test_each_term_in_headings_and_columns_has_an_entry(tmp_path: Path):
             heading = html.unescape(re.sub("<code>.*?</code>|<[^>]+>", " ", found))
             missing |= {word: heading for word in _words(heading) if word not in known}
     assert not missing
+
+
+def test_the_glossary_has_no_words_of_other_environments():
+    def text(name: str) -> str:
+        config = msgspec.structs.replace(CONFIG, environment={"use": name})
+        return parsed(glossary_section(data([], config))).text
+
+    assert "testbencha program" in text("hdl")
+    assert "testbench" not in text("filesystem")
+    assert "pairs trained" in text("filesystem")
+    assert "pairs trained" not in text("keyvalue:KeyValue")
 
 
 @needs_browser

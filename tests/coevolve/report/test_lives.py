@@ -23,7 +23,7 @@ from protocols.learning import Evaluation, TaskScore
 from protocols.tasks import Seeded
 from tests import evolving
 from tests.browser import needs_browser, opened
-from tests.coevolve.report.pages import HOSTILE, data, parsed, scored, whole_story
+from tests.coevolve.report.pages import CONFIG, HOSTILE, data, parsed, scored, whole_story
 
 TOOLS = 457
 
@@ -94,6 +94,21 @@ def test_the_life_of_a_task_goes_from_its_signal_to_its_instance_gap():
              "Probe at policy version 4: 0 of 4", "Admitted as learnable", "Success by group: 2/8",
              "+100.0 points"]  # fmt: skip
     assert [text.index(each) for each in order] == sorted(text.index(each) for each in order)
+
+
+def test_the_life_of_a_made_task_names_all_gates_and_the_limit_of_its_reader():
+    text = parsed(lives_data(data(whole_story()))["task-made-1"]).text
+    gates = "malformed, no effect, contradicted, duplicate, contaminated."
+    assert f"gatesNone of the gates refused it: {gates}" in text
+    read = evolving.verdict("c1", "s1", evolving.admitted("made-1"), reading=evolving.CONFIRMED)
+    text = parsed(life_at(data([*whole_story(), read]), "task-made-1", {})).text
+    assert (
+        "Reader scripted: confirmed; picked 1 of 5 options (agreement 0.00, which confirms from "
+        "the reader's own limit on, as validator.agreement is 0)" in text
+    )
+    config = replace(CONFIG, validator=replace(CONFIG.validator, agreement=0.5))
+    text = parsed(life_at(data([*whole_story(), read], config), "task-made-1", {})).text
+    assert "which confirms from 0.50 on (validator.agreement)" in text
 
 
 def test_the_life_of_a_signal_says_why_a_candidate_was_refused():

@@ -1,5 +1,6 @@
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from coevolve.report.sections.success import (
     trained_by_skill,
     visited_by_tool,
 )
+from coevolve.report.series import RunSeries
 from coevolve.visible import UNSAFE
 from protocols.config import RunConfig
 from protocols.control import (
@@ -144,6 +146,12 @@ def test_the_page_shows_the_numbers_of_its_data():
         assert f"{name}{count:.0f}" in text
     assert "Admitted as learnable: 2 of 4 probes succeeded at policy version 4." in text
     assert "60.0 %" in text  # of the CPU time is the models'
+
+
+def test_the_head_names_the_folder_if_it_is_called_otherwise():
+    for name, told in (("moved", True), ("trial", False)):
+        found = replace(data([]), series=[RunSeries(name=name, width=1, metrics={})])
+        assert (f"folder {name}" in parsed(page(found)).text) is told
 
 
 def test_the_head_says_if_the_run_solved_nothing():

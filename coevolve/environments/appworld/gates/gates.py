@@ -1,4 +1,4 @@
-"""The gates that a candidate whose reference is code passes on its own, in the order of `ORDER`.
+"""The gates that a candidate whose reference is code passes alone, in the order of `gates.order`.
 
 First what the text shows, then what executions show. The verdict on a task is that an attempt ends
 in the reference's state, so a mutant of the reference passes only if it does the same work. A
@@ -46,27 +46,7 @@ from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.validation.gates import Sound
-from protocols.evolution import Gate
 from protocols.tasks import body_of
-
-ORDER: tuple[Gate, ...] = (
-    "malformed",
-    "unclean",
-    "unknown_tool",
-    "reads_hidden",
-    "answer_given",
-    "unanswered",
-    "description_invents",
-    "replay_failed",
-    "not_deterministic",
-    "no_effect",
-    "superfluous",
-    "passes_mutants",
-    "description_omits",
-    "description_answers",
-    "means_otherwise",
-)
-"""The gates in the order in which they are checked."""
 
 MUTANTS = 6
 """Spoilt statements and literals of a reference that are tried. Half of them have to fail; the

@@ -43,6 +43,8 @@ def reflect(brief: Brief, focus: Sequence[Chain]) -> Reflection:
         if action.failed
     )
     counted = f"{len(failed)} of {len(brief.attempts)} attempts failed"
+    if brief.kind == "rare":
+        counted = f"{len(brief.attempts)} attempts used it, {len(failed)} of them failed"
     return Reflection(
         summary=f"{brief.kind} signal: {counted if brief.attempts else 'no attempt used it'}.",
         failure_cause=", ".join(f"{end} ({count})" for end, count in ended.most_common()),

@@ -73,7 +73,8 @@ class PolicyReader:
         return Reading(
             reader=self.name,
             outcome="confirmed" if agreement >= self._agreement else "unread",
-            found=f"the wording {worst.text!r} has probability {agreement:.2g} for its calls",
+            found=f"the wording {worst.text!r} has probability {agreement:.2g} for its calls, and "
+            f"confirms from {self._agreement:g} on",
             agreement=agreement,
         )
 

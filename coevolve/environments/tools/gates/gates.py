@@ -1,4 +1,4 @@
-"""The gates that a candidate passes on its own, in the order of `protocols.evolution.Gate`.
+"""The gates that a candidate passes on its own, in the order of `gates.order`.
 
 All but the last use facts: the candidate's text, and the results of simulators and their verifier.
 Comparisons with other tasks follow (`tools.gates.similarity`). The last gate costs the most, so it
@@ -34,30 +34,7 @@ from coevolve.environments.tools.gates.worlds import names
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask
 from coevolve.validation.gates import Sound
-from protocols.evolution import Gate
 from protocols.tasks import body_of
-
-ORDER: tuple[Gate, ...] = (
-    "malformed",
-    "unclean",
-    "unknown_tool",
-    "contaminated",
-    "replay_failed",
-    "not_deterministic",
-    "no_effect",
-    "passes_without_acting",
-    "passes_truncated",
-    "passes_reordered",
-    "passes_wrong_argument",
-    "true_already",
-    "superfluous",
-    "nothing_missing",
-    "description_omits",
-    "description_invents",
-    "description_answers",
-    "means_otherwise",
-)
-"""The gates in the order in which they are checked."""
 
 
 class ToolGates(ExecutedGates):

@@ -9,7 +9,8 @@ import pytest
 
 from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.contrast import among_blocks
-from coevolve.environments.appworld.gates.gates import ORDER, CodeGates
+from coevolve.environments.appworld.gates.gates import CodeGates
+from coevolve.environments.appworld.gates.order import ORDER
 from coevolve.environments.appworld.instances import names_in_code, with_names
 from coevolve.environments.appworld.own import task_ids
 from coevolve.environments.appworld.settings import AppWorldConfig

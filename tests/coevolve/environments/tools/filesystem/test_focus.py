@@ -86,7 +86,7 @@ def test_the_reflection_counts_what_the_attempts_show() -> None:
     failed = Attempt(actions=(wrong,), succeeded=False, turns_passed=1, ended="wrong")
     asked = brief(OnTask(task_id="t"), failed, attempt(2, 2))
     said = reflect(asked, (("find", "cd"),))
-    assert said.summary == "rare signal: 1 of 2 attempts failed."
+    assert said.summary == "rare signal: 2 attempts used it, 1 of them failed."
     assert said.failure_cause == "wrong in turn 2 (1)"
     assert said.instability_pattern == "Attempts differ."
     assert said.focus_pattern == ("find > cd",)

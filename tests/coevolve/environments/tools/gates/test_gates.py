@@ -14,7 +14,8 @@ from coevolve.environments.tools.cells import held_out_pair
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
-from coevolve.environments.tools.gates.gates import ORDER, ToolGates
+from coevolve.environments.tools.gates.gates import ToolGates
+from coevolve.environments.tools.gates.order import ORDER
 from coevolve.environments.tools.gates.trials import TRIES, passes
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
 from coevolve.environments.tools.trial import TrialRun
