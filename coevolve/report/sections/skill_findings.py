@@ -264,7 +264,7 @@ def _forgot(data: ReportData, history: SignalHistory, held_out: Mapping[str, His
 
 def _since(change: Change, history: SignalHistory) -> str:
     if not change.after.trials:
-        return "the task was not tried since"
+        return "no group of the task was sampled since"
     how = "still below that, beyond chance" if change.is_below else "not below that, beyond chance"
     last = max(visit.version_max for visit in history.since)
     return (

@@ -62,7 +62,7 @@ from tests.planted import SPOILT, candidate, copies, draws, said, single, some_f
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
-WAIT_S = 20.0
+WAIT_S = 90.0
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 Policy = Callable[[ProbeRequest], tuple[int, int, int]]
