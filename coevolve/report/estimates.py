@@ -34,6 +34,10 @@ class Estimate:
         """The ends of the interval; 0 and 1 without trials."""
         return wilson(self.share, self.trials) if self.trials else (0.0, 1.0)
 
+    def is_below(self, other: "Estimate") -> bool:
+        """Return whether it is below ``other`` beyond chance: its interval ends before that one."""
+        return self.interval[1] < other.interval[0]
+
     @property
     def text(self) -> str:
         """The estimate as ``25 % [7, 59], 2/8``; empty without trials."""
@@ -55,7 +59,7 @@ class Change:
     @property
     def is_below(self) -> bool:
         """Whether it is below the estimate before beyond chance."""
-        return _is_below(self.after, self.before)
+        return self.after.is_below(self.before)
 
 
 def change_of(history: SignalHistory, window: int) -> Change:
@@ -82,7 +86,7 @@ def recovered_by(history: SignalHistory, window: int) -> GroupSummary | None:
     if not before.trials:
         return None
     since = judged(history.since)
-    return next((v for v in since if not _is_below(_pool([v]), before)), None)
+    return next((v for v in since if not _pool([v]).is_below(before)), None)
 
 
 class PatternUse:
@@ -186,8 +190,3 @@ def _visits_by_skill(
 def _pool(visits: Iterable[GroupSummary]) -> Estimate:
     pairs = [(visit.successes, visit.rollouts) for visit in visits]
     return Estimate(sum(done for done, _ in pairs), sum(tried for _, tried in pairs))
-
-
-def _is_below(one: Estimate, other: Estimate) -> bool:
-    """Return whether the interval of ``one`` is wholly below that of ``other``."""
-    return one.interval[1] < other.interval[0]

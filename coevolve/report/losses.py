@@ -38,7 +38,7 @@ class Loss:
     @property
     def stays(self) -> bool:
         """Whether the newest version is still below the high, beyond chance."""
-        return self.newest.success.interval[1] < self.high.success.interval[0]
+        return self.newest.success.is_below(self.high.success)
 
 
 def losses(data: ReportData) -> dict[str, Loss]:
@@ -51,7 +51,7 @@ def losses(data: ReportData) -> dict[str, Loss]:
         scored = [Scored(version, success) for version, success in history]
         best, high = None, scored[0]
         for each in scored[1:]:
-            if each.success.interval[1] < high.success.interval[0]:
+            if each.success.is_below(high.success):
                 fall = Loss(skill, high, each, scored[-1])
                 best = fall if best is None else max(best, fall, key=lambda loss: loss.points)
             high = max(high, each, key=lambda point: point.success.interval[0])

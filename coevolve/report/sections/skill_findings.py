@@ -14,7 +14,7 @@ from coevolve.report.estimates import (
 )
 from coevolve.report.figure import several
 from coevolve.report.links import to, to_signal, to_skill, to_task
-from coevolve.report.losses import losses
+from coevolve.report.losses import Loss, losses
 from coevolve.report.markup import Markup, joined
 from coevolve.report.report_data import ReportData, skills_of
 from coevolve.report.sections.lives import order_told
@@ -41,21 +41,22 @@ def skill_findings(data: ReportData) -> Iterator[Markup]:
     skills = skill_map(data)
     never = never_solved(data)
     held_out = held_out_histories(data)
+    fallen = losses(data)
     unsolved = {name for name, each in held_out.items() if not any(x.count for _, x in each)}
     yield from _changes(held_out)
-    yield from _largest_loss(data)
+    yield from _largest_loss(data, fallen)
     yield from _never(data, skills, never)
     yield from _never_held_out(skills, {n: held_out[n] for n in unsolved - never.keys()})
     yield from _lowest(held_out, unsolved)
     yield from _weak([each for name, each in skills.items() if name not in never])
-    yield from _forgotten(data, held_out)
+    yield from _forgotten(data, held_out, fallen)
 
 
 def _changes(held_out: Mapping[str, History]) -> Iterator[Markup]:
     """Name the skills whose held-out intervals before and after do not overlap."""
     pairs = [(name, each[0], each[-1]) for name, each in held_out.items()]
-    better = [(n, a, b) for n, a, b in pairs if b[1].interval[0] > a[1].interval[1]]
-    worse = [(n, a, b) for n, a, b in pairs if b[1].interval[1] < a[1].interval[0]]
+    better = [(n, a, b) for n, a, b in pairs if a[1].is_below(b[1])]
+    worse = [(n, a, b) for n, a, b in pairs if b[1].is_below(a[1])]
     for words, found in (("Learned", better), ("Lost", worse)):
         if found:
             found.sort(key=lambda x: (-abs(x[2][1].share - x[1][1].share), x[0]))
@@ -73,9 +74,8 @@ def _changed(name: str, before: tuple[int, Estimate], after: tuple[int, Estimate
     return joined([to_skill(name), f" ({change})"])
 
 
-def _largest_loss(data: ReportData) -> Iterator[Markup]:
+def _largest_loss(data: ReportData, found: Mapping[str, Loss]) -> Iterator[Markup]:
     """Name the largest fall of a skill between two scored versions, and what training saw of it."""
-    found = losses(data)
     for loss in list(found.values())[:1]:
         newest = loss.newest
         stays = "still below that, beyond chance" if loss.stays else "not below that, beyond chance"
@@ -223,7 +223,9 @@ def _effort(skill: Skill) -> str:
     )
 
 
-def _forgotten(data: ReportData, held_out: Mapping[str, History]) -> Iterator[Markup]:
+def _forgotten(
+    data: ReportData, held_out: Mapping[str, History], fallen: Container[str]
+) -> Iterator[Markup]:
     signals = [each for each in data.evolution.signals.values() if each.kind == "forgetting"]
     if not signals:
         if "forgetting" in data.config.signals.kinds and data.evolution.visits:
@@ -235,13 +237,18 @@ def _forgotten(data: ReportData, held_out: Mapping[str, History]) -> Iterator[Ma
             )
         return
     for signal in signals[: -NAMED - 1 : -1]:
-        yield _forgot(data, data.evolution.fate(signal.signal_id), held_out)
+        yield _forgot(data, data.evolution.fate(signal.signal_id), held_out, fallen)
     if len(signals) > NAMED:
         earlier = f"{len(signals) - NAMED} earlier tasks were forgotten too. "
         yield sentence(earlier, to("weaknesses", "All of them"))
 
 
-def _forgot(data: ReportData, history: SignalHistory, held_out: Mapping[str, History]) -> Markup:
+def _forgot(
+    data: ReportData,
+    history: SignalHistory,
+    held_out: Mapping[str, History],
+    fallen: Container[str],
+) -> Markup:
     change = change_of(history, data.config.signals.window)
     names = flagged_skills(data, history.signal)
     about = history.signal.about
@@ -257,7 +264,7 @@ def _forgot(data: ReportData, history: SignalHistory, held_out: Mapping[str, His
         f"): success dropped from {change.before.text or 'an unknown value'} to "
         f"{change.now.text or 'less'}. Then: {done}; {_since(change, history)}. ",
         f"{order_told(data, history, about.task_id)} " if isinstance(about, OnTask) else "",
-        _on_held_out(data, {n: held_out[n] for n in names if n in held_out}),
+        _on_held_out({n: held_out[n] for n in names if n in held_out}, fallen),
         to_signal(history.signal.signal_id, "The signal"),
     )
 
@@ -273,11 +280,11 @@ def _since(change: Change, history: SignalHistory) -> str:
     )
 
 
-def _on_held_out(data: ReportData, held_out: Mapping[str, History]) -> str:
+def _on_held_out(held_out: Mapping[str, History], fallen: Container[str]) -> str:
     """Return the newest held-out success of skills; empty if none of them is held out."""
     if not held_out:
         return ""
     newest = ", ".join(f"{n} {x[-1][1].count}/{x[-1][1].trials}" for n, x in held_out.items())
-    lost = ", ".join(name for name in held_out if name in losses(data))
+    lost = ", ".join(name for name in held_out if name in fallen)
     fell = f"{lost} fell there beyond chance" if lost else "none of them ever fell beyond chance"
     return f"On held-out tasks, at the newest version: {newest}; {fell}. "

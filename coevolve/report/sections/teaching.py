@@ -21,18 +21,8 @@ def teaching_section(data: ReportData) -> Markup:
     shares = attribution.summary(data.config, progress, data.attribution)
     best = progress.choice()
     chosen = [("best version", best.sentence(progress.measure))] if best else []
-    noise = data.timeline.columns.get(NOISE_SCALE)
-    usual = (
-        [
-            (
-                f"gradient noise scale, median of {len(noise.values)} steps, groups",
-                number(median(noise.values)),
-            )
-        ]
-        if noise
-        else []
-    )
-    rows = [[what, value] for what, value in (*shares, *chosen, *progress.teaching.lines(), *usual)]
+    facts = (*shares, *chosen, *progress.teaching.lines(), *_usual_noise(data))
+    rows = [[what, value] for what, value in facts]
     return section(
         "teaching",
         title,
@@ -71,6 +61,15 @@ def teaching_section(data: ReportData) -> Markup:
         ),
         _canaries(data),
     )
+
+
+def _usual_noise(data: ReportData) -> list[tuple[str, str]]:
+    """Return the median of the gradient noise scale, beside which the newest value may be huge."""
+    noise = data.timeline.columns.get(NOISE_SCALE)
+    if not noise:
+        return []
+    what = f"gradient noise scale, median of {len(noise.values)} steps, groups"
+    return [(what, number(median(noise.values)))]
 
 
 def _sources(data: ReportData) -> Markup:
