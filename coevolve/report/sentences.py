@@ -1,7 +1,5 @@
 """Pieces of the sentences that the report's findings consist of."""
 
-from collections.abc import Mapping
-
 from coevolve.report.markup import Markup, joined
 
 NAMED = 4
@@ -21,9 +19,3 @@ def counted(count: int, noun: str) -> str:
 def more(count: int) -> str:
     """Return the end of a sentence that names `NAMED` of ``count`` things at most."""
     return f" and {count - NAMED} more. " if count > NAMED else ". "
-
-
-def ranked(counts: Mapping[str, int]) -> str:
-    """Return ``5 a, 2 b``, the largest count first."""
-    order = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-    return ", ".join(f"{count} {name}" for name, count in order)
