@@ -135,9 +135,10 @@ def held_out_tasks(count: int = HELD_OUT) -> tuple[Task, ...]:
     """Return the held-out tasks, which are the same in every run.
 
     The first half has one turn and uses the skills in rotation, except those that cannot start a
-    conversation; the others have 2, 3, 4 turns in rotation, all skills with equal weight.
+    conversation and those whose requests name nothing: training has the few wordings of the latter.
+    The others have 2, 3, 4 turns in rotation, all skills with equal weight.
     """
-    opening = [skill.name for skill in SKILLS.values() if not skill.after]
+    opening = [skill.name for skill in SKILLS.values() if skill.names and not skill.after]
     single = (count + 1) // 2
     tasks: list[Task] = []
     for index in range(count):

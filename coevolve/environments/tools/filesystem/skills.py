@@ -30,6 +30,11 @@ class Skill:
     after: str = ""
     """The skill that leads to a place where this one makes sense, if few places do."""
 
+    @property
+    def names(self) -> bool:
+        """Whether a request names something, so that there are more requests than wordings."""
+        return any(slot for _, slot, _, _ in Formatter().parse(self.paraphrases[0]))
+
 
 _ALL = (
     Skill(
