@@ -22,6 +22,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # One more worker than cores: whole runs, which most of the time goes to, often wait.
 PYTEST := $(BIN)/python -m pytest --dist worksteal -n
 
+# The files that have tests with a marker; loading all others takes half a minute.
+MARKED = $(shell grep -rl --include='test_*.py' 'mark\.$(1)\b' tests)
+
 .PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-appworld test-cluster test-chaos test-gpu test-wheel test-beside check clean
 
 quickstart: $(VENV)/.run
@@ -34,19 +37,19 @@ test: $(VENV)/.dev
 	$(PYTEST) 3 -m "not vllm and not cluster and not appworld and not exhaustive" $(ARGS)
 
 test-exhaustive: $(VENV)/.dev
-	$(PYTEST) 2 -m exhaustive $(ARGS)
+	$(PYTEST) 2 -m exhaustive $(call MARKED,exhaustive) $(ARGS)
 
 test-vllm: $(VENV)/.dev
-	$(PYTEST) 2 -m vllm $(ARGS)
+	$(PYTEST) 2 -m "vllm and not exhaustive" $(call MARKED,vllm) $(ARGS)
 
 # A run, and the checks with an adversary, on tasks that are made on this machine.
 test-appworld: $(VENV)/.appworld
 	$(BIN)/coevolve environment check appworld scenarios=1 held_out=3 --most 1 --hostile
-	$(PYTEST) 2 -m "appworld and not exhaustive" $(ARGS)
+	$(PYTEST) 2 -m "appworld and not exhaustive" $(call MARKED,appworld) $(ARGS)
 
 # Needs the right to make network and mount namespaces; skips with the reason where it lacks.
 test-cluster: $(VENV)/.dev
-	$(BIN)/python -m pytest -m cluster $(ARGS)
+	$(BIN)/python -m pytest -m cluster $(call MARKED,cluster) $(ARGS)
 
 # Kills and stops processes of a run 30 times, and audits it. With this seed each part is killed, and
 # the raylet once.

@@ -75,7 +75,10 @@ async def test_the_loop_scores_held_out_and_trained_tasks_under_other_names(
     assert all(each.split == "train" for each in await everything(store, Task))
 
 
-@pytest.mark.parametrize("arm", ["full", "random", "placebo"])
+@pytest.mark.parametrize(
+    "arm",
+    ["full", *(pytest.param(arm, marks=pytest.mark.exhaustive) for arm in ("random", "placebo"))],
+)
 async def test_the_loop_closes(arm: str, quickstart: RunConfig, tmp_path: Path):
     # In steps with the training, so that the new tasks are met even on a slow machine.
     store = await run_here(small(quickstart, arm, steps=16, evolve_every=8), tmp_path)

@@ -33,6 +33,7 @@ def scored(folder: Path) -> dict[int, float]:
     return {each["step"]: each["val/success/all"] for each in lines if "val/success/all" in each}
 
 
+@pytest.mark.exhaustive
 def test_a_run_is_repeated_without_a_source_and_summary_and_report_show_the_effect(
     tmp_path: Path,
 ):

@@ -46,6 +46,7 @@ def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
         assert sum(isinstance(message, StepReport) for message in since) <= 1
 
 
+@pytest.mark.exhaustive
 def test_a_version_file_is_rewritten_on_resume_and_ends_the_run_if_it_changes_later(
     tmp_path: Path,
 ):

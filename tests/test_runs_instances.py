@@ -15,7 +15,7 @@ from protocols.tasks import instance_of
 from tests.books import check_books
 from tests.launched import SMALL, LaunchedRun, gone, launched
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ray, pytest.mark.exhaustive, pytest.mark.timeout(600)]
 
 FRESH, EVERY, STEPS = 4, 2, 8
 SETTINGS = (

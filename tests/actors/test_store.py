@@ -172,7 +172,13 @@ async def test_a_call_that_breaks_every_process_ends_all_calls_with_the_cause(ac
             await waiting
 
 
-@pytest.mark.parametrize("lines", [(fastest_line,), LINES], ids=["socket", "both"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(LINES, id="both"),
+        pytest.param((fastest_line,), id="socket", marks=pytest.mark.exhaustive),
+    ],
+)
 async def test_a_killed_store_loses_nothing_and_doubles_nothing(
     actor: Any, lines: Sequence[Connect]
 ) -> None:

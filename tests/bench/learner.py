@@ -43,7 +43,6 @@ from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConf
 from protocols.objectives import Grpo
 from tests.bench import output
 from tests.bench.batches import GROUP_SIZE, GROUPS, batch_groups
-from tests.bench.trl_peer import TrlPeer, trl_inputs
 
 MODELS = ("tiny", "small")
 MEMORY_STEPS = 3
@@ -146,6 +145,8 @@ def trl_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.Names
     rows: list[SampledRow] = [
         row for group in groups for row in sampled_rows(group, Grpo(), settings)
     ]
+    from tests.bench.trl_peer import TrlPeer, trl_inputs  # loads vLLM, if it is installed
+
     peer = TrlPeer(
         folder,
         Path(tempfile.gettempdir()),

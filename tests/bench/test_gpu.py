@@ -77,6 +77,7 @@ def test_only_a_proof_that_is_missing_fails_the_command(part: str, verdict: str,
 
 
 @pytest.mark.vllm
+@pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 def test_the_engine_and_both_ways_of_delivery(capfd: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as left:
@@ -90,6 +91,7 @@ def test_the_engine_and_both_ways_of_delivery(capfd: pytest.CaptureFixture[str])
 
 @pytest.mark.ray
 @pytest.mark.vllm
+@pytest.mark.exhaustive
 @pytest.mark.timeout(500)
 def test_three_steps_of_the_quickstart(capfd: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as left:

@@ -9,6 +9,7 @@ DESIGNS = Path(__file__).parents[2] / "designs"
 
 
 @pytest.mark.hdl
+@pytest.mark.exhaustive
 @pytest.mark.timeout(300)
 def test_the_benchmark_prints_what_an_evaluation_costs(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--rounds", "1", "--plain", "0", "--programs", "20"]

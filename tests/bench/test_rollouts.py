@@ -68,6 +68,7 @@ def test_layers_narrower_than_the_policys_own_are_refused(tmp_path: Path):
 
 @pytest.mark.ray
 @pytest.mark.vllm
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_both_sides_sample_the_same_number_of_tokens_and_the_ratio_is_printed():
     command = [sys.executable, "-m", "tests.bench", "rollouts", "--json"]

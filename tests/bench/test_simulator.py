@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.ray
+@pytest.mark.exhaustive
 def test_the_benchmark_prints_three_rows_of_figures() -> None:
     statement = "from tests.bench.simulator import main; main(['--rounds', '1', '--json'])"
     found = subprocess.run(

@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.ray
+@pytest.mark.exhaustive
 def test_rollouts_of_the_asked_size_pass_through_the_store() -> None:
     asked = "['--actors', '1', '--groups', '8', '--rollouts', '512', '--rounds', '1', '--json']"
     found = subprocess.run(

@@ -136,8 +136,10 @@ def trackio(folder: Path) -> Held:
     [
         ("tensorboard", tensorboard, set()),
         ("wandb", wandb, {"report", "checkpoint"}),
-        ("mlflow", mlflow, {"report", "checkpoint"}),
-        ("trackio", trackio, {"report", "checkpoint"}),
+        *(
+            pytest.param(name, held, {"report", "checkpoint"}, marks=pytest.mark.exhaustive)
+            for name, held in (("mlflow", mlflow), ("trackio", trackio))
+        ),
     ],
 )
 def test_a_tracker_has_each_point_once_although_it_is_killed(

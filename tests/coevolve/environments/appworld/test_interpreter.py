@@ -259,6 +259,7 @@ def test_a_hostile_block_reads_writes_and_reaches_nothing(
     check_attack(run, apps, outside, LEAVES[label])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_an_ordinary_user_is_as_safe() -> None:

@@ -43,6 +43,7 @@ async def test_a_learner_on_two_devices_reaches_the_same_bits_again_after_a_fail
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.exhaustive
 async def test_a_run_goes_on_with_another_number_of_devices_and_says_so(tmp_path: Path):
     """Two processes take two steps, and one takes them again to rounding, and two more."""
     model, run_dir = small_model(tmp_path / "model"), tmp_path / "run"

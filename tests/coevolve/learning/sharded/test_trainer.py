@@ -187,6 +187,7 @@ def test_a_process_that_is_killed_ends_the_step_and_nothing_is_left(
     assert not torch.distributed.is_initialized()
 
 
+@pytest.mark.exhaustive
 def test_three_processes_go_on_from_a_checkpoint_of_two(
     saved: Path, model: Path, files: LocalFiles, tmp_path: Path
 ):
@@ -201,6 +202,7 @@ def test_three_processes_go_on_from_a_checkpoint_of_two(
         three.close()
 
 
+@pytest.mark.exhaustive
 def test_two_processes_go_on_with_an_adapter_of_one_and_wait_for_nobody_for_ever(
     model: Path, tmp_path: Path
 ):

@@ -235,7 +235,13 @@ def test_an_instance_with_ambiguous_underscores_is_not_measured():
 
 
 @pytest.mark.hdl
-@pytest.mark.parametrize("unit", units(), ids=lambda unit: unit.name)
+@pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param(unit, id=unit.name, marks=pytest.mark.exhaustive if number else ())
+        for number, unit in enumerate(units())
+    ],
+)
 def test_no_other_instance_earns_anything(simulator: VerilatorSimulator, unit: Unit):
     plain = graded(simulator, unit, bench(unit, ""))
     assert isinstance(plain.outcome, Covered)

@@ -25,6 +25,10 @@ FEWEST_DESIGNS = 32
 ADMITTED_WHOLE = ("combo_lock",)
 """A design with a secret; the command admits the others."""
 
+MEASURED = sorted({*NAMES} - {*ADMITTED_WHOLE})
+EACH = 4
+"""One design in this number is measured by `make test`."""
+
 
 @pytest.fixture(scope="module")
 def designs() -> tuple[Design, ...]:
@@ -63,7 +67,13 @@ def test_each_specification_is_long_enough(designs: tuple[Design, ...]) -> None:
 
 
 @pytest.mark.hdl
-@pytest.mark.parametrize("name", sorted({*NAMES} - {*ADMITTED_WHOLE}))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if number % EACH == 0 else pytest.mark.exhaustive)
+        for number, name in enumerate(MEASURED)
+    ],
+)
 async def test_a_design_has_its_frozen_points_and_its_testbenches_reach_what_they_should(
     name: str, laboratory: Laboratory
 ) -> None:
@@ -85,6 +95,7 @@ async def test_a_design_has_its_frozen_points_and_its_testbenches_reach_what_the
 
 
 @pytest.mark.hdl
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ADMITTED_WHOLE)
 async def test_a_design_is_admitted(name: str, laboratory: Laboratory) -> None:

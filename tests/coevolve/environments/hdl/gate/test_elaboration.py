@@ -51,7 +51,13 @@ def small_stack():
         yield threads
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(place, marks=pytest.mark.exhaustive if number else ())
+        for number, place in enumerate(PLACES)
+    ],
+)
 def test_a_text_that_is_nested_in_any_way_is_graded(
     place: str, small_stack: ThreadPoolExecutor
 ) -> None:
