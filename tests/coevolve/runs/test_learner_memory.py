@@ -70,9 +70,7 @@ def expected(settings: PolicyConfig, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize(
-    "precision", [pytest.param("fp32", marks=pytest.mark.exhaustive), "bf16"]
-)
+@pytest.mark.parametrize("precision", [pytest.param("fp32", marks=pytest.mark.exhaustive), "bf16"])
 @pytest.mark.parametrize("train", ["full", "lora"])
 def test_the_formulas_foresee_what_a_backward_pass_allocates(
     tmp_path: Path, train: Any, precision: Any, checkpointing: bool, shape: str
