@@ -110,7 +110,8 @@ class RemotePart:
     async def stop(self) -> None:
         """Ask the part to stop and wait at most a minute for it."""
         try:
-            await asyncio.wait_for(self._actor.stop.remote(), STOP_S)
+            async with asyncio.timeout(STOP_S):
+                await self._actor.stop.remote()
         except (RayError, TimeoutError):
             return
 
@@ -122,7 +123,8 @@ class RemotePart:
     async def status(self) -> PartStatus:
         """Return the part's status."""
         try:
-            return await asyncio.wait_for(self._actor.status.remote(), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                return await self._actor.status.remote()
         except (RayError, TimeoutError) as error:
             starting = await asyncio.to_thread(_state, self._actor) in STARTING
             return PartStatus(
@@ -139,7 +141,8 @@ class RemotePart:
     async def cpu_s(self) -> float:
         """Return the CPU seconds that the part spent in a model or a simulator."""
         try:
-            return await asyncio.wait_for(self._actor.cpu_s.remote(), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                return await self._actor.cpu_s.remote()
         except (RayError, TimeoutError):
             return 0.0
 

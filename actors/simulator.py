@@ -82,7 +82,8 @@ class RemoteSimulator:
         Raises the simulator's own errors, and SimulatorError.
         """
         try:
-            return await asyncio.wait_for(self._actor.answer.remote(request), self._patience_s)
+            async with asyncio.timeout(self._patience_s):
+                return await self._actor.answer.remote(request)
         except TimeoutError as error:
             raise SimulatorError(
                 f"no answer from the simulator actor within {self._patience_s} s"

@@ -1,5 +1,6 @@
 """The status of a part as its callers see it."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -7,12 +8,11 @@ import pytest
 import ray
 
 from actors.part import RemotePart
+from protocols.control import PartStatus
 from protocols.errors import PartStartError
 
-pytestmark = pytest.mark.ray
 
-
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def cluster() -> Iterator[None]:
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
     yield
@@ -40,12 +40,41 @@ class Unfit:
         """Never run."""
 
 
+STATUS = PartStatus(
+    part="learner",
+    pid=1,
+    waits_for="complete groups",
+    since_s=0.0,
+    mailbox=0,
+    done=0,
+    policy_version=0,
+    last_error="",
+)
+
+
+class Late:
+    """Stands for an actor that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.status = self
+        self.asked: asyncio.Future[PartStatus] | None = None
+
+    def remote(self) -> asyncio.Future[PartStatus]:
+        """Return the answer to come."""
+        self.asked = asyncio.get_running_loop().create_future()
+        return self.asked
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("cluster")
 async def test_a_part_that_raises_in_its_start_is_not_waited_for():
     unfit = RemotePart("learner", cast("Any", ray.remote(max_restarts=-1)(Unfit)).remote())
     with pytest.raises(PartStartError, match=r"^learner: OSError: no such model$"):
         await unfit.run()
 
 
+@pytest.mark.ray
+@pytest.mark.usefixtures("cluster")
 async def test_a_part_that_has_not_begun_is_starting_and_has_no_process():
     kind = cast("Any", ray.remote(Silent))
     waiting = await RemotePart("learner", kind.options(num_cpus=2).remote()).status()
@@ -55,3 +84,21 @@ async def test_a_part_that_has_not_begun_is_starting_and_has_no_process():
     failing = await RemotePart("learner", begun).status()
     assert (failing.pid, failing.waits_for) == (None, "does not answer")
     assert "broken" in failing.last_error
+
+
+async def test_who_looks_at_a_part_can_be_cancelled_at_the_moment_of_its_answer():
+    late = Late()
+    part = RemotePart("learner", late)
+
+    async def look_for_ever() -> None:
+        while True:
+            await part.status()
+
+    looking = asyncio.create_task(look_for_ever())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert late.asked is not None
+    late.asked.set_result(STATUS)
+    looking.cancel()
+    await asyncio.wait((looking,), timeout=2)
+    assert looking.cancelled()

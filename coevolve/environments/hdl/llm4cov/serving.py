@@ -7,6 +7,7 @@ of changes is not used, because it does not work over network file systems.
 """
 
 import asyncio
+import contextlib
 import sys
 
 from coevolve.environments.hdl.llm4cov.answer import answer
@@ -39,10 +40,9 @@ async def _work(
     refused = set[str]()
     while not stop.is_set():
         if not await _next(queue, simulator, refused):
-            try:
-                await asyncio.wait_for(stop.wait(), wait_s)
-            except TimeoutError:
-                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await stop.wait()
 
 
 async def _next(queue: DropFolder, simulator: TestbenchSimulator, refused: set[str]) -> bool:
