@@ -13,6 +13,7 @@ from statistics import fmean, median
 from rich.table import Table
 
 from coevolve.build import parts as build
+from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
@@ -113,7 +114,7 @@ async def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
         informative=fmean(step.metrics["groups/informative"] for step in taken),
         movement=fmean(step.metrics["source/objective/movement_share"] for step in taken),
         returns=len(steps) - len(taken),
-        shares=await shares_of(reader, build.labels(config)),
+        shares=await shares_of(reader, build.labels(config), environment_of(config).scored_tasks()),
     )
 
 

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from rich.table import Table
 
+from coevolve.environments.tools.task import tool_task
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from protocols.evolution import ProbeReport
@@ -31,6 +32,9 @@ class Shares:
     probes: float
     """Share of probes among all rollouts: trained, discarded and probes, %."""
 
+    shown: int
+    """Held-out requests of one turn that are, word for word, a turn of a training task."""
+
     @property
     def below_best(self) -> float:
         """Return how far the last score is below the highest one, in points."""
@@ -38,9 +42,12 @@ class Shares:
         return max(successes.values()) - successes[max(successes)]
 
 
-async def shares_of(reader: Reader, labels: Mapping[str, Sequence[str]]) -> Shares:
-    """Return the shares of a run; ``labels`` are those of its held-out tasks."""
+async def shares_of(
+    reader: Reader, labels: Mapping[str, Sequence[str]], held_out: Sequence[Task]
+) -> Shares:
+    """Return the shares of a run; ``labels`` are those of its ``held_out`` tasks."""
     tasks = [decode_as(each, Task) async for each in whole_topic(reader, "task")]
+    trained = {request for task in tasks for request in _requests(task)}
     made = {task.task_id for task in tasks if isinstance(task.origin, Synthesized)}
     made |= {task.task_id for task in tasks if task.root in made}
     steps = [decode_as(each, StepReport) async for each in whole_topic(reader, "step_report")]
@@ -66,7 +73,12 @@ async def shares_of(reader: Reader, labels: Mapping[str, Sequence[str]]) -> Shar
         made=100 * fmean(group.task_id in made for group in groups),
         imitated=100 * fmean(group.use == "imitation" for group in groups),
         probes=100 * probes / (rollouts + probes),
+        shown=sum(_requests(task) <= trained for task in held_out if len(_requests(task)) == 1),
     )
+
+
+def _requests(task: Task) -> frozenset[str]:
+    return frozenset(turn.instruction.lower() for turn in tool_task(task).turns)
 
 
 def _by_label(evaluation: Evaluation, labels: Mapping[str, Sequence[str]]) -> dict[str, float]:
@@ -77,12 +89,18 @@ def _by_label(evaluation: Evaluation, labels: Mapping[str, Sequence[str]]) -> di
     return {label: fmean(scores) for label, scores in found.items()}
 
 
+SHARES = (
+    *("below\nbest", "groups on\nmade tasks", "imitated", "probes"),
+    "held out,\ntrained",
+)
+
+
 def shares_table(found: Mapping[tuple[str, int], Shares]) -> Table:
     """Return a row per run: success at the start and the end by label, and the shares."""
     labels = list(next(iter(found.values())).scores[0])
     shown = Table(title="Held-out success, %, at the start and the end by label; shares, %")
     shown.add_column("arm", no_wrap=True)
-    for heading in ("seed", *labels, "below\nbest", "groups on\nmade tasks", "imitated", "probes"):
+    for heading in ("seed", *labels, *SHARES):
         shown.add_column(heading, justify="right", no_wrap=True)
     for (arm, seed), run in found.items():
         first, last = run.scores[0], run.scores[max(run.scores)]
@@ -92,5 +110,6 @@ def shares_table(found: Mapping[tuple[str, int], Shares]) -> Table:
             *(f"{first[label]:.1f}, {last[label]:.1f}" for label in labels),
             f"{run.below_best:.1f}",
             *(f"{share:.1f}" for share in (run.made, run.imitated, run.probes)),
+            str(run.shown),
         )
     return shown
