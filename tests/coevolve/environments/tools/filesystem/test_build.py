@@ -67,7 +67,7 @@ def test_transformers_loads_the_shipped_policy() -> None:
 async def test_the_policy_starts_where_the_card_says(shipped: TransformersGenerator) -> None:
     renderer = TinyRenderer.load(CHECKPOINT)
     shares = await policy_scores(shipped, renderer, held_out_tasks())
-    assert 0.33 <= shares["all"].hits / shares["all"].of <= 0.40
+    assert 0.30 <= shares["all"].hits / shares["all"].of <= 0.37
     assert shares["well"].hits >= 38
     assert 2 <= shares["scarce"].hits <= 12
     assert 20 <= shares["rare"].hits <= 34
