@@ -135,8 +135,7 @@ def test_a_run_file_runs_with_all_its_parts_on_a_tiny_random_model(tmp_path: Pat
         with launched(tmp_path, "tried", *TRIED, *FEW, *FULL, model, run_file=run_file) as run:
             assert run.wait(500) == 0, run.said()
         # Random weights call no tool, so there is no signal and no synthesis request. The
-        # synthesizer
-        # still checks that its model answers.
+        # synthesizer still checks that its model answers.
         assert server.requests
     check_run(run)
     assert not run.holds(Signal)

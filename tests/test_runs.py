@@ -58,6 +58,7 @@ def alarms(run: LaunchedRun, after: int = 0) -> list[str]:
     return [line for event in run.events("stalled")[after:] for line in event["waiting"]]
 
 
+@pytest.mark.exhaustive
 def test_a_stuck_run_reports_what_parts_wait_for_and_a_second_interrupt_stops_it_at_once(
     tmp_path: Path,
 ):

@@ -46,6 +46,7 @@ def test_a_shell_completes_run_before_it_is_imported():
     assert {"run", "RunResult", "__version__"} <= set(names)
 
 
+@pytest.mark.exhaustive
 def test_a_run_stops_with_its_callbacks_error_and_is_resumed_until_an_interrupt(tmp_path: Path):
     asyncio.run(a_thread_whose_callback_fails(tmp_path))
     taken = LaunchedRun(tmp_path, "quickstart").count(StepReport)

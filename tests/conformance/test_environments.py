@@ -50,7 +50,7 @@ def states(use: str, most: int, **settings: object) -> dict[str, str]:
     [
         ("filesystem", 40, set()),
         ("bfcl", 40, set()),
-        pytest.param("hdl", 2, {"references"}, marks=pytest.mark.hdl),
+        pytest.param("hdl", 2, {"references"}, marks=(pytest.mark.hdl, pytest.mark.exhaustive)),
     ],
 )
 def test_a_built_in_environment_keeps_what_it_declares(use: str, most: int, absent: set[str]):

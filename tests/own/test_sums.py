@@ -101,6 +101,7 @@ def test_its_model_is_evaluated_before_any_training():
 
 
 @pytest.mark.ray
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_a_run_trains_on_answers(tmp_path: Path) -> None:
     with launched(tmp_path, "sums", run_file=str(RUN_FILE)) as run:

@@ -128,8 +128,17 @@ def test_a_run_can_be_hidden_and_a_metric_found(report: Path):
         assert browser.page.locator('figure[data-metric="actor/entropy"]').is_visible()
 
 
-@pytest.mark.parametrize("width", [400, 1400, 2000])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (400, False),
+        (1400, True),
+        *(
+            pytest.param(width, dark, marks=pytest.mark.exhaustive)
+            for width, dark in ((400, True), (1400, False), (2000, False), (2000, True))
+        ),
+    ],
+)
 @needs_browser
 def test_the_page_fits_its_window_and_passes_the_check_of_accessibility(
     report: Path, width: int, dark: bool

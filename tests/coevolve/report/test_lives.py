@@ -212,7 +212,14 @@ def test_457_skills_can_be_filtered_and_sorted_by_keyboard(tmp_path: Path):
         assert rows.first.locator("th").inner_text() in {"ls", "cd"}
 
 
-@pytest.mark.parametrize(("width", "dark"), [(400, True), (1400, False), (2000, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (400, True),
+        (1400, False),
+        pytest.param(2000, True, marks=pytest.mark.exhaustive),
+    ],
+)
 @needs_browser
 def test_a_life_fits_and_passes_the_check_of_accessibility(report: str, width: int, dark: bool):
     with opened(f"{report}#signal-s1", width=width, dark=dark) as browser:

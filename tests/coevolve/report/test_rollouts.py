@@ -273,7 +273,14 @@ def test_hostile_text_of_calls_and_failures_is_shown_as_text(report: str):
         assert side.locator("img, script").count() == 0
 
 
-@pytest.mark.parametrize(("width", "dark"), [(400, False), (1400, True), (2000, False)])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (400, False),
+        (1400, True),
+        pytest.param(2000, False, marks=pytest.mark.exhaustive),
+    ],
+)
 @needs_browser
 def test_it_fits_and_passes_the_check_of_accessibility(report: str, width: int, dark: bool):
     with opened(report, width=width, dark=dark) as browser:
