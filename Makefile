@@ -22,7 +22,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # One more worker than cores: whole runs, which most of the time goes to, often wait.
 PYTEST := $(BIN)/python -m pytest --dist worksteal -n
 
-# The files that have tests with a marker; loading all others takes half a minute.
+# The files that have tests with a marker, which each of them has to spell out; loading all others
+# takes half a minute.
 MARKED = $(shell grep -rl --include='test_*.py' 'mark\.$(1)\b' tests)
 
 .PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-appworld test-cluster test-chaos test-gpu test-wheel test-beside check clean

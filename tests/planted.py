@@ -217,11 +217,11 @@ def description_omits(seed: int) -> Iterator[ToolTask]:
     for task in draws(seed):
         turn = read_body(task.body).turns[0]
         numbers = re.search(r" \d(?= lines)", turn.instruction)
-        shown = turn.results[0].removeprefix('{"last_lines": ').removesuffix("}")
-        if numbers and f'"content": {shown}' in read_body(task.body).world:
-            continue  # the whole file: whether its number of lines is said makes no difference
         if numbers:
-            yield reworded(read_body(task.body), 0, turn.instruction.replace(numbers[0], ""))
+            shown = turn.results[0].removeprefix('{"last_lines": ').removesuffix("}")
+            # Of a whole file, the number of lines makes no difference.
+            if f'"content": {shown}' not in read_body(task.body).world:
+                yield reworded(read_body(task.body), 0, turn.instruction.replace(numbers[0], ""))
         elif "'" in turn.instruction:
             yield reworded(
                 read_body(task.body), 0, re.sub(r"'[^']*'", "it", turn.instruction, count=1)

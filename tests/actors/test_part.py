@@ -10,6 +10,7 @@ import ray
 from actors.part import RemotePart
 from protocols.control import PartStatus
 from protocols.errors import PartStartError
+from tests.screens import status
 
 
 @pytest.fixture
@@ -38,18 +39,6 @@ class Unfit:
 
     def run(self) -> None:
         """Never run."""
-
-
-STATUS = PartStatus(
-    part="learner",
-    pid=1,
-    waits_for="complete groups",
-    since_s=0.0,
-    mailbox=0,
-    done=0,
-    policy_version=0,
-    last_error="",
-)
 
 
 class Late:
@@ -98,7 +87,7 @@ async def test_who_looks_at_a_part_can_be_cancelled_at_the_moment_of_its_answer(
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert late.asked is not None
-    late.asked.set_result(STATUS)
+    late.asked.set_result(status("learner", "complete groups"))
     looking.cancel()
     await asyncio.wait((looking,), timeout=2)
     assert looking.cancelled()

@@ -48,6 +48,7 @@ async def shares_of(
     """Return the shares of a run; ``labels`` are those of its ``held_out`` tasks."""
     tasks = [decode_as(each, Task) async for each in whole_topic(reader, "task")]
     trained = {request for task in tasks for request in _requests(task)}
+    asked = [_requests(task) for task in held_out]
     made = {task.task_id for task in tasks if isinstance(task.origin, Synthesized)}
     made |= {task.task_id for task in tasks if task.root in made}
     steps = [decode_as(each, StepReport) async for each in whole_topic(reader, "step_report")]
@@ -73,12 +74,12 @@ async def shares_of(
         made=100 * fmean(group.task_id in made for group in groups),
         imitated=100 * fmean(group.use == "imitation" for group in groups),
         probes=100 * probes / (rollouts + probes),
-        shown=sum(_requests(task) <= trained for task in held_out if len(_requests(task)) == 1),
+        shown=sum(len(requests) == 1 and requests[0] in trained for requests in asked),
     )
 
 
-def _requests(task: Task) -> frozenset[str]:
-    return frozenset(turn.instruction.lower() for turn in tool_task(task).turns)
+def _requests(task: Task) -> list[str]:
+    return [turn.instruction.lower() for turn in tool_task(task).turns]
 
 
 def _by_label(evaluation: Evaluation, labels: Mapping[str, Sequence[str]]) -> dict[str, float]:
@@ -89,10 +90,7 @@ def _by_label(evaluation: Evaluation, labels: Mapping[str, Sequence[str]]) -> di
     return {label: fmean(scores) for label, scores in found.items()}
 
 
-SHARES = (
-    *("below\nbest", "groups on\nmade tasks", "imitated", "probes"),
-    "held out,\ntrained",
-)
+SHARES = ("below\nbest", "groups on\nmade tasks", "imitated", "probes", "held out,\ntrained")
 
 
 def shares_table(found: Mapping[tuple[str, int], Shares]) -> Table:

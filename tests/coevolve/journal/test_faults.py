@@ -9,7 +9,7 @@ import pytest
 from tests.faults import Kind, Planted, planted, tried
 
 SIZE_BYTES = 400_000
-PER_KIND = 4
+PER_KIND = 8
 
 
 @pytest.fixture(scope="module")
