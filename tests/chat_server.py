@@ -137,6 +137,11 @@ def fails(status: int, message: str = "no", headers: Mapping[str, str] | None = 
     return lambda exchange: exchange.send(body, status, headers)
 
 
+def replies(document: object, status: int = 200) -> Behaviour:
+    """Return a behaviour: a reply with any JSON."""
+    return lambda exchange: exchange.send(json.dumps(document).encode(), status)
+
+
 def is_slow(exchange: _Exchange) -> None:
     """Send nothing until the server closes."""
     exchange.server.closing.wait(30.0)

@@ -14,6 +14,7 @@ from coevolve.followers.packages import check_tracker
 from coevolve.launcher.address import with_address
 from coevolve.launcher.devices import missing_devices
 from coevolve.llm.keys import check_key, key_of, variable_of
+from coevolve.llm.proxies import check_proxy
 from coevolve.models.model_folder import check_model
 from coevolve.models.tiny_random.resolve import running
 from coevolve.runs.copies.copy_folder import check_place
@@ -77,6 +78,7 @@ def missing(config: RunConfig) -> list[str]:
         partial(check_key, model, f"{setting}.key_variable")
         for setting, model in _endpoints(config).items()
     ]
+    checks += [partial(check_proxy, model.base_url) for model in _endpoints(config).values()]
     checks += [] if config.cluster.address else [_check_sockets]
     checks += [partial(check_tracker, name) for name in config.trackers.use]
     if config.prometheus.port:

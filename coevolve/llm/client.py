@@ -5,26 +5,30 @@ tries and pauses takes at most ``timeout_s * tries``. `coevolve.llm.http` bounds
 reply.
 
 Only this module retries. It retries after a timeout, a lost connection, a truncated body, a body
-that is not a chat completion, and status 408, 409, 425, 429 and 5xx. All other server errors are
-final.
+that is not a chat completion, and errors that pass (`coevolve.llm.faults`): status 408, 409, 425,
+429 and 5xx, unless the server says that the account has no credit. All others are final, and so is
+a refusal.
 
-Servers accept different settings. If a server refuses one (``response_format``, ``temperature``, or
-``max_tokens`` in favour of ``max_completion_tokens``), the client repeats the request without it.
-This does not count as a try. After the server answers, the client omits that setting for good.
+Servers accept different settings. If a server refuses one (``response_format``, ``temperature``,
+``max_tokens`` in favour of ``max_completion_tokens``, or a system message, whose text then begins
+the user's first message), the client repeats the request without it. This does not count as a try.
+After the server answers, the client omits that setting for good.
 
 Not covered: tokens that the provider bills for a try whose answer never arrived.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from coevolve.llm.http import HttpClient, Reply, UnreadableReplyError, shown
+from coevolve.llm.completion import Completion, completion_in
+from coevolve.llm.faults import Fault, ServerError, error_in, fault_of
+from coevolve.llm.http import HttpClient, Reply, UnreadableReplyError
 from coevolve.llm.keys import check_key, key_of, variable_of
 from protocols.errors import EndpointError
 from protocols.synthesizers import EndpointModel
@@ -46,12 +50,16 @@ _MESSAGE_TOKENS = 16
 """Allowance for the chat template's tokens around a message."""
 
 _USUAL_BYTES_PER_TOKEN = 4
-_PASSING = (408, 409, 425, 429)
 _REFUSING = (400, 415, 422)
 
-OK = 200
+_NO_SYSTEM = re.compile(
+    r"system\W+(role|message|prompt|instruction)|roles?\b.{0,80}\b(system|alternate)"
+    r"|only\b.{0,40}\broles|developer instruction",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How chat templates and servers refuse a system message; some do so with status 500."""
 
-Setting = Literal["response_format", "temperature", "max_tokens"]
+Setting = Literal["response_format", "temperature", "max_tokens", "system"]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,40 +81,6 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
     wall_s: float
     """Seconds since the first try started."""
-
-
-class _Spoken(msgspec.Struct):
-    content: str | None = None
-
-
-class _Choice(msgspec.Struct):
-    message: _Spoken
-
-
-_Counted = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
-
-
-class _Usage(msgspec.Struct):
-    prompt_tokens: _Counted | None = None
-    completion_tokens: _Counted | None = None
-
-
-class _Completion(msgspec.Struct):
-    choices: Annotated[tuple[_Choice, ...], msgspec.Meta(min_length=1)]
-    usage: _Usage | None = None
-
-
-@dataclass(frozen=True)
-class _Fault:
-    """The reason why a try gave no answer."""
-
-    found: str
-    remedy: str
-    passing: bool
-    """Whether another try may succeed."""
-
-    wait_s: float | None = None
-    """Seconds to wait, as the server requests."""
 
 
 class Chat:
@@ -134,7 +108,7 @@ class Chat:
         pause_s = FIRST_PAUSE_S
         for tries in range(1, self._model.tries + 1):
             answer = await self._try(messages, limit, give_up - time.monotonic())
-            if isinstance(answer, _Completion):
+            if isinstance(answer, Completion):
                 return _answer(messages, answer, time.monotonic() - started)
             wait_s = pause_s if answer.wait_s is None else answer.wait_s
             if not answer.passing or tries == self._model.tries:
@@ -151,20 +125,23 @@ class Chat:
 
     async def _try(
         self, messages: Sequence[Message], limit: int, left_s: float
-    ) -> _Completion | _Fault:
+    ) -> Completion | Fault:
         timeout_s = min(self._model.timeout_s, left_s)
         try:
             async with asyncio.timeout(timeout_s):
                 reply = await self._send(messages, limit)
         except TimeoutError:
-            return _Fault(
+            return Fault(
                 f"no answer within {timeout_s:.3g} s",
                 "raise timeout_s, or lower max_answer_tokens",
                 passing=True,
             )
         except UnreadableReplyError as error:
-            return _Fault(error.found, error.remedy, passing=error.passing)
-        return _decode(reply.body) if reply.status == OK else self._status_fault(reply)
+            return Fault(error.found, error.remedy, passing=error.passing)
+        error = error_in(reply.status, reply.body)
+        if error is None:
+            return completion_in(reply.body)
+        return fault_of(error, self._key_state(), _seconds(reply.retry_after))
 
     async def _send(self, messages: Sequence[Message], limit: int) -> Reply:
         """Return the reply; omit the settings that the server refuses."""
@@ -173,9 +150,10 @@ class Chat:
         while True:
             request = self._request(messages, limit, refused)
             reply = await self._http.post(request, most_bytes=most_bytes)
-            setting = _refused_setting(reply, refused)
+            error = error_in(reply.status, reply.body)
+            setting = error and _refused_setting(error, messages, refused)
             if setting is None:
-                if reply.status == OK:
+                if error is None:
                     self._refused = self._refused.union(refused)
                 return reply
             refused = refused.union((setting,))
@@ -184,9 +162,10 @@ class Chat:
         self, messages: Sequence[Message], limit: int, refused: frozenset[Setting]
     ) -> Mapping[str, Any]:
         length = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
+        sent = _without_system(messages) if "system" in refused else messages
         request: dict[str, Any] = {
             "model": self._model.model,
-            "messages": msgspec.to_builtins(messages),
+            "messages": msgspec.to_builtins(sent),
             length: limit,
         }
         if "temperature" not in refused:
@@ -195,27 +174,16 @@ class Chat:
             request["response_format"] = {"type": "json_object"}
         return request
 
-    def _status_fault(self, reply: Reply) -> _Fault:
-        found = f"status {reply.status}: {shown(reply.body)}"
-        match reply.status:
-            case 401 | 403:
-                state = "is wrong" if self._key else "is not set"
-                remedy = f"the environment variable {variable_of(self._model)} {state}; set it to a"
-                return _Fault(found, f"{remedy} key that this server accepts", passing=False)
-            case 404:
-                remedy = "check that base_url is right and that the server has this model"
-                return _Fault(found, remedy, passing=False)
-            case code if code in _PASSING or code >= 500:
-                remedy = "wait until the server has recovered, or raise tries"
-                return _Fault(found, remedy, passing=True, wait_s=_seconds(reply.retry_after))
-            case _:
-                remedy = "read the server's message; a lower max_answer_tokens may help"
-                return _Fault(found, remedy, passing=False)
+    def _key_state(self) -> str:
+        state = "is wrong" if self._key else "is not set"
+        return f"the environment variable {variable_of(self._model)} {state}"
 
-    def _error(self, fault: _Fault, tries: int, why_no_more: str = "") -> EndpointError:
+    def _error(self, fault: Fault, tries: int, why_no_more: str = "") -> EndpointError:
         found = fault.found.replace(self._key, "(the key)") if self._key else fault.found
+        proxy = self._http.proxy
+        way = f", through the proxy of {proxy.variable}," if proxy else ""
         return EndpointError(
-            f"the model {self._model.model} at {self._model.base_url} was asked for a chat "
+            f"the model {self._model.model} at {self._model.base_url}{way} was asked for a chat "
             f"completion and gave none in {tries} {'try' if tries == 1 else 'tries'}: "
             f"{found}{why_no_more}; {fault.remedy}"
         )
@@ -234,20 +202,8 @@ def cost_usd(model: EndpointModel, prompt_tokens: int, answer_tokens: int) -> fl
     ) / 1e6
 
 
-def _decode(body: bytes) -> _Completion | _Fault:
-    try:
-        return msgspec.json.decode(body, type=_Completion)
-    except (ValueError, RecursionError) as error:
-        return _Fault(
-            f"its answer is not a chat completion ({error}): {shown(body)}",
-            "check that base_url is that of an OpenAI-compatible server; it usually ends in /v1",
-            passing=True,
-        )
-
-
-def _answer(messages: Sequence[Message], completion: _Completion, wall_s: float) -> Said:
-    text = completion.choices[0].message.content or ""
-    usage = completion.usage or _Usage()
+def _answer(messages: Sequence[Message], completion: Completion, wall_s: float) -> Said:
+    text, usage = completion.text, completion.usage
     asked = "".join(message.content for message in messages)
     return Said(
         text=text,
@@ -262,17 +218,30 @@ def _count(counted: int | None, text: str) -> int:
     return -(-len(text.encode()) // _USUAL_BYTES_PER_TOKEN) if counted is None else counted
 
 
-def _refused_setting(reply: Reply, left_out: frozenset[Setting]) -> Setting | None:
+def _refused_setting(
+    error: ServerError, messages: Sequence[Message], left_out: frozenset[Setting]
+) -> Setting | None:
     """Return the setting that the server probably refuses; None if none is left to omit."""
-    if reply.status not in _REFUSING:
-        return None
-    words = reply.body
-    if b"max_completion_tokens" in words and "max_tokens" not in left_out:
-        return "max_tokens"
-    if b"temperature" in words and "temperature" not in left_out:
-        return "temperature"
-    # Each server words its refusal of this setting differently.
-    return None if "response_format" in left_out else "response_format"
+    words, refuses = error.text, error.status in _REFUSING
+    has_system = any(message.role == "system" for message in messages)
+    probable: dict[Setting, bool] = {
+        "max_tokens": refuses and "max_completion_tokens" in words,
+        "temperature": refuses and "temperature" in words,
+        "system": has_system and bool(_NO_SYSTEM.search(words)),
+        # Each server words its refusal of this setting differently.
+        "response_format": refuses,
+    }
+    return next((name for name, is_it in probable.items() if is_it and name not in left_out), None)
+
+
+def _without_system(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with the text of system messages at the beginning of the first other."""
+    texts = [message.content for message in messages if message.role == "system"]
+    others = [message for message in messages if message.role != "system"]
+    if not others or others[0].role != "user":
+        others.insert(0, Message(role="user", content=""))
+    first = "\n\n".join(filter(None, (*texts, others[0].content)))
+    return [Message(role="user", content=first), *others[1:]]
 
 
 def _seconds(retry_after: str) -> float | None:

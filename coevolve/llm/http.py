@@ -3,7 +3,8 @@
 What is bounded: the body's size, before and while it is read; the size of headers, by the HTTP
 library; the time, by the caller, who may cancel at any await. What is refused: redirects, because
 they would send the key to another server, and compressed bodies, because a small one can unfold to
-any size. Whatever else goes wrong is an `UnreadableReplyError`.
+any size. Whatever else goes wrong is an `UnreadableReplyError`. The proxy, if one is used, is that
+of `coevolve.llm.proxies`.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from coevolve.foreign import plain
+from coevolve.llm.proxies import proxy_of
 
 CONNECTIONS = 1000
 """Connections at a time; callers bound their requests themselves."""
@@ -44,12 +46,18 @@ class HttpClient:
     """Sends requests to one server, any number of them concurrently."""
 
     def __init__(self, base_url: str, key: str) -> None:
+        """Connect to nobody yet. Raises DependencyError if the server's proxy cannot be used."""
         self._url = f"{base_url.rstrip('/')}/chat/completions"
+        self.proxy = proxy_of(base_url)
         self._client = httpx2.AsyncClient(
             headers={b"Authorization": f"Bearer {key}".encode(), b"Accept-Encoding": b"identity"},
             timeout=None,  # the caller's limit covers a whole try, however slowly bytes arrive
             follow_redirects=False,
-            limits=httpx2.Limits(max_connections=CONNECTIONS),
+            # With a transport of its own the library reads no variables for proxies.
+            transport=httpx2.AsyncHTTPTransport(
+                limits=httpx2.Limits(max_connections=CONNECTIONS),
+                proxy=self.proxy.url if self.proxy else None,
+            ),
         )
 
     async def post(self, request: Mapping[str, Any], *, most_bytes: int) -> Reply:
@@ -66,9 +74,12 @@ class HttpClient:
             raise
         except Exception as error:
             # The library raises errors of many classes for what a server can send.
+            remedy = "check that the server runs and that base_url is right"
+            if self.proxy:
+                way_round = self.proxy.way_round
+                remedy = f"check that the proxy of {self.proxy.told} runs, or {way_round}; {remedy}"
             raise UnreadableReplyError(
-                f"the connection failed ({_cause(error)})",
-                "check that the server runs and that base_url is right",
+                f"the connection failed ({_cause(error)})", remedy
             ) from error
 
     async def close(self) -> None:
