@@ -112,6 +112,24 @@ def test_only_a_key_that_is_named_is_missed(monkeypatch: pytest.MonkeyPatch, nam
     assert not missing(dry(*words))
 
 
+@pytest.mark.parametrize(
+    ("variable", "proxy", "address", "found"),
+    [
+        ("ALL_PROXY", "socks4://proxy.test:1", "http://x/v1", "ALL_PROXY=socks4://proxy.test:1"),
+        ("https_proxy", "ftp://proxy.test:1", "https://x/v1", "https_proxy=ftp://proxy.test:1"),
+        ("ALL_PROXY", "socks4://proxy.test:1", "http://localhost:8000/v1", ""),
+        ("ALL_PROXY", "http://proxy.test:1", "http://x/v1", ""),
+    ],
+)
+def test_a_proxy_that_cannot_be_used_is_missed(
+    variable: str, proxy: str, address: str, found: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(variable, proxy)
+    model = f"{{kind: endpoint, base_url: '{address}', model: m}}"
+    said = missing(dry(QUICKSTART, f"synthesizer.model={model}"))
+    assert [each.partition(": ")[0] for each in said] == [found] * bool(found)
+
+
 def test_a_teachers_key_is_missed_where_a_stage_has_the_teacher(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ):
