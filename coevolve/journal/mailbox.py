@@ -6,18 +6,27 @@ number of calls determines the cost. Each caller gets the sequences of its own o
 write is refused because of one caller's lost lease, the mailbox repeats its parts one by one, so
 only that caller gets the error. After any other error the write may have been stored, so it is not
 repeated with other receipts: every caller gets the error.
+
+A mailbox keeps what it took for as long as its holder lives: the task that took the seat or the
+first records. It renews the leases by itself, however long the holder waits or works. It renews
+them from the holder's event loop, so the work goes to another member one lease after the process
+ended or was stopped, or after a call blocked the loop; and after the holder's task ended, by
+whatever error. An attempt that waits forever in a living holder looks like a slow one and keeps its
+lease: each part bounds the time of its own work.
 """
 
 import asyncio
 import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import structlog
 
 from coevolve.journal.codec import decode, encode
-from protocols.errors import LeaseLostError, RefusedError
+from protocols.errors import JournalError, LeaseLostError, RefusedError
 from protocols.interfaces import Store
-from protocols.journal import Append, Complete, Message, Receipt, Record, Take
+from protocols.journal import Append, Complete, Message, Receipt, Record, StoredRecord, Take
 
 MAX_WRITE_RECORDS = 256
 MAX_WRITE_BYTES = 4 << 20
@@ -29,8 +38,12 @@ GATHER_S = 0.5
 """Delay of a write that nobody waits for, so that one call carries several writes."""
 
 RENEWALS_PER_LEASE = 3
-"""A waiting take returns this many times per lease, so that its leases never expire."""
+"""Number of renewals in the duration of a lease, while the holder takes nothing."""
 
+TAKES_PER_LEASE = 4
+"""A waiting take, which renews too, returns this many times per lease: before a renewal is due."""
+
+log = structlog.get_logger()
 
 Appender = Callable[[Sequence[Message]], Awaitable[tuple[int, ...]]]
 """A function that adds messages to the journal; it returns their sequences when they are
@@ -81,6 +94,11 @@ class Mailbox:
         self._counter = 0
         self._held: set[int] = set()
         self._taking = asyncio.Lock()
+        self._renewed_s = 0.0
+        """Time of the last call that renews, by the event loop's clock."""
+
+        self._holder: asyncio.Task[Any] | None = None
+        self._keeper: asyncio.Task[None] | None = None
         self._waiting: list[_Write] = []
         self._queued = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
@@ -98,9 +116,12 @@ class Mailbox:
         Returns fewer after ``wait_s``, or earlier to renew the leases; the caller then repeats the
         call. Raises LeaseLostError if a newer incarnation has the seat.
         """
+        self._note_holder()
         async with self._taking:
-            records = await self._store.take(self._take(self._topics, limit, wait_s, at_least))
+            records = await self._call(self._take(self._topics, limit, wait_s, at_least))
             self._held.update(record.sequence for record in records)
+            if records:
+                self._keep()
             return [Delivery(record.sequence, decode(record)) for record in records]
 
     async def take_seat(self) -> None:
@@ -112,10 +133,11 @@ class Mailbox:
         await self.renew()
 
     async def renew(self) -> None:
-        """Renew the leases for another ``lease_s``; regular takes make this unnecessary."""
+        """Renew the leases for another ``lease_s``, before the mailbox does so by itself."""
+        self._note_holder()
         if not self._taking.locked():  # a take in progress also renews
             async with self._taking:
-                await self._store.take(self._take((), 1, 0.0, 1))
+                await self._call(self._take((), 1, 0.0, 1))
 
     async def complete(
         self,
@@ -140,6 +162,37 @@ class Mailbox:
         """Add ``messages``, all or none, and return their sequences."""
         return await self._queue_write((), messages)
 
+    def _note_holder(self) -> None:
+        if self._holder is None or self._holder.done():
+            self._holder = asyncio.current_task()
+
+    def _keep(self) -> None:
+        """Let a task renew the leases until the holder has ended."""
+        assert self._holder is not None
+        if self._keeper is None or self._keeper.done():
+            self._keeper = keeper = asyncio.create_task(self._renew_all())
+            self._holder.add_done_callback(lambda _: keeper.cancel())
+
+    async def _renew_all(self) -> None:
+        """Renew the leases whenever no take has done so; return if the seat is lost."""
+        now_s = asyncio.get_running_loop().time
+        period_s = self._lease_s / RENEWALS_PER_LEASE
+        while True:
+            left_s = self._renewed_s + period_s - now_s()
+            await asyncio.sleep(max(0.0, left_s) if self._held else period_s)
+            async with self._taking:
+                if self._held and now_s() >= self._renewed_s + period_s:
+                    try:
+                        await self._call(self._take((), 1, 0.0, 1))
+                    except LeaseLostError:
+                        return
+                    except JournalError as error:  # the holder's own calls raise it, too
+                        log.warning("leases_not_renewed", reason=str(error))
+
+    async def _call(self, request: Take) -> Sequence[StoredRecord]:
+        self._renewed_s = asyncio.get_running_loop().time()
+        return await self._store.take(request)
+
     def _take(self, topics: tuple[str, ...], limit: int, wait_s: float, at_least: int) -> Take:
         return Take(
             consumer=self._consumer,
@@ -149,7 +202,7 @@ class Mailbox:
             held=tuple(sorted(self._held)),
             limit=limit,
             lease_s=self._lease_s,
-            wait_s=min(wait_s, self._lease_s / RENEWALS_PER_LEASE),
+            wait_s=min(wait_s, self._lease_s / TAKES_PER_LEASE),
             at_least=at_least,
         )
 

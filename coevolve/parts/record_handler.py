@@ -84,6 +84,5 @@ class AnsweringPart:
             for sequence, message in deliveries:
                 await mailbox.complete((sequence,), await self._answerer.answer(message))
                 self._reporter.done += 1
-                await mailbox.renew()
             self._reporter.waits_for(self._awaited)
             deliveries = await mailbox.take(TAKE_LIMIT)

@@ -24,7 +24,7 @@ from coevolve.journal.codec import (
     topic_of,
     topics_of,
 )
-from coevolve.journal.mailbox import IDLE_WAIT_S, RENEWALS_PER_LEASE, Appender, Mailbox
+from coevolve.journal.mailbox import IDLE_WAIT_S, Appender, Mailbox
 from coevolve.parts.units import RETRIES, Unit, UnitQueue, Units
 from coevolve.rollouts.evaluator import Instantiate, Scored, Scorer, score_with_retries
 from coevolve.rollouts.served_version import ServedVersion
@@ -158,7 +158,7 @@ class ScoringWorker:
                 self._live.add(task)
                 task.add_done_callback(self._live.discard)
             if queue or len(self._live) == self._limit:
-                await self._one_ends()
+                await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
                 continue
             if self._live:
                 await asyncio.sleep(GATHER_S)
@@ -168,15 +168,6 @@ class ScoringWorker:
     async def release(self) -> None:
         """Take back the attempts that a clean stop ends."""
         await self._units.release()
-
-    async def _one_ends(self) -> None:
-        """Return when an attempt has ended, or when the leases were renewed."""
-        lease_s = self._config.store.lease_s
-        ended, _ = await asyncio.wait(
-            self._live, timeout=lease_s / RENEWALS_PER_LEASE, return_when=asyncio.FIRST_COMPLETED
-        )
-        if not ended:
-            await self._mailbox.renew()
 
     async def _answer(self, unit: Unit, queue: UnitQueue, group: asyncio.TaskGroup) -> None:
         request = unit.message

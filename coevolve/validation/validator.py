@@ -30,7 +30,7 @@ import msgspec
 import structlog
 
 from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as, encode
-from coevolve.journal.mailbox import RENEWALS_PER_LEASE, Mailbox
+from coevolve.journal.mailbox import Mailbox
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from coevolve.parts.units import RETRIES, SpoiltUnitError, Unit, UnitQueue, Units, reason_of
@@ -181,12 +181,8 @@ class Validator:
                 await asyncio.sleep(DECISION_GATHER_S)
 
     async def _wait_for_one(self, live: set[asyncio.Task[None]]) -> None:
-        """Wait until a task is finished, and renew the leases meanwhile."""
-        patience_s = self._config.store.lease_s / RENEWALS_PER_LEASE
         self._reporter.waits_for(f"{len(live)} candidates to be judged")
-        done, _ = await asyncio.wait(live, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-        if not done:
-            await self._mailbox.renew()
+        await asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED)
 
     async def _answer(self, unit: Unit, queue: UnitQueue) -> None:
         """Finish one record with its consequences."""

@@ -1,7 +1,9 @@
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -58,6 +60,23 @@ class SlowStore:
 
     async def statistics(self) -> JournalStatistics:
         return await self.store.statistics()
+
+
+class CountingStore(SlowStore):
+    """A store that counts takes, and answers none while it is broken."""
+
+    takes = 0
+
+    def __init__(self, store: LocalStore) -> None:
+        super().__init__(store)
+        self.permitted.release()
+        self.permitted.release()
+
+    async def take(self, request: Take) -> Sequence[StoredRecord]:
+        self.takes += 1
+        if self.broken is not None:
+            raise self.broken
+        return await super().take(request)
 
 
 @pytest.fixture
@@ -251,6 +270,114 @@ async def test_a_waiting_take_comes_back_in_time_to_renew(store: LocalStore) -> 
     for _ in range(4):
         assert await box.take(1, LONG_S) == []
     assert await other.take(5, 0.0) == []
+
+
+LEASE_S = 1.0
+
+
+def in_thread(journal: Journal, name: str, work: Callable[[Mailbox], Awaitable[None]]) -> Thread:
+    """Return a started thread with an event loop of its own, as another process has one."""
+
+    async def live() -> None:
+        await work(mailbox(LocalStore(journal), member=name, lease_s=LEASE_S))
+
+    thread = Thread(target=lambda: asyncio.run(live()))
+    thread.start()
+    return thread
+
+
+async def test_a_member_keeps_its_work_for_three_leases_and_a_stuck_one_loses_it_after_one(
+    tmp_path: Path,
+) -> None:
+    journal = Journal.open(tmp_path / "store")
+    store = LocalStore(journal)
+    await store.append(append_of(5))
+
+    async def taken(member: str, wait_s: float = 0.0) -> tuple[Mailbox, list[int]]:
+        box = mailbox(store, member=member, lease_s=LEASE_S)
+        return box, [each.sequence for each in await box.take(1, wait_s)]
+
+    async def working() -> None:
+        box, sequences = await taken("working")
+        await asyncio.sleep(3 * LEASE_S)
+        await box.complete(sequences)
+
+    async def failing() -> None:
+        await taken("failing")
+        raise ValueError("the part ends")
+
+    async def waiting() -> None:
+        await taken("cancelled")
+        await asyncio.Event().wait()
+
+    async def block(box: Mailbox) -> None:
+        await box.take(1, 0.0)
+        time.sleep(2.5 * LEASE_S)  # noqa: ASYNC251 - the loop stands still, as in a stuck process
+
+    async def sleep(box: Mailbox) -> None:
+        await box.take(1, 0.0)
+        await asyncio.sleep(2.5 * LEASE_S)
+
+    async with asyncio.timeout(LONG_S):
+        alive, failed, cancelled = (
+            asyncio.create_task(work()) for work in (working, failing, waiting)
+        )
+        await asyncio.sleep(0.1 * LEASE_S)
+        cancelled.cancel()
+        threads = [in_thread(journal, "blocked", block)]
+        await asyncio.sleep(0.1 * LEASE_S)
+        threads.append(in_thread(journal, "asleep", sleep))
+        await asyncio.sleep(2 * LEASE_S)
+        other = mailbox(store, member="other", lease_s=LONG_S)
+        assert [each.sequence for each in await other.take(5, 0.0)] == [2, 3, 4]
+        await alive
+        assert isinstance(failed.exception(), ValueError)
+        await asyncio.gather(*(asyncio.to_thread(thread.join) for thread in threads))
+    journal.close()
+
+
+async def test_renewals_add_no_call_while_takes_wait(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "store")
+    store = CountingStore(LocalStore(journal))
+    box = mailbox(store, lease_s=LEASE_S)
+    await box.append(finished(1))
+    await box.take(1, LONG_S)
+    for _ in range(4):
+        await box.take(1, LONG_S)
+    assert store.takes == 5
+    await asyncio.sleep(0.75 * LEASE_S)
+    assert store.takes == 7
+    await box.complete([1])
+    await asyncio.sleep(0.75 * LEASE_S)
+    assert store.takes == 7  # nothing is held
+    journal.close()
+
+
+async def test_a_member_whose_seat_is_lost_renews_nothing_more(store: LocalStore) -> None:
+    box = mailbox(store, lease_s=0.3)
+    await box.append(finished(1))
+    await box.take(1, LONG_S)
+    successor = mailbox(store, lease_s=0.3)
+    assert [each.sequence for each in await successor.take(1, LONG_S)] == [1]
+    await asyncio.sleep(0.6)
+    assert [each.sequence for each in await mailbox(store, member="n").take(1, 0.0)] == []
+    with pytest.raises(LeaseLostError):
+        await box.take(1, 0.0)
+
+
+async def test_a_store_that_fails_for_a_while_ends_no_renewal(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "store")
+    store = CountingStore(LocalStore(journal))
+    box = mailbox(store, lease_s=LEASE_S)
+    await box.append(finished(1))
+    await box.take(1, LONG_S)
+    store.broken = JournalError("the store's process restarts")
+    await asyncio.sleep(0.5 * LEASE_S)
+    store.broken = None
+    await asyncio.sleep(1.5 * LEASE_S)
+    other = mailbox(store, member="n")
+    assert await other.take(1, 0.0) == []
+    journal.close()
 
 
 async def test_a_mistaken_completion_is_refused_and_the_work_stays(store: LocalStore) -> None:

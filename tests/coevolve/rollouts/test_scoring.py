@@ -18,7 +18,7 @@ from coevolve.rollouts.scoring import OneVersion, RolloutScores, ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.trained_tasks import TrainedTasks
 from coevolve.rollouts.worker import RolloutWorker
-from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig
+from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig, StoreConfig
 from protocols.errors import GeneratorError, SimulatorError
 from protocols.generation import GenerationRequest
 from protocols.interfaces import Generator
@@ -244,6 +244,26 @@ async def test_a_killed_rollout_actor_repeats_only_the_attempts_that_it_was_maki
     await run.until(WeightsVerified, lambda found: sum(each.version == 1 for each in found) == 2)
     repeated = again.began + other.began[len(done) :]
     assert sorted(repeated) == sorted(lost)
+    assert len(await run.all(ScoreReport)) == 4
+    await run.kill()
+
+
+@pytest.mark.parametrize("concurrent", [1, 2, 3])
+async def test_a_score_that_takes_three_leases_is_made_once(concurrent: int, tmp_path: Path):
+    config = msgspec.structs.replace(settings(concurrent), store=StoreConfig(lease_s=0.8))
+    run = Run(tmp_path, config)
+    scorers = [run.start_worker("rollout-0"), run.start_worker("rollout-1")]
+    for scorer in scorers:
+        scorer.may.clear()
+    run.start_evaluator()
+    await run.publish(0)
+    await run.until(ScoreRequest, lambda found: len(found) == 4)
+    await asyncio.sleep(3 * config.store.lease_s)
+    for scorer in scorers:
+        scorer.may.set()
+    await run.until(Evaluation, lambda found: len(found) == 1)
+    began = [task_id for scorer in scorers for task_id in scorer.began]
+    assert sorted(began) == ["a", "bb", "ccc", "dddd"]
     assert len(await run.all(ScoreReport)) == 4
     await run.kill()
 
