@@ -215,13 +215,13 @@ async def _driven(
     run: Run | None = None
     failure: CoevolveError | None = None
     joining = with_address(config)
+    parts = running(joining, directory.path)
     display.begin("join the Ray cluster" if joining.cluster.address else "start Ray")
     try:
-        with cluster(joining, directory, keys, build.modules(config)) as joined:
+        with cluster(joining, directory, keys, build.modules(parts)) as joined:
             stop = asyncio.Event()
             on_start(stop)  # after Ray, which installs signal handlers of its own
             display.begin("start the run's processes")
-            parts = running(joining, directory.path)
             composing = compose(parts, directory, display, STARTED, keys, joined.withheld)
             run = await _unless_lost(composing, joined, config.name, on_loss)
             identity = msgspec.structs.replace(
