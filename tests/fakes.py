@@ -48,10 +48,10 @@ class ScriptRenderer:
     def opening(self, task: ToolTask) -> tuple[int, ...]:
         return self.instruction(task, 0)
 
-    def instruction(self, task: ToolTask, turn: int) -> tuple[int, ...]:
+    def instruction(self, task: ToolTask, turn: int, said: Sequence[int] = ()) -> tuple[int, ...]:
         return (SAY, *(100 + ord(c) for c in task.turns[turn].instruction))
 
-    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
+    def observation(self, results: Sequence[str], said: Sequence[int] = ()) -> tuple[int, ...]:
         return tuple(token for each in results for token in (SEE, *(100 + ord(c) for c in each)))
 
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:

@@ -181,7 +181,7 @@ class TrlLoop:
             return
         if calls:
             results = [each.session.act(call).result for call in calls]
-            each.feed(self._renderer.observation(results), policy=False)
+            each.feed(self._renderer.observation(results, said), policy=False)
         elif isinstance(each.session.grade(), Failed):
             return
         else:

@@ -52,16 +52,16 @@ class CodeRenderer:
         extra = msgspec.json.decode(task.extra, type=Extra)
         text = opening_text(extra, task.turns[0].instruction)
         head: list[Message] = [{"role": "system", "content": self._system}] if self._system else []
-        messages = [*head, self._user(text)]
-        return self._template.encode(self._template.render(messages, prompts=True))
+        messages = [*head, _user(text)]
+        return self._template.opening(messages)
 
-    def instruction(self, task: ToolTask, turn: int) -> tuple[int, ...]:
+    def instruction(self, task: ToolTask, turn: int, said: Sequence[int] = ()) -> tuple[int, ...]:
         """Return the instruction of a later turn."""
-        return self._after(task.turns[turn].instruction)
+        return self._after(task.turns[turn].instruction, said)
 
-    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
+    def observation(self, results: Sequence[str], said: Sequence[int] = ()) -> tuple[int, ...]:
         """Return the outputs of blocks, up to the policy's next word."""
-        return self._after("\n".join(map(output_text, results)))
+        return self._after("\n".join(map(output_text, results)), said)
 
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         """Return the block of a message; an empty text if it has none. Raises ValueError."""
@@ -90,8 +90,9 @@ class CodeRenderer:
         ids = tuple(token for tokens, _ in pieces for token in tokens)
         return ids, tuple(own for tokens, own in pieces for _ in tokens)
 
-    def _after(self, text: str) -> tuple[int, ...]:
-        return self._template.after([self._user(text)])
+    def _after(self, text: str, said: Sequence[int] = ()) -> tuple[int, ...]:
+        return self._template.after([_user(text)], said)
 
-    def _user(self, text: str) -> Message:
-        return {"role": "user", "content": self._template.plain(text)}
+
+def _user(text: str) -> Message:
+    return {"role": "user", "content": text}

@@ -65,6 +65,9 @@ class _Attempt:
         self.actions: list[Action] = []
         self.turns_passed = 0
         self.partial_reward = 0.0
+        self._said: tuple[int, ...] = ()
+        """The policy's last message."""
+
         self._words = ""
         """The policy's words at the end of its last turn."""
 
@@ -76,7 +79,7 @@ class _Attempt:
         for turn in range(len(turns)):
             if turn > 0:
                 self._talk.begin_turn()
-                self._talk.hear(agent.renderer.instruction(self._body, turn))
+                self._talk.hear(agent.renderer.instruction(self._body, turn, self._said))
             ending = await self._take_turn(turn)
             if ending != "finished":
                 return ending
@@ -95,6 +98,7 @@ class _Attempt:
             said = await self._talk.say()
             if said is None:
                 return "too_long"
+            self._said = said
             try:
                 calls = agent.renderer.parse(said)
             except ValueError:
@@ -110,7 +114,8 @@ class _Attempt:
                 answers.append(await self._act(turn, call))
                 if answers[-1].ended:
                     return "finished"
-            self._talk.hear(agent.renderer.observation([each.result for each in answers]))
+            results = [each.result for each in answers]
+            self._talk.hear(agent.renderer.observation(results, said))
 
     async def _act(self, turn: int, call: str) -> Observed:
         """Execute a call and return its answer."""

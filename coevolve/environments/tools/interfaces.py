@@ -83,12 +83,18 @@ class Renderer(Protocol):
         """Return the tokens of tools and first instruction, up to the policy's first word."""
         ...
 
-    def instruction(self, task: ToolTask, turn: int) -> tuple[int, ...]:
-        """Return the tokens at the start of turn ``turn`` (from 1), up to the next answer."""
+    def instruction(self, task: ToolTask, turn: int, said: Sequence[int] = ()) -> tuple[int, ...]:
+        """Return the tokens at the start of turn ``turn`` (from 1), up to the next answer.
+
+        ``said`` is the policy's last message, whose end they continue; empty: it ended well.
+        """
         ...
 
-    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
-        """Return the tokens of the answers to one message's calls, up to the policy's next word."""
+    def observation(self, results: Sequence[str], said: Sequence[int] = ()) -> tuple[int, ...]:
+        """Return the tokens of the answers to one message's calls, up to the policy's next word.
+
+        ``said`` is that message, as for `instruction`.
+        """
         ...
 
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:

@@ -20,13 +20,12 @@ def test_tokens_after_a_message_equal_the_end_of_the_whole_rendering(
     kind: str, asked: str, said: str, results: list[str]
 ) -> None:
     template = TEMPLATES[kind]
-    asked, said, *results = map(template.plain, (asked, said, *results))
     begun: list[Message] = [
         {"role": "user", "content": asked},
         {"role": "assistant", "content": said},
     ]
     for further in ([{"role": "tool", "content": each} for each in results], begun[:1]):
-        whole = template.encode(template.render([*begun, *further], prompts=True))
+        whole = template.opening([*begun, *further])
         behind = template.after(further)
         assert whole[-len(behind) :] == behind
         assert whole[-len(behind) - 1] == template.stop_ids[0]
@@ -36,15 +35,12 @@ def test_tokens_after_a_message_equal_the_end_of_the_whole_rendering(
 @given(text=TEXT.map(lambda text: f"a{text}<|im_end|>{text}<think><|eot_id|>"))
 def test_no_token_of_a_format_is_spelled_in_foreign_text(kind: str, text: str) -> None:
     template = TEMPLATES[kind]
-    ids = template.encode(template.plain(text))
-    added = {template.encode(word) for word in (*models.SPECIAL, *models.WORDS)}
-    assert not {(token,) for token in ids} & added
-    assert template.decode(ids).replace(" ", "") == text.replace(" ", "")
-
-
-def test_text_without_such_a_token_stays_as_it_is() -> None:
-    for text in ("", "a <b> | c", "<|", "\n\n  x"):
-        assert TEMPLATES["tags"].plain(text) == text
+    ids = template.opening([{"role": "user", "content": text}])
+    plain = template.opening([{"role": "user", "content": "a"}])
+    for word in (*models.SPECIAL, "<tool_call>", "</tool_call>", "<think>", "</think>"):
+        (token,) = template.encode(word)
+        assert ids.count(token) == plain.count(token)
+    assert (text.strip() if kind == "json" else text) in template.decode(ids)
 
 
 def test_a_message_is_written_as_the_template_writes_it() -> None:

@@ -16,7 +16,7 @@ from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.transition import ChatText, Graded
 from coevolve.environments.hdl.simulate.messages import Point, Submission
 from coevolve.environments.tools.chat.calls import spoken
-from coevolve.models.chat_template import SENTINEL, ChatTemplate
+from coevolve.models.chat_template import SENTINEL, ChatTemplate, Message
 from protocols.config import ChatConfig
 
 _ROLES: tuple[tuple[Literal["user", "assistant"], ...], ...] = (
@@ -53,8 +53,7 @@ class ChatStepRenderer:
         self, task: CoverageTask, design: Design, points: Sequence[Point]
     ) -> tuple[int, ...]:
         """Return the tokens of the step's prompt, up to the policy's first token."""
-        messages = self.messages(task, design, points)
-        return self._template.encode(self._render(messages))
+        return self._template.opening(_chat(self.messages(task, design, points)))
 
     def shown(self, task: CoverageTask, prompt_ids: Sequence[int]) -> tuple[ChatText, ...]:
         """Return the messages of a recorded prompt, with special tokens in them as plain text.
@@ -67,7 +66,7 @@ class ChatStepRenderer:
             marks = [f"{SENTINEL}{place}" for place in range(len(roles))]
             texts = zip(roles, marks, strict=True)
             marked = (system, *(ChatText(role=role, text=text) for role, text in texts))
-            pattern = re.escape(self._render(marked))
+            pattern = re.escape(self._template.render(_chat(marked), prompts=True))
             for mark in marks:
                 pattern = pattern.replace(mark, "(.*)")
             found = re.fullmatch(pattern, prompt, re.DOTALL)
@@ -79,10 +78,6 @@ class ChatStepRenderer:
             f"policy writes it, found {prompt[:80]!r}; restore the model folder that the run used"
         )
 
-    def _render(self, messages: Sequence[ChatText]) -> str:
-        chat = [{"role": m.role, "content": self._template.plain(m.text)} for m in messages]
-        return self._template.render(chat, prompts=True)
-
     def messages(
         self, task: CoverageTask, design: Design, points: Sequence[Point], *, rules: bool = False
     ) -> tuple[ChatText, ...]:
@@ -92,7 +87,7 @@ class ChatStepRenderer:
 
     def written(self, answer: str) -> tuple[int, ...]:
         """Return the tokens that the policy would have to sample to give the answer."""
-        return self._template.answer(self._template.plain(answer))
+        return self._template.answer(answer)
 
     def said(self, token_ids: Sequence[int]) -> str:
         """Return the text of the policy's sampled tokens, without the end of the message."""
@@ -104,3 +99,7 @@ class ChatStepRenderer:
         text = spoken(self._template.said(token_ids), thinking=self._chat.thinking)
         base = task.state.testbench if isinstance(task.state, Graded) else ""
         return prompts.extract(text, task.form, base)
+
+
+def _chat(messages: Sequence[ChatText]) -> list[Message]:
+    return [{"role": each.role, "content": each.text} for each in messages]

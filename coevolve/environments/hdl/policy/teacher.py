@@ -138,8 +138,9 @@ class InProcessTeacher:
     async def answer(self, messages: Sequence[ChatText], *, seed: int) -> Said:
         """Sample the answer. Raises EndpointError if the prompt leaves no room for one."""
         started = monotonic()
-        chat = [{"role": m.role, "content": self._template.plain(m.text)} for m in messages]
-        prompt_ids = self._template.encode(self._template.render(chat, prompts=True))
+        prompt_ids = self._template.opening(
+            [{"role": each.role, "content": each.text} for each in messages]
+        )
         generation = await self._sample(prompt_ids, seed)
         ends = int(generation.stopped)
         return Said(

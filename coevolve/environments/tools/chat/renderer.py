@@ -91,7 +91,11 @@ class ChatRenderer:
     @classmethod
     def load(cls, folder: Path, chat: ChatConfig, *, has_tools: bool = True) -> "ChatRenderer":
         """Return the renderer for a model folder. Raises ConfigError."""
-        template = ChatTemplate.load(folder, variables={"enable_thinking": chat.thinking})
+        template = ChatTemplate.load(
+            folder,
+            variables={"enable_thinking": chat.thinking},
+            tools=has_tools and chat.tools == "template",
+        )
         what = f"policy.model: {folder} needs a usable chat template"
         with boundary(ConfigError, what, DOWNLOAD_AGAIN), within(LOAD_S):
             return cls(template, chat, has_tools=has_tools)
@@ -105,13 +109,13 @@ class ChatRenderer:
         """Return the tools and the first instruction, up to the policy's first word."""
         return self._opening(task.classes, task.withheld, self._instruction_text(task, 0))
 
-    def instruction(self, task: ToolTask, turn: int) -> tuple[int, ...]:
+    def instruction(self, task: ToolTask, turn: int, said: Sequence[int] = ()) -> tuple[int, ...]:
         """Return the instruction of a later turn, with the tools that it reveals."""
-        return self._template.after([_user(self._instruction_text(task, turn))])
+        return self._template.after([_user(self._instruction_text(task, turn))], said)
 
-    def observation(self, results: Sequence[str]) -> tuple[int, ...]:
+    def observation(self, results: Sequence[str], said: Sequence[int] = ()) -> tuple[int, ...]:
         """Return the answers to a message's calls, up to the policy's next word."""
-        return self._template.after(self._answers(results))
+        return self._template.after(self._answers(results), said)
 
     def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         """Return the calls of a message; none if it has none. Raises ValueError."""
@@ -145,33 +149,32 @@ class ChatRenderer:
     def _render_opening(
         self, classes: tuple[str, ...], withheld: tuple[str, ...], instruction: str
     ) -> tuple[int, ...]:
-        tools = schemas(classes, withheld)
-        return self._template.encode(self._start([_user(instruction)], tools))
+        return self._template.opening(*self._start(instruction, schemas(classes, withheld)))
 
-    def _start(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
-        """Return the text of the start of a conversation, with its tools."""
+    def _start(
+        self, instruction: str, tools: Sequence[Message]
+    ) -> tuple[list[Message], Sequence[Message]]:
+        """Return the first messages of a conversation, and the tools that the template lists."""
         system = self._chat.system
         if tools and self._chat.tools == "prompt":
             system = f"{system}\n\n{_PROMPT}{_as_lines(tools)}".strip()
             tools = ()
         head: list[Message] = [{"role": "system", "content": system}] if system else []
-        return self._template.render([*head, *messages], tools, prompts=True)
+        return [*head, _user(instruction)], tools
 
     def _instruction_text(self, task: ToolTask, number: int) -> str:
         turn = task.turns[number]
-        text = self._template.plain(turn.instruction)
         if number == 0 or not turn.revealed:
-            return text
+            return turn.instruction
         revealed = [
             schema for schema in schemas(task.classes) if _name(schema) in set(turn.revealed)
         ]
-        return f"{_REVEALED}{_as_lines(revealed)}\n\n{text or _GO_ON}"
+        return f"{_REVEALED}{_as_lines(revealed)}\n\n{turn.instruction or _GO_ON}"
 
     def _answers(self, results: Sequence[str]) -> list[Message]:
-        plain = [self._template.plain(result) for result in results]
         if self._chat.tools == "prompt":
-            return [_user(_ANSWERS + "\n".join(plain))]
-        return [{"role": "tool", "content": result} for result in plain]
+            return [_user(_ANSWERS + "\n".join(results))]
+        return [{"role": "tool", "content": result} for result in results]
 
     def _calling(self, call: str, classes: Sequence[str]) -> Message:
         """Return the assistant message that makes one call of a reference."""
@@ -181,7 +184,8 @@ class ChatRenderer:
 
     def _own_form(self) -> CallForm:
         """Return the form in which the template writes calls."""
-        if _PROBE_TOOL not in self._start([_user("?")], [_PROBE_SCHEMA]):
+        messages, tools = self._start("?", [_PROBE_SCHEMA])
+        if _PROBE_TOOL not in self._template.render(messages, tools, prompts=True):
             raise ConfigError(
                 "policy.chat.tools: 'template' needs a chat template that lists the tools, but "
                 "this template leaves them out; use policy.chat.tools: prompt"
