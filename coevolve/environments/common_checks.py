@@ -13,11 +13,15 @@ from coevolve.curriculum.task_sampler import Draw
 from coevolve.environments.findings import Checks, Finding, measured
 from coevolve.environments.interface import Environment
 from coevolve.environments.registry import environment_of
+from coevolve.runs.score import wilson
 from protocols.config import RunConfig
 from protocols.tasks import Task
 
 DRAWS = 20
 """Number of groups whose tasks are drawn."""
+
+FINE_TASKS = 400
+"""Held-out tasks that give a score within 5 points."""
 
 
 async def common_findings(config: RunConfig, most: int) -> tuple[Finding, ...]:
@@ -135,6 +139,23 @@ async def _tasks_are_described(found: _Twice) -> tuple[bool, str]:
     return True, f"{len(shown)} tasks"
 
 
+async def _error_of_a_score(found: _Twice) -> tuple[bool, str]:
+    """Say how far the score of one version can be from that on all tasks of the kind."""
+    tasks = sum(task.split == "held_out" for task in found.scored)
+    if not tasks:
+        return True, "no task is held out"
+    points, wanted = _half_width(tasks), FINE_TASKS
+    said = f"{tasks} held-out tasks: the 95 % interval of a score is up to \N{PLUS-MINUS SIGN} "
+    more = f"; with {wanted} tasks \N{PLUS-MINUS SIGN} {_half_width(wanted):.0f}"
+    return True, f"{said}{points:.0f} points{more if tasks < wanted else ''}"
+
+
+def _half_width(tasks: int) -> float:
+    """Return half the interval of a score of one half, in points."""
+    low, high = wilson(0.5, tasks)
+    return 100 * (high - low) / 2
+
+
 _CHECKS: Checks[_Twice] = {
     "there are tasks": _tasks_exist,
     "drawn tasks are known": _draws_are_known,
@@ -142,4 +163,5 @@ _CHECKS: Checks[_Twice] = {
     "canaries are not held out": _canaries_are_apart,
     "processes agree": _processes_agree,
     "tasks are described": _tasks_are_described,
+    "error of a score": _error_of_a_score,
 }

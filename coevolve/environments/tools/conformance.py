@@ -17,6 +17,7 @@ import msgspec
 from coevolve.environments.findings import Checks, Finding, UnfitError, findings
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.commands import Passed, Tried
+from coevolve.environments.tools.digest import DEFINE_STATE
 from coevolve.environments.tools.endings import HOST_REACHED
 from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import ToolSource
@@ -156,7 +157,7 @@ async def _references_pass(subject: _Subject) -> tuple[bool, str]:
         # Tools that vary come last: other checks name them, too.
         varying_last = sorted(subject.left_out.items(), key=lambda each: _varies(each[1]))
         reason = left_out_words(dict(varying_last))
-        raise UnfitError(f"{reason}; {_remedy(reason)}")
+        raise UnfitError("; ".join(filter(None, (reason, _remedy(reason)))))
     tasks = [task for task in subject.tasks if _calls(task)]
     if not tasks:
         return False, "no task has a reference"
@@ -325,9 +326,11 @@ def _varies(reason: str) -> bool:
 
 
 def _remedy(reason: str) -> str:
-    """Return what to do about the reason for which a task was left out."""
+    """Return what to do about the reason for which a task was left out; empty if it says so."""
     if _varies(reason):
         return DETERMINISTIC
+    if DEFINE_STATE in reason:
+        return ""
     if HOST_REACHED in reason:
         return "read the files that the tools need when their module is imported"
     return "correct the reward" if REWARD in reason else "correct its reference or its world"

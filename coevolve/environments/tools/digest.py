@@ -22,6 +22,8 @@ from protocols.errors import SimulatorError
 
 DIGEST_BYTES = 16
 
+DEFINE_STATE = "define state(), which returns what to compare"
+
 _CLOCK = "_last_modified"
 _UP = "parent"
 _HELD = "contents"
@@ -115,8 +117,10 @@ def _pickle_parts(value: object) -> dict[str, object]:
     try:
         made = value.__reduce_ex__(_PICKLED)
     except Exception as error:
-        kind = type(value).__name__
-        raise SimulatorError(f"a simulator holds a {kind}, which has no digest") from error
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        raise SimulatorError(
+            f"the tools hold a {kind}, which cannot be compared; {DEFINE_STATE}"
+        ) from error
     if isinstance(made, str):
         return {made: None}
     maker, given, *rest = made

@@ -20,7 +20,8 @@ from coevolve.environments.tools.simple import (
 )
 from coevolve.environments.tools.source import FixedSource
 from coevolve.environments.tools.task import tool_task
-from coevolve.environments.tools.task_files import FORMATS, read_tasks
+from coevolve.environments.tools.task_files import read_tasks
+from coevolve.environments.tools.task_rows import FORMATS
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.wire import ToolService
 from coevolve.environments.tools.worker import ToolWorker
@@ -36,7 +37,7 @@ class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Tools of your own, and tasks in a file."""
 
     tasks: str
-    """A file of JSON lines, a parquet file, or a folder that `datasets` saved
+    """A file of JSON lines (gzip too), a parquet file, or a folder that `datasets` saved
     (`coevolve.environments.tools.task_files`). A relative path is looked up in the working
     directory, then in the folder of the class."""
 
@@ -52,7 +53,7 @@ class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     held_out_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.3
     """Share of worlds, or instructions, that are held out, among tasks that do not name their
-    split."""
+    split: exactly this share of their number, rounded, and at least one."""
 
 
 class OwnTools(ToolEnvironment):

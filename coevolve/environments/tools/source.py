@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from coevolve.environments.tools.commands import Broken, Failed, Tried, with_results
+from coevolve.environments.tools.digest import DEFINE_STATE
 from coevolve.environments.tools.gates.similarity import Leaks
 from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.simple import UNCOMPARED
@@ -89,6 +90,8 @@ class FixedSource(SplitTasks):
         if not (self._train and held_out):
             left = f"{len(self._train)} training tasks and {len(held_out)} held-out tasks"
             raise ConfigError(_too_few(settings, left, len(given), left_out_words(self.left_out)))
+        if self.left_out:
+            log.warning("tasks_left_out", count=len(self.left_out), reasons=_firsts(self.left_out))
 
 
 def _checked(
@@ -105,8 +108,6 @@ def _checked(
         else:
             body = body_of(with_results(tool_task(task), outcome))
             passed.append(msgspec.structs.replace(task, body=body))
-    if left_out:
-        log.warning("tasks_left_out", count=len(left_out), reasons=left_out)
     return passed, left_out
 
 
@@ -114,8 +115,6 @@ def _apart(tasks: Sequence[Task], held_out: Sequence[Task]) -> tuple[list[Task],
     """Return the tasks without training tasks that leak, and the reasons for these."""
     leaks = Leaks(held_out)
     leaking = {task.task_id: LEAKS for task in tasks if task.split == "train" and leaks(task)}
-    if leaking:
-        log.warning("tasks_left_out", count=len(leaking), reasons=leaking)
     return [task for task in tasks if task.task_id not in leaking], leaking
 
 
@@ -143,8 +142,16 @@ def _failure(verdict: Failed) -> str:
     if verdict.reason == STATE_MISMATCH:
         return f"makes calls that {OTHER_STATE}"
     if verdict.reason == UNCOMPARED:
-        return "ends in a state that contains itself or is nested too deeply; define state()"
+        return f"ends in a state that contains itself or is nested too deeply; {DEFINE_STATE}"
     return f"fails: {verdict.reason}"
+
+
+def _firsts(left_out: Mapping[str, str]) -> dict[str, str]:
+    """Return each reason once, for the first task that has it, by task."""
+    first: dict[str, str] = {}
+    for task_id, reason in left_out.items():
+        first.setdefault(reason, task_id)
+    return {task_id: reason for reason, task_id in first.items()}
 
 
 def left_out_words(left_out: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
-"""Reads tasks of your own: JSON lines, a parquet file, or a folder that `datasets` saved.
+"""Reads tasks of your own from the rows of a file or folder (`tools.task_rows`).
 
-A line is a task:
+A row is a task:
 
 | field    | content                                                                              |
 |----------|--------------------------------------------------------------------------------------|
@@ -10,49 +10,25 @@ A line is a task:
 |          | expressions with literal arguments, such as `put(key='a', value='1')`                |
 | `split`  | `train` or `held_out`; by default the world decides, with ``environment.split_seed`` |
 
-In a folder of several `datasets`, the name of each gives the split; ``test`` is held out.
-
 For tasks without a world, the instructions decide: two tasks with the same instructions are on the
 same side of the split.
-Further fields are kept for the class's own ``reward``. In parquet and `datasets`, `world` may be
-JSON text, because columns have one type.
+Further fields are kept for the class's own ``reward``.
 """
 
-import codecs
 import hashlib
-import importlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import msgspec
 
-from coevolve.dependencies import require
 from coevolve.environments.foreign import told
 from coevolve.environments.tools.task import ToolTask, ToolTurn
-from coevolve.foreign import bytes_of, check_values, opened, values_in
+from coevolve.environments.tools.task_rows import FORMATS, rows_of
 from protocols.errors import ConfigError
 from protocols.tasks import Seeded, Split, Task, body_of
 
-MOST_BYTES = 1 << 28
-"""Maximum bytes of all tasks as JSON; compressed ones unfold to any size."""
-
-MOST_VALUES = 1 << 23
-"""Maximum values in them, whose memory does not depend on their bytes. Natural text has a comma,
-and a world has a value, in some thirty bytes."""
-
-BATCH_ROWS = 64
-"""Rows of a parquet file that are unfolded at a time."""
-
-FORMATS = "a file of JSON lines, a parquet file or a folder of datasets"
-
 TASK = "{id, world, turns: [{instruction, reference: [call, ...]}], split: train or held_out}"
-
-MOST_FAULTS = 5
-"""Maximum number of bad lines that an error lists."""
-
-SPLITS: Mapping[str, Split] = {"test": "held_out"}
-"""Name of a split in `datasets` -> its name in a task, if they differ."""
 
 
 class TurnLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,7 +58,7 @@ def read_tasks(
         DependencyError: The package that reads the format is not installed.
     """
     with told(f"environment.tasks: {path} has to be {FORMATS}, but cannot be read"):
-        rows = list(_bounded(_rows(path)))
+        rows = list(rows_of(path))
     lines: dict[str, tuple[TaskLine, dict[str, Any]]] = {}
     for number, row in enumerate(rows, start=1):
         place = f"{path}, task {number}"
@@ -101,91 +77,6 @@ def read_tasks(
         )
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    if path.is_dir():
-        yield from _dataset(path)
-    elif path.suffix == ".parquet":
-        yield from _parquet(path)
-    else:
-        yield from _json_lines(path)
-
-
-def _bounded(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows. Raises ValueError for more than `MOST_BYTES` or `MOST_VALUES` in all."""
-    size = values = 0
-    for row in rows:
-        document = msgspec.json.encode(row)
-        size, values = size + len(document), values + values_in(document)
-        if size > MOST_BYTES:
-            raise ValueError(f"it needs at most {MOST_BYTES} bytes of tasks as JSON, found more")
-        if values > MOST_VALUES:
-            raise ValueError(f"it needs at most {MOST_VALUES} values in all tasks, found more")
-        yield row
-
-
-def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of the lines. Raises ConfigError, which names the first bad lines."""
-    content = bytes_of(path, MOST_BYTES)
-    check_values(content, MOST_VALUES)
-    lines = content.removeprefix(codecs.BOM_UTF8).split(b"\n")
-    faults: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        array = "; write each task of a JSON array on its own line" if line[:1] == b"[" else ""
-        try:
-            if line.strip():
-                with told(f"{path}:{number}: needs one JSON object per line, in UTF-8", array):
-                    yield msgspec.json.decode(line, type=dict[str, Any])
-        except ConfigError as error:
-            faults.append(f"{error}")
-    if faults:
-        more = [f"{len(faults) - MOST_FAULTS} more lines"] if len(faults) > MOST_FAULTS else []
-        raise ConfigError("\n".join([*faults[:MOST_FAULTS], *more]))
-
-
-def _parquet(path: Path) -> Iterator[dict[str, Any]]:
-    parquet = _needed("pyarrow.parquet", "pyarrow")
-    with open(path, "rb", opener=opened) as source, parquet.ParquetFile(source) as file:
-        groups = (file.metadata.row_group(number) for number in range(file.num_row_groups))
-        _check_unfolded(list(groups))
-        batches = file.iter_batches(batch_size=BATCH_ROWS)
-        yield from _with_worlds(row for batch in batches for row in batch.to_pylist())
-
-
-def _check_unfolded(groups: Sequence[Any]) -> None:
-    """Refuse groups of rows that unfold to too much, by what their heads say. Raises ValueError."""
-    size = sum(group.total_byte_size for group in groups)
-    if size > MOST_BYTES:
-        raise ValueError(f"it needs at most {MOST_BYTES} bytes, found {size} unfolded")
-    columns = (group.column(number) for group in groups for number in range(group.num_columns))
-    values = sum(column.num_values for column in columns)
-    if values > MOST_VALUES:
-        raise ValueError(f"it needs at most {MOST_VALUES} values in all tasks, found {values}")
-
-
-def _dataset(path: Path) -> Iterator[dict[str, Any]]:
-    datasets = _needed("datasets", "datasets")
-    found = datasets.load_from_disk(str(path))
-    if not isinstance(found, dict):
-        yield from _with_worlds(found)
-        return
-    for name, part in cast("dict[str, Any]", found).items():
-        yield from ({"split": SPLITS.get(name, name)} | row for row in _with_worlds(part))
-
-
-def _with_worlds(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for number, row in enumerate(rows, start=1):
-        present = {name: value for name, value in row.items() if value is not None}
-        if isinstance(world := present.get("world"), str):
-            with told(f"environment.tasks: world of row {number} has to be JSON text"):
-                present["world"] = msgspec.json.decode(world)
-        yield present
-
-
-def _needed(module: str, package: str) -> Any:
-    require(package, "environment.tasks: reading this format", f"pip install {package}")
-    return importlib.import_module(module)
-
-
 def _line(row: dict[str, Any], place: str) -> TaskLine:
     for name in TaskLine.__struct_fields__:
         slips = [each for each in row if each != name and sorted(each.lower()) == sorted(name)]
@@ -200,17 +91,16 @@ def _line(row: dict[str, Any], place: str) -> TaskLine:
 def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Split]:
     """Return the split of each task by id: its own field, or decided by its world or instructions.
 
-    A world is held out if its digest is in the lowest share of all possible digests, so it keeps
-    its side when tasks are added. In a small file this may give none or all; then the lowest digest
-    is held out, or the highest is not.
+    Of the worlds of tasks without the field, exactly the share is held out, rounded to a whole
+    number that leaves each side one: those with the lowest digests. If worlds are added, most
+    others keep their side.
     """
     places = {line.id: _place(_content(line), seed) for line in lines if line.split is None}
     ordered = sorted(set(places.values()))
-    border = share * 2**64
-    if len(ordered) > 1:
-        border = min(max(border, ordered[0] + 1), ordered[-1])
+    most = max(1, len(ordered) - 1)
+    held_out = set(ordered[: min(max(1, round(share * len(ordered))), most)])
     sides: dict[str, Split] = {
-        task_id: "held_out" if place < border else "train" for task_id, place in places.items()
+        task_id: "held_out" if place in held_out else "train" for task_id, place in places.items()
     }
     sides |= {line.id: line.split for line in lines if line.split is not None}
     return sides

@@ -17,7 +17,8 @@ from coevolve.environments.tools.own import OwnTools
 from coevolve.environments.tools.references import played_apart
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
-from coevolve.environments.tools.task_files import MOST_BYTES, MOST_VALUES, read_tasks
+from coevolve.environments.tools.task_files import read_tasks
+from coevolve.environments.tools.task_rows import MOST_BYTES, MOST_VALUES
 from coevolve.environments.tools.wire import ToolClient
 from coevolve.environments.tools.worker import ToolWorker
 from protocols.config import SimulatorConfig
@@ -337,6 +338,33 @@ def test_a_check_writes_each_warning_once(folder: Path) -> None:
         assert answer.stderr.count('"event": "tasks_left_out"') == 1
 
 
+HELD = {
+    "a connection": ("sqlite3", "sqlite3.connect(':memory:')", "sqlite3.Connection"),
+    "a lock": ("threading", "threading.Lock()", "_thread.lock"),
+    "a generator": ("itertools", "(each for each in itertools.count())", "builtins.generator"),
+    "a view": ("array", "memoryview(array.array('i'))", "builtins.memoryview"),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_cannot_be_compared_is_named_once_with_the_remedy(folder: Path, name: str) -> None:
+    package, made_by, kind = HELD[name]
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(t) + "\n" for t in lines()))
+    source = STORE.replace("dict(world)", f"dict(world); self.held = {made_by}")
+    use = f"{module(folder, f'import {package}{source}')}:Store"
+    answer = answered("environment", "check", use, f"tasks={folder / 'tasks.jsonl'}")
+    said = answer.stdout + answer.stderr
+    assert answer.returncode == 1
+    assert f"the tools hold a {kind}, which cannot be compared" in said
+    assert said.count("state()") == 1
+
+
+def test_a_connection_beside_a_state_is_fine(folder: Path) -> None:
+    source = STORE.replace("dict(world)", "dict(world); self.db = sqlite3.connect(':memory:')")
+    state = "    def state(self):\n        return self.data\n"
+    assert not failing(made(folder, f"import sqlite3{source}{state}", lines()))
+
+
 def test_too_large_a_world_is_told_with_its_limit(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"the first one t0: .* weighs more than 600,000"):
         made(folder, STORE, lines(world={"a": "x" * 700_000})).source()
@@ -495,14 +523,3 @@ def test_a_path_that_no_folder_can_have_is_refused(folder: Path) -> None:
     use = made(folder, STORE).name
     with pytest.raises(ConfigError, match=r"environment.tasks: 'aaa.* cannot be looked up"):
         environment_named(use, tasks="a" * 5000).scored_tasks()
-
-
-def test_several_datasets_say_the_split_by_their_names(folder: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    rows = [{name: each[name] for name in ("id", "world", "turns")} for each in lines()]
-    rows = [row | {"world": json.dumps(row["world"])} for row in rows]
-    parts = {"train": rows[:4], "test": rows[4:]}
-    found = datasets.DatasetDict({n: datasets.Dataset.from_list(r) for n, r in parts.items()})
-    found.save_to_disk(str(folder / "both"))
-    environment = environment_named(made(folder, STORE).name, tasks=str(folder / "both"))
-    assert {task.task_id for task in environment.scored_tasks()} == {"t4", "t5"}
