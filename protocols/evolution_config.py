@@ -107,6 +107,11 @@ class SynthesizerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     model: SynthesizerModel = PolicyModel()
     """The model that synthesizes tasks."""
 
+    may_be_missing: bool = False
+    """Whether a run starts although an endpoint of ``synthesizer.model`` or ``validator.reader``
+    does not answer an example in the form that the work needs. Without it such a run is refused. In
+    either case it waits for a model that fails later, or at a resumption."""
+
     rounds: Tries = 4
     """Explorations per signal, each from a different train-split state."""
 

@@ -39,7 +39,7 @@ def stay_with(config: RunConfig, runs: Path, screen: StartScreen, *, resume: boo
     """
     logs.to_output()
     screen.begin(CHECKS)
-    launcher.check(config)
+    launcher.check(config, resume=resume)
     directory = launcher.open_directory(config, runs, resume=resume)
     if redraws(screen.console):  # a line of a log would tear the screen
         with private_files():

@@ -71,6 +71,10 @@ class BaseEnvironment:
         """Return none."""
         return {}
 
+    async def check_models(self) -> Sequence[str]:
+        """Ask nobody: no endpoint makes or reads tasks."""
+        return ()
+
     def make_model(self, folder: Path) -> None:
         """Do nothing: the run file names a model that exists."""
         return

@@ -83,6 +83,13 @@ class Environment(Protocol):
         """Return the endpoints that a run asks besides its synthesizer's, by their settings."""
         ...
 
+    async def check_models(self) -> Sequence[str]:
+        """Ask each endpoint that makes or reads tasks an example; return why some are of no use.
+
+        Each is a sentence with its remedy.
+        """
+        ...
+
     def make_model(self, folder: Path) -> None:
         """Write the initial model to ``folder``, if the run makes it itself."""
         ...

@@ -137,13 +137,15 @@ def settings(
     return load_config(run_file, (*recorded_scale(runs / config.name), *overrides))
 
 
-def check(config: RunConfig) -> None:
+def check(config: RunConfig, *, resume: bool) -> None:
     """Install the environment's packages, and check everything else that a run needs.
 
-    Raises CoevolveError.
+    A new run's endpoints have to answer; a resumed one waits for them. Raises CoevolveError.
     """
     preflight.install(config)
     preflight.refuse_missing(config)
+    if not resume:
+        preflight.refuse_useless_models(config)
 
 
 def open_directory(config: RunConfig, runs: Path, *, resume: bool) -> RunDirectory:

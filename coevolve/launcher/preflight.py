@@ -11,6 +11,7 @@ from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.packages import install as install_packages
 from coevolve.environments.registry import environment_of
 from coevolve.followers.packages import check_tracker
+from coevolve.in_thread import run_to_end
 from coevolve.launcher.address import with_address
 from coevolve.launcher.devices import missing_devices
 from coevolve.llm.keys import check_key, key_of, variable_of
@@ -23,6 +24,8 @@ from protocols.errors import DependencyError
 from protocols.synthesizers import EndpointModel
 
 NEEDED = ("torch", "transformers")
+
+MAY_BE_MISSING = "synthesizer.may_be_missing"
 
 SOCKET_BYTES = 107
 """Maximum bytes of the path of a Unix socket."""
@@ -66,6 +69,18 @@ def refuse_missing(config: RunConfig) -> None:
         DependencyError: Something is missing; the message lists everything that is missing.
     """
     refuse(missing(with_address(config)))
+
+
+def refuse_useless_models(config: RunConfig) -> None:
+    """Refuse a new run whose endpoints for making and reading tasks do not answer an example.
+
+    If the run file says that they may be missing, print why they are. Raises DependencyError.
+    """
+    faults = run_to_end(environment_of(config).check_models())
+    if not config.synthesizer.may_be_missing:
+        refuse([f"{each}; or start without it: {MAY_BE_MISSING}=true" for each in faults])
+    for each in faults:
+        _say(f"{each}; the run starts ({MAY_BE_MISSING}), and no task is made until it answers")
 
 
 def missing(config: RunConfig) -> list[str]:

@@ -56,6 +56,7 @@ MAY_CHANGE = (
     "rollout.tries",
     "simulator",
     "store",
+    "synthesizer.may_be_missing",
     "trackers",
     "watchdog",
 )

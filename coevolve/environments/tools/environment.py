@@ -276,6 +276,12 @@ class ToolEnvironment(BaseEnvironment):
             return {}
         return {"validator.reader": reader}
 
+    async def check_models(self) -> Sequence[str]:
+        """Ask the endpoints of synthesizer and reader for a reflection on an example."""
+        from coevolve.environments.tools.evolution import model_faults
+
+        return await model_faults(self._config)
+
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
         """Return the gates, which execute candidates."""
         from coevolve.environments.tools.evolution import gates

@@ -24,6 +24,7 @@ from coevolve.synthesis.briefs import BriefContext
 from coevolve.synthesis.worker import SynthesizerWorker
 from coevolve.validation.judge import Judge, NoJudge
 from protocols.config import RunConfig
+from protocols.errors import AnswerError, EndpointError
 from protocols.evolution import Candidate, Signal
 from protocols.interfaces import Files, Reader, SimulatorService, Synthesizer
 from protocols.synthesizers import (
@@ -111,6 +112,27 @@ def synthesizer_model(
             from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer
 
             return EndpointSynthesizer(model, simulator=simulator, questions=questions)
+
+
+async def model_faults(config: RunConfig) -> list[str]:
+    """Return why endpoints that make or read tasks are of no use; they reflect on an example."""
+    from coevolve.environments.tools.synthesis.endpoint import check_model
+
+    if not config.synthesizes:
+        return []
+    named = (
+        ("validator.reader", config.validator.reader),
+        ("synthesizer.model", config.synthesizer.model),
+    )
+    # One that is named twice is asked once.
+    asked = {model: name for name, model in named if isinstance(model, EndpointModel)}
+    faults: list[str] = []
+    for model, name in asked.items():
+        try:
+            await check_model(model)
+        except (EndpointError, AnswerError) as error:
+            faults.append(f"{name}: {error}")
+    return faults
 
 
 def gates(

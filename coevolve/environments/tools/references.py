@@ -5,21 +5,16 @@ process or access the host, so its references run in a child with the limits of 
 outcomes are cached, because a process needs them more than once.
 """
 
-import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
 
 from coevolve.environments.tools.commands import Broken, Trial, Tried
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.environments.tools.trial import TrialRun
 from coevolve.environments.tools.worker import ToolWorker
+from coevolve.in_thread import run_to_end
 from protocols.errors import ConfigError, SimulatorError
 from protocols.tasks import Task
-
-T = TypeVar("T")
 
 Outcome = Tried | Broken
 """The results of a reference, or the reason why it could not be executed."""
@@ -50,7 +45,7 @@ def played_apart(worker: ToolWorker) -> Player:
     def play(tasks: Sequence[Task]) -> Sequence[Outcome]:
         bodies = list(map(tool_task, tasks))
         if not all(body in _apart for body in bodies):
-            found = _run_to_end(_play_apart(worker, tasks))
+            found = run_to_end(_play_apart(worker, tasks))
             _apart.clear()
             _apart.update(zip(bodies, found, strict=True))
         return [_apart[body] for body in bodies]
@@ -64,20 +59,6 @@ def _play_here(body: ToolTask) -> Outcome:
         return TrialRun(body, body.references).play()
     except SimulatorError as error:
         return Broken(reason=str(error))
-
-
-def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of ``work``, whether or not an event loop runs in this thread."""
-    outcome: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            outcome.set_result(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001 -- raised again in the waiting thread
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return outcome.result()
 
 
 async def _play_apart(worker: ToolWorker, tasks: Sequence[Task]) -> list[Outcome]:

@@ -73,14 +73,8 @@ class EndpointSynthesizer:
         return self._model.model
 
     async def check(self) -> None:
-        """Make sure that the model answers in the form that the work asks for.
-
-        It reflects on an example. Raises EndpointError, or AnswerError for another form.
-        """
-        structured = StructuredCall(
-            self._chat, self._model, Unrecorded(), signal_id="example", kind="boundary"
-        )
-        await structured.ask(0, "reflect", example(), read_reflection)
+        """Make sure that the model answers, as `check_model` does."""
+        await _reflect_on_example(self._chat, self._model)
 
     async def synthesize(self, brief: Brief, calls: CallLog) -> Synthesis:
         """Make candidates for ``brief``; see `protocols.interfaces.Synthesizer`.
@@ -118,6 +112,23 @@ class EndpointSynthesizer:
     async def close(self) -> None:
         """Close the connections."""
         await self._chat.close()
+
+
+async def check_model(model: EndpointModel) -> None:
+    """Make sure that a model answers in the form that the work asks for.
+
+    It reflects on an example. Raises EndpointError, or AnswerError for another form.
+    """
+    chat = Chat(model)
+    try:
+        await _reflect_on_example(chat, model)
+    finally:
+        await chat.close()
+
+
+async def _reflect_on_example(chat: Chat, model: EndpointModel) -> None:
+    structured = StructuredCall(chat, model, Unrecorded(), signal_id="example", kind="boundary")
+    await structured.ask(0, "reflect", example(), read_reflection)
 
 
 class _Found(NamedTuple):
