@@ -239,6 +239,7 @@ def _engine_rules(config: RunConfig) -> tuple[Fault, ...]:
 def _learner_rules(config: RunConfig) -> tuple[Fault, ...]:
     learner = config.learner
     kind = learner.objective.__struct_config__.tag
+    last_chance = learner.guard_chance(learner.guard_comparisons)
     return (
         (
             learner.devices > 1 and learner.gpus < 1.0,
@@ -251,11 +252,11 @@ def _learner_rules(config: RunConfig) -> tuple[Fault, ...]:
             "rollout",
         ),
         (
-            learner.guard.action != "none" and 0.5**learner.guard.tasks > learner.guard_chance,
+            learner.guard.action != "none" and 0.5**learner.guard.tasks > last_chance,
             f"$.learner.guard.tasks: {learner.guard.tasks} canaries cannot show a loss at a chance "
-            f"of {learner.guard_chance:.2g} (learner.guard.chance by the comparisons of the run), "
-            "even if all of them are lost; give more tasks, raise learner.guard.chance, or set "
-            "learner.guard.action to none",
+            f"of {last_chance:.2g} (learner.guard.chance by the comparisons of the run, and by the "
+            "versions that the last one is compared with), even if all of them are lost; give more "
+            "tasks, raise learner.guard.chance, or set learner.guard.action to none",
         ),
         (
             isinstance(learner.objective, NoObjective)

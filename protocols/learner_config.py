@@ -70,8 +70,8 @@ class GuardConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Share of the canaries that a version may lose without a regression, 0 to below 1."""
 
     chance: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.01
-    """Significance level for all comparisons of a run together. Each comparison is a one-sided
-    exact sign test over the canaries whose result changed."""
+    """Maximum probability of any false alarm in a run in which no ability changes. Each comparison
+    is a one-sided exact sign test over the canaries whose result changed, at its part of this."""
 
     rate_factor: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.5
     """Each return to an earlier version multiplies all learning rates by this factor."""
@@ -193,9 +193,17 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """With several ``devices``: how long one waits for another before the step is aborted."""
 
     @property
-    def guard_chance(self) -> float:
-        """Significance level of one comparison, after the run's Bonferroni correction."""
-        return self.guard.chance / max(1, self.steps // self.guard.every)
+    def guard_comparisons(self) -> int:
+        """Return how many versions the guard compares in the whole run: the last one, too."""
+        return -(-self.steps // self.guard.every)
+
+    def guard_chance(self, references: int) -> float:
+        """Return the significance level of comparing a version with the best of ``references``.
+
+        The best one may be any of them, so each pair of a version and an earlier one has a part of
+        ``guard.chance`` (Bonferroni): the versions have equal parts, and so have the pairs of one.
+        """
+        return self.guard.chance / (self.guard_comparisons * max(1, references))
 
     @property
     def needs_reference(self) -> bool:

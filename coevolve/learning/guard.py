@@ -4,11 +4,15 @@ The evaluator scores every ``learner.guard.every``-th version on canary tasks, w
 trained on nor held out. The guard compares each version with the best version so far, task by task.
 It is a fold over the journal, so a learner that was killed reaches the same judgement. A version
 has regressed if two conditions hold. The mean score falls by more than ``max_loss``. And a
-one-sided exact sign test over the canaries that differ has a p value of at most ``chance``, divided
-by the number of comparisons of the run. The test asks whether a version lost more canaries than it
-won. The best of many versions is partly the luckiest one. Without the division, one run in five of
-equally good versions would report a regression (by simulation: 64 canaries, all drawn anew each
-time, 12 comparisons); with it, one or two runs in a hundred do.
+one-sided exact sign test over the canaries that differ, which asks whether a version lost more
+canaries than it won, has a p value of at most its part of ``chance``.
+
+The best of many versions is partly the luckiest one, so a test against it alone would find losses
+where nothing changed. But it is one of the earlier versions, and a test against a given one of them
+is exact. So ``chance`` is divided by the number of comparisons of the run, and by the number of
+versions that may be the best one (`LearnerConfig.guard_chance`): if no version is worse than an
+earlier one, the probability of any alarm in the whole run is at most ``chance``.
+``python -m tests.bench guard`` measures that, and which losses are found.
 
 The guard skips a version if infrastructure failures left more than one canary in ten unscored.
 
@@ -62,6 +66,8 @@ class Guard:
     def __init__(self, config: LearnerConfig) -> None:
         self._settings = config.guard
         self._chance = config.guard_chance
+        """Number of versions that may be the best -> significance level of a comparison with it."""
+
         self._scores: dict[int, dict[str, float]] = {}
         """Version -> score by canary, of the newest version and of the last `MOST_BEST` that were
         the best one when they came; without abandoned versions."""
@@ -151,7 +157,7 @@ class Guard:
         lost = sum(now[task] < before[task] - SAME for task in common)
         gained = sum(now[task] > before[task] + SAME for task in common)
         chance = sign_test(lost, gained)
-        if chance > self._chance:
+        if chance > self._chance(self._references(newest)):
             return None
         return PolicyRegressed(
             version=newest,
@@ -164,6 +170,10 @@ class Guard:
             chance=chance,
             action=settings.action,
         )
+
+    def _references(self, version: int) -> int:
+        """Return how many versions before ``version`` may have been the best one."""
+        return sum(each < version for each in self._heard - self._abandoned)
 
     def _forget_the_passed(self) -> None:
         """Forget the scores of versions that can be neither the newest nor the best any more.

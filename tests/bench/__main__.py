@@ -16,6 +16,7 @@ BENCHES = {
     "faults": "tests.bench.faults",
     "gpu": "tests.bench.gpu",
     "gradient": "tests.bench.gradient",
+    "guard": "tests.bench.guard",
     "hdl": "tests.bench.hdl",
     "hdl-ablation": "tests.bench.hdl_ablation",
     "journal": "tests.bench.journal",

@@ -7,6 +7,7 @@ import pytest
 from coevolve.learning.guard import MOST_BEST, Guard, sign_test
 from protocols.learner_config import GuardConfig, LearnerConfig
 from protocols.learning import CanaryScores, PolicyRegressed, Returned, StepReport, TaskScore
+from tests.bench.guard import POPULATIONS, false_alarms, found
 
 SETTINGS = GuardConfig(max_loss=0.1, chance=0.01)
 ONE_COMPARISON = partial(LearnerConfig, steps=10)
@@ -267,6 +268,25 @@ def test_the_comparisons_of_a_run_share_its_chance():
         assert (guard.loss() is not None) == is_lost
 
 
+def test_more_versions_to_choose_the_best_from_need_a_clearer_loss():
+    # 11 of 11 lost: a chance of one in 2,048, compared with one in 1,000 times the versions before.
+    for earlier, is_lost in ((1, True), (2, True), (3, False)):
+        guard = Guard(LearnerConfig(steps=100, guard=SETTINGS))
+        for number in range(earlier):
+            guard.fold(canaries(10 * number, "1" * 20))
+        guard.fold(canaries(10 * earlier, "0" * 11 + "1" * 9))
+        assert (guard.loss() is not None) == is_lost
+
+
+def test_abandoned_versions_do_not_make_a_loss_harder_to_find():
+    guard = Guard(LearnerConfig(steps=100, guard=SETTINGS))
+    for message in (GOOD, canaries(10, "1" * 8 + "0" * 12), canaries(20, "1" * 20)):
+        guard.fold(message)
+    guard.fold(returned(21, 0))
+    guard.fold(canaries(30, "0" * 11 + "1" * 9))
+    assert guard.loss() is not None
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_scores_that_were_forgotten_are_never_the_newest_or_the_best(seed: int):
     chance = random.Random(seed)
@@ -284,3 +304,21 @@ def test_scores_that_were_forgotten_are_never_the_newest_or_the_best(seed: int):
         dumped = guard.dump().scores
         assert max(dumped) == max(known)
         assert len(dumped) <= MOST_BEST + 1
+
+
+@pytest.mark.parametrize("population", POPULATIONS)
+@pytest.mark.parametrize(("comparisons", "runs"), [(12, 1000), (100, 200)])
+def test_at_most_one_run_in_a_hundred_raises_a_false_alarm(
+    population: str, comparisons: int, runs: int
+):
+    alarms = false_alarms(POPULATIONS[population], comparisons, runs)
+    error = (runs * 0.01 * 0.99) ** 0.5
+    assert alarms <= runs * 0.01 + 2 * error
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "comparisons", "least"),
+    [(0.3, 0.0, 12, 95), (0.3, 0.0, 100, 90), (0.5, 0.2, 12, 65), (0.8, 0.4, 100, 75)],
+)
+def test_a_large_loss_is_found_at_once(before: float, after: float, comparisons: int, least: int):
+    assert found(before, after, comparisons, runs=100) >= least
