@@ -32,9 +32,11 @@ from coevolve.learning.attribution import TEACHERS
 from coevolve.learning.batch import SOURCES
 from coevolve.learning.metrics import LOSSES
 from coevolve.models import scratch_folder
+from coevolve.runs.estimate import estimate
 from coevolve.runs.progress import SCENARIOS
 from protocols.errors import CoevolveError
 from protocols.evolution import Label, SignalKind, SignalSettled
+from protocols.tasks import Task
 from tests.bench.__main__ import BENCHES
 from tests.bench.intervals import interval
 from tests.commands import answered, called
@@ -104,6 +106,24 @@ def test_the_readme_is_short_and_has_every_page():
     table = text.partition("\n## Pages\n")[2].partition("\n## ")[0]
     linked = {target for target, _ in LINK.findall(table)}
     assert linked == {str(page.relative_to(ROOT)) for page in FOLDER.glob("*.md")}
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_quickstart():
+    text = " ".join(README.read_text().split())
+    config = load_config("quickstart")
+    found = re.search(
+        r"The quickstart trains a ([\d.]+)M-parameter Qwen3 for (\d+) steps\. It starts with (\d+) "
+        r"tasks, .*? scores the policy on (\d+) held-out tasks every (\d+) steps\.",
+        text,
+    )
+    assert found is not None
+    millions, *numbers = found.groups()
+    assert float(millions) == round((estimate(config).parameters or 0) / 1e6, 1)
+    environment, settings = environment_of(config), config.evaluator
+    scored = len(environment.scored_tasks())
+    seeds = sum(isinstance(each, Task) for each in environment.sampler().opening())
+    assert [*map(int, numbers)] == [config.learner.steps, seeds, scored, settings.every]
+    assert f"step {settings.every} step {2 * settings.every}" in text
 
 
 def test_every_extra_that_a_page_names_can_be_installed():

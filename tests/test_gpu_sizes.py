@@ -12,6 +12,22 @@ from tests.documented import FOLDER
 PAGE = (FOLDER / "gpus.md").read_text()
 SECTIONS = {1: "On one GPU:", 8: "On eight:", 32: "On 32,"}
 GIGABYTES = 80
+FILES = {"bfcl_qwen3_4b", "bfcl_qwen2_5_7b", "bfcl_qwen3_30b_a3b", "hdl_qwen3_4b"}
+
+
+def memories() -> dict[tuple[str, int], int]:
+    """Return the memory that the page's table names for a file and a number of GPUs, in GB."""
+    found: dict[tuple[str, int], int] = {}
+    name = ""
+    for line in PAGE.partition("| run file |")[2].partition("\n\n")[0].splitlines()[2:]:
+        file, gpus, _, memory, *_ = (cell.strip(" *") for cell in line.strip("|").split("|"))
+        name = file.partition("`")[2].partition("`")[0] or name
+        if memory:
+            found[name, int(gpus)] = int(memory.removesuffix(" GB"))
+    return found
+
+
+MEMORIES = memories()
 
 
 def sizes() -> list[tuple[int, str]]:
@@ -32,6 +48,7 @@ def test_a_size_takes_the_gpus_and_the_memory_that_the_page_names(gpus: int, com
     learner = sum(size or 0 for size in found.learner.values()) / 1e9
     engine = config.rollout.engine
     share = getattr(engine, "gpu_memory_utilization", 0.0) * GIGABYTES
+    assert round(learner) == MEMORIES[name, gpus]
     assert learner + (share if gpus == 1 else 0) < GIGABYTES
     assert found.step is not None
     assert found.step.room > 4
@@ -39,3 +56,4 @@ def test_a_size_takes_the_gpus_and_the_memory_that_the_page_names(gpus: int, com
 
 def test_every_size_has_commands():
     assert [sum(gpus == each for gpus, _ in sizes()) for each in SECTIONS] == [3, 4, 4]
+    assert {name for name, _ in MEMORIES} == FILES

@@ -108,6 +108,7 @@ async def test_trials_pass_through_the_actors(actors: list[Any], task: Task) -> 
         *(pool.trial(f"t{n}", read_body(task.body), reference) for n in range(6))
     )
     assert all(each == tried[0] for each in tried)
+    assert len(tried[0].turns) == len(reference) > 0
     assert all(turn.verdict == Passed() for turn in tried[0].turns)
 
 

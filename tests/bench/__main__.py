@@ -26,6 +26,7 @@ BENCHES = {
     "lexical": "tests.bench.lexical",
     "likelihood": "tests.bench.likelihood",
     "memorization": "tests.bench.memorization",
+    "mutants": "tests.bench.mutants",
     "mutations": "tests.bench.mutations",
     "page": "tests.bench.page",
     "planted": "tests.bench.planted",

@@ -41,7 +41,9 @@ def test_each_source_is_left_out_where_the_study_says_so(monkeypatch: pytest.Mon
 
 def test_a_collapse_is_made_by_twenty_times_all_rates(monkeypatch: pytest.MonkeyPatch):
     shipped = planned(monkeypatch, "sources", arms="both")[0].config.learner
-    for plan in planned(monkeypatch, "collapse"):
+    plans = planned(monkeypatch, "collapse")
+    assert plans
+    for plan in plans:
         made = plan.config.learner
         assert made.learning_rate == pytest.approx(20 * shipped.learning_rate)
         assert made.imitation.learning_rate == pytest.approx(20 * shipped.imitation.learning_rate)

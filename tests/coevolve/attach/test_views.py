@@ -109,9 +109,14 @@ async def test_tasks_are_shown_with_origin_label_success_and_steps(
 async def test_tasks_can_be_limited_to_one_origin(stage: Stage, capsys: pytest.CaptureFixture[str]):
     stage.write(story())
     await tasks(stage.subject(), origin="seed", count=20, as_json=False)
-    assert "made-1" not in capsys.readouterr().out
+    seeds = capsys.readouterr().out
+    assert ("seed-1" in seeds, "made-1" in seeds) == (True, False)
     await tasks(stage.subject(), origin="synthesized", count=20, as_json=False)
-    assert "seed-1" not in capsys.readouterr().out
+    made = capsys.readouterr().out
+    assert ("seed-1" in made, "made-1" in made) == (False, True)
+    await tasks(stage.subject(), origin="seed", count=20, as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["count"], [each["task_id"] for each in answer["tasks"]]) == (1, ["seed-1"])
 
 
 async def test_tasks_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):

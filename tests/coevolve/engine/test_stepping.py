@@ -101,10 +101,17 @@ async def test_a_failed_step_reaches_every_caller(
     engine: Counting, stepper: Stepper, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("threading.excepthook", lambda _: None)
+    engine.stuck.clear()
+    asked = [asyncio.create_task(stepper.ask(asking(engine, number))) for number in range(3)]
+    await asyncio.sleep(0.05)
     engine.fails = True
-    for _ in range(2):
-        with pytest.raises(GeneratorError, match="the rollout engine failed: ValueError: no step"):
-            await stepper.ask(asking(engine, 1))
+    engine.stuck.set()
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    later = asyncio.create_task(stepper.ask(asking(engine, 3)))
+    answers += await asyncio.gather(later, return_exceptions=True)
+    for answer in answers:
+        assert isinstance(answer, GeneratorError)
+        assert "the rollout engine failed: ValueError: no step" in str(answer)
 
 
 async def test_a_step_that_does_not_end_is_noticed_in_time(engine: Counting, stepper: Stepper):

@@ -291,7 +291,16 @@ def test_a_checkpoint_goes_on_bit_by_bit(model: Path, tmp_path: Path, train: Wei
     straight.save(tmp_path)
     resumed = Trainer(config, model, checkpoint=tmp_path)
     assert resumed.step == 2
-    assert straight.take_step(batch(3)) == resumed.take_step(batch(3))
+    for step in (3, 4):
+        assert straight.take_step(batch(step)) == resumed.take_step(batch(step))
+    written: list[dict[str, bytes]] = []
+    for name, trainer in (("straight", straight), ("resumed", resumed)):
+        folder = tmp_path / name
+        folder.mkdir()
+        trainer.save_weights(folder)
+        written.append({each.name: each.read_bytes() for each in folder.glob("*.safetensors")})
+    assert written[0]
+    assert written[0] == written[1]
 
 
 def test_the_learning_rate_rises_over_the_warm_up(model: Path):

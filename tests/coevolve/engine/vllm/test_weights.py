@@ -74,8 +74,9 @@ async def fresh(served: "VllmGenerator", run_dir: Path) -> "VllmGenerator":
     return served
 
 
-def test_an_engine_listens_nowhere_that_others_can_reach(served: "VllmGenerator"):
-    assert served
+async def test_an_engine_listens_nowhere_that_others_can_reach(fresh: "VllmGenerator"):
+    said = await fresh.generate(ask("alive", [1, 2, 3], max_tokens=2, temperature=0.0))
+    assert said.token_ids
     assert exposure.reachable_sockets([psutil.Process()]) == []
 
 

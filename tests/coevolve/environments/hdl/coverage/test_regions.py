@@ -13,7 +13,9 @@ def test_every_counted_point_is_in_one_region():
 
 
 def test_a_region_has_one_kind_and_instance_and_a_maximum_size():
-    for region in regions(POINTS, unit()):
+    found = regions(POINTS, unit())
+    assert len(found) > 3
+    for region in found:
         points = [POINTS[index] for index in region.points]
         assert len({(each.metric, each.instance, each.file) for each in points}) == 1
         assert len(points) <= MOST_POINTS

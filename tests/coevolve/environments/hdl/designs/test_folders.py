@@ -56,6 +56,7 @@ def test_designs_for_training_are_kept_apart_from_held_out_ones(
 
 
 def test_each_specification_is_long_enough(designs: tuple[Design, ...]) -> None:
+    assert len(designs) == 32
     for design in designs:
         assert design.file.top == design.design_id
         assert len(design.specification.split()) >= FEWEST_WORDS, design.design_id

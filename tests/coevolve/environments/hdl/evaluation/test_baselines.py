@@ -57,7 +57,9 @@ def words(statements: Iterable[Statement]) -> Iterator[tuple[str, int]]:
 
 @given(targets())
 def test_structural_programs_are_valid_for_any_ports(target: Target) -> None:
-    for program in islice(structural_programs(target), 3):
+    programs = list(islice(structural_programs(target), 3))
+    assert programs
+    for program in programs:
         read = parse(format(program), target.ports, target.clock, target.reset)
         assert format(read) == format(program)
 

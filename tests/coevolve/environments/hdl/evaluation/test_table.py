@@ -49,7 +49,9 @@ def test_seen_and_held_out_designs_are_averaged_separately():
 
 
 def test_only_kinds_with_the_same_number_of_calls_are_compared():
-    for split in summed_up(DESIGNS, seed=0):
+    splits = summed_up(DESIGNS, seed=0)
+    assert splits
+    for split in splits:
         pairs = {(each.of, each.minus) for each in split.differences}
         assert pairs == {(AGENTIC, DIRECT), (AGENTIC, LONG), (DIRECT, LONG)}
         assert "pass_at_5" not in {each.measure for each in split.differences}

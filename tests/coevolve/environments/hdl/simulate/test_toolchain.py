@@ -36,7 +36,12 @@ def test_the_identity_has_the_versions_that_results_depend_on():
 def test_a_runtime_is_built_once_and_others_may_read_it():
     toolchain = find_toolchain()
     runtime = open_runtime(toolchain)
+    built = {path: path.stat() for path in sorted(runtime.folder.rglob("*"))}
+    assert len(built) > 3
     assert open_runtime(toolchain) == runtime
+    for path, before in built.items():
+        now = path.stat()
+        assert (now.st_ino, now.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert runtime.folder.parent == runtimes_folder()
     for path in (runtime.folder, runtime.library, runtime.header, runtime.verilator):
         assert path.stat().st_mode & stat.S_IROTH

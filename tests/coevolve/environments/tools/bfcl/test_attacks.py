@@ -136,7 +136,9 @@ async def test_every_attack_has_the_same_answers_in_a_session_and_in_a_trial_of_
     aim: str,
 ) -> None:
     workers = [ToolWorker(SimulatorConfig(), CLASSES) for _ in range(2)]
-    for attack in (attack for attack in attacks() if attack.aim == aim):
+    mine = [attack for attack in attacks() if attack.aim == aim]
+    assert mine
+    for attack in mine:
         task = attack.task()
         asked: list[Command] = [Reset(session="attack", task=task)]
         for calls in attack.turns():

@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,9 +50,11 @@ def values(call: str) -> list[str]:
 
 
 def linked(chain: Chain, worlds: int) -> list[Slice]:
-    """Return the walks of which the whole chain is one slice."""
+    """Return the walks of which the whole chain is one slice; at least one in ten worlds."""
     walks = [slices(seed, chain) for seed in range(worlds)]
-    return [each for each, *more in filter(None, walks) if called(each) == chain and not more]
+    found = [each for each, *more in filter(None, walks) if called(each) == chain and not more]
+    assert len(found) >= worlds / 10
+    return found
 
 
 async def test_the_simulator_answers_as_the_walk_did_and_ends_in_the_same_state(
@@ -132,12 +135,15 @@ def test_a_search_leads_to_where_the_file_is() -> None:
 
 
 def test_what_is_done_in_a_folder_cannot_be_done_outside() -> None:
+    found = 0
     for seed in range(40):
         for each in slices(seed, ("cd", "cat")):
             if called(each) == ("cd", "cat"):
+                found += 1
                 folder = json.loads(world(seed).world)[CLASS]["root"]["workspace"]["contents"]
                 inside = folder[values(each.calls[0])[0]]["contents"]
                 assert values(each.calls[1])[0] in inside
+    assert found > 10
 
 
 @pytest.mark.parametrize("chain", [("rm", "ls"), ("mkdir", "cd"), ("ls", "cd"), ("cat", "cat")])
@@ -152,18 +158,25 @@ def test_a_longer_errand_is_cut_where_a_link_ends() -> None:
 
 
 def test_every_call_tells_or_changes_something() -> None:
+    made: Counter[str] = Counter()
     for seed in range(40):
         for each in slices(seed, ("grep",), ("touch", "cat"), ("diff",), ("tail",)):
+            made.update(called(each))
+            assert len(each.results) == len(each.calls)
             assert all(map(says_something, each.results)) or called(each) == ("touch",)
+    assert min(made[tool] for tool in ("grep", "touch", "diff", "tail")) >= 5
 
 
 def test_a_number_of_lines_makes_a_difference() -> None:
+    found = 0
     for seed in range(20):
         (each,) = slices(seed, ("tail",))
         if called(each) == ("tail",):
+            found += 1
             whole = World(world(seed)).call(f"cat(file_name={values(each.calls[0])[0]!r})")
             text = json.loads(whole.result)["file_content"]
             assert len(json.loads(each.results[0])["last_lines"]) < len(text)
+    assert found > 5
 
 
 def test_where_an_errand_finds_nothing_to_do_the_walk_goes_elsewhere() -> None:

@@ -115,6 +115,7 @@ async def test_tokens_and_money_are_counted_and_reserved_beforehand(server: Chat
     ) as synthesizer:
         await synthesizer.synthesize(brief_about(BODY, rounds=1), calls)
     made = [calls.calls[ordinal] for ordinal in sorted(calls.calls)]
+    assert len(made) > 2
     for call, received, (prompt, answer, usd) in zip(
         made, server.requests, calls.reserved, strict=True
     ):
