@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from math import sqrt
+from math import hypot, sqrt
 from statistics import fmean, stdev
 from typing import Protocol
 
@@ -139,7 +139,10 @@ async def _made(
 
 
 def table(comparisons: Sequence[Comparison]) -> Table:
-    """Return the comparisons in percent, with 95 % intervals."""
+    """Return the comparisons in percent, with 95 % intervals; of two, the difference of the gaps.
+
+    That of trained minus that of held-out tasks is what the policy memorized.
+    """
     drawn = Table(title="the same work under other names, %", title_justify="left")
     for heading in ("tasks", "as given", "new instances", "instance gap"):
         drawn.add_column(heading, justify="left" if heading == "tasks" else "right")
@@ -148,6 +151,15 @@ def table(comparisons: Sequence[Comparison]) -> Table:
             each.tasks,
             f"{each.given.interval} of {each.given.tasks}",
             f"{each.fresh.interval} of {each.instances}",
-            f"{100 * each.gap:+.1f} [{100 * each.low:+.1f}, {100 * each.high:+.1f}]",
+            _interval(each.gap, each.low, each.high),
         )
+    if len(comparisons) == 2:
+        held_out, trained = comparisons
+        gap = trained.gap - held_out.gap
+        half = hypot(trained.high - trained.low, held_out.high - held_out.low) / 2
+        drawn.add_row("memorized", "", "", _interval(gap, gap - half, gap + half))
     return drawn
+
+
+def _interval(mean: float, low: float, high: float) -> str:
+    return f"{100 * mean:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"

@@ -1,4 +1,8 @@
-"""The instance gap of an evaluation: success on tasks minus success on their instances."""
+"""The instance gap of an evaluation: success on tasks minus success on their instances.
+
+Other names alone may make a task harder or easier, also where nothing can be memorized. So what a
+policy memorized is the gap of trained tasks minus that of held-out tasks (`memorized`).
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from coevolve.runs.score import NORMAL
 from protocols.learning import Evaluation, TaskScore
 from protocols.tasks import instance_of
 
@@ -33,6 +38,23 @@ class InstanceGap:
     def mean(self) -> float:
         """Return the gap."""
         return self.given - self.fresh
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memorized:
+    """The gap of trained tasks minus that of held-out tasks."""
+
+    mean: float
+    std_error: float
+    """Over the choice of both kinds of tasks."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Return whether the 95 % interval is above 0."""
+        return self.mean > NORMAL * self.std_error
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:+.1f} \N{PLUS-MINUS SIGN} {100 * self.std_error:.1f} points"
 
 
 class TaskGap(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +92,14 @@ def instance_gaps(evaluation: Evaluation) -> dict[Side, InstanceGap]:
         if gap := _gap(scored_twice(evaluation, given[side])):
             gaps[side] = gap
     return gaps
+
+
+def memorized(trained: InstanceGap, held_out: InstanceGap) -> Memorized:
+    """Return the gap of trained tasks minus that of held-out ones, of the same version."""
+    return Memorized(
+        mean=trained.mean - held_out.mean,
+        std_error=sqrt(trained.std_error**2 + held_out.std_error**2),
+    )
 
 
 def scored_twice(

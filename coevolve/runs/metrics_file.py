@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 
 from coevolve.journal.codec import decode_as
-from coevolve.runs.instance_gap import Side, instance_gaps
+from coevolve.runs.instance_gap import SIDES, InstanceGap, Side, instance_gaps, memorized
 from coevolve.runs.progress import Progress
 from coevolve.runs.score import Score
 from protocols.errors import RunError
@@ -91,13 +91,21 @@ def line_of(message: Message, progress: Progress) -> dict[str, float] | None:
                 line |= {f"val/{measure}/{label}": x.mean for label, x in shares.items()}
                 errors = {label: x.std_error for label, x in shares.items()}
                 line |= {f"val/{measure}_std_error/{label}": x for label, x in errors.items()}
-            for side, gap in instance_gaps(message).items():
-                line |= dict(zip(GAPS[side], (gap.mean, gap.std_error), strict=True))
-            return line
+            return line | _gaps(instance_gaps(message))
         case CanaryScores(version=version):
             return {"step": version, **_canaries(progress.canaries[version])}
         case _:
             return None
+
+
+def _gaps(gaps: Mapping[Side, InstanceGap]) -> dict[str, float]:
+    line: dict[str, float] = {}
+    for side, gap in gaps.items():
+        line |= dict(zip(GAPS[side], (gap.mean, gap.std_error), strict=True))
+    if len(gaps) == len(SIDES):
+        found = memorized(gaps["trained"], gaps["held_out"])
+        line |= {"val/memorized/mean": found.mean, "val/memorized/std_error": found.std_error}
+    return line
 
 
 def _canaries(score: Score) -> dict[str, float]:

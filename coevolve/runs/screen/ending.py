@@ -10,7 +10,7 @@ from rich.text import Text
 from coevolve.runs import attribution
 from coevolve.runs.accounting import CpuShares
 from coevolve.runs.costs import Costs
-from coevolve.runs.instance_gap import Side
+from coevolve.runs.instance_gap import SIDES, Side, memorized
 from coevolve.runs.progress import Progress
 from coevolve.runs.screen.facts import NAME, Fact, fact_lines, made, score_lines, summed
 from coevolve.runs.screen.lines import duration, fitted, line, spread
@@ -110,6 +110,9 @@ def _scored(progress: Progress) -> Iterator[Fact]:
             for side, gap in progress.gaps.items()
         )
         yield "instance gap", ", ".join(gaps)
+    if len(progress.gaps) == len(SIDES):
+        found = memorized(progress.gaps["trained"], progress.gaps["held_out"])
+        yield "memorized", f"{found}, the trained minus the held-out gap"
 
 
 def _made(ending: Ending) -> Sequence[Fact]:

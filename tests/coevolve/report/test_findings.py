@@ -136,6 +136,33 @@ def test_that_memorization_was_not_measured_is_a_caveat():
     assert "Memorization" not in told([solved(0, 1)])
 
 
+def measured(*, held_out: Sequence[int], trained: Sequence[int]) -> Evaluation:
+    """Return an evaluation with all tasks solved as given, and with these results elsewhere."""
+
+    def score(name: str, passed: int) -> TaskScore:
+        return TaskScore(task_id=name, turns_passed=passed, turns_total=1)
+
+    sides = {"h": held_out, "t": trained}
+    fresh = [score(f"{s}{n}~1", x) for s, passed in sides.items() for n, x in enumerate(passed)]
+    return Evaluation(
+        version=20,
+        scores=tuple(score(f"h{n}", 1) for n in range(40)),
+        trained=tuple(score(f"t{n}", 1) for n in range(40)),
+        instances=tuple(fresh),
+        errors=0,
+        wall_s=1.0,
+    )
+
+
+def test_memorization_is_the_gap_of_trained_tasks_minus_that_of_held_out_ones():
+    both = measured(held_out=[1] * 30 + [0] * 10, trained=[1] * 10 + [0] * 30)
+    assert "Minus the gap of held-out tasks, +50.0 ± 9.8 points are memorization. " in told([both])
+    same = measured(held_out=[1] * 10 + [0] * 30, trained=[1] * 10 + [0] * 30)
+    assert "+0.0 ± 9.8 points are memorization, within chance. " in told([same])
+    alone = measured(held_out=[], trained=[1] * 10 + [0] * 30)
+    assert "the gap of held-out tasks is not known, so this is not memorization" in told([alone])
+
+
 def test_a_skill_that_training_hardly_ever_solves_is_still_weak():
     groups = [evolving.visit("seed-1", 0, version=version) for version in range(20)]
     once = evolving.visit("seed-1", 1, version=20)

@@ -266,6 +266,8 @@ def test_the_instance_gap_is_over_the_tasks_whose_instance_was_scored(tmp_path: 
     assert trained["val/instance_gap/held_out/mean"] == 0.0
     assert trained["val/instance_gap/trained/mean"] == 1.0
     assert trained["val/instance_gap/trained/std_error"] == 0.0
+    assert (trained["val/memorized/mean"], trained["val/memorized/std_error"]) == (1.0, 0.0)
+    assert not any("memorized" in name for name in (*both, *few))
 
 
 def _followed(path: Path, messages: Sequence[Message], lines: int = 0) -> bytes:

@@ -105,7 +105,24 @@ def test_the_end_says_what_other_names_change(quickstart: RunConfig):
     )
     lines = printed(ending(quickstart, [report(1), both]))
     assert of("instance gap", lines) == "instance gap +50.0 ± 50.0 points on those trained on"
+    assert not any(line.startswith("memorized") for line in lines)
     assert not any(line.startswith("instance") for line in printed(ending(quickstart, [report(1)])))
+
+
+def test_the_end_says_what_was_memorized_with_its_error(quickstart: RunConfig):
+    fresh = {"h1": 1, "h2": 0, "t1": 0, "t2": 0, "t3": 0, "t4": 1}
+    measured = Evaluation(
+        version=1,
+        scores=(scored_task("h1", 1), scored_task("h2", 1)),
+        trained=tuple(scored_task(f"t{number}", 1) for number in range(1, 5)),
+        instances=tuple(scored_task(f"{name}~1", passed) for name, passed in fresh.items()),
+        errors=0,
+        wall_s=1.0,
+    )
+    lines = printed(ending(quickstart, [report(1), measured]))
+    # Gaps of 0.75 and 0.5, with errors of 0.5 / 2 and of the root of 0.5, by the root of 2.
+    told = "memorized +25.0 \u00b1 55.9 points, the trained minus the held-out gap"
+    assert of("memorized", lines) == told
 
 
 def test_a_run_whose_held_out_tasks_all_failed_to_be_scored_ends_without_scores(
