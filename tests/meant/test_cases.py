@@ -21,7 +21,7 @@ def test_there_are_twenty_cases_of_each_of_sixteen_kinds_and_a_hundred_good_ones
 
 @pytest.mark.parametrize("suite", get_args(Suite))
 def test_every_reference_works_so_that_only_the_meaning_can_be_wrong(suite: Suite) -> None:
-    found = cases(suite, worlds=1)
+    found = list(cases(suite, worlds=1))
     assert len(found) > 100
     for case in found:
         tried = TrialRun(case.body, [turn.reference for turn in case.body.turns]).play()
