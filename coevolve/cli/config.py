@@ -15,7 +15,7 @@ FILE = "FILE is a path, or the name of a run file that `coevolve config list` pr
 
 @click.group(name="config")
 def command() -> None:
-    """Show, explain and check run files."""
+    """List, show, explain and check run files."""
 
 
 @command.command(name="list")
