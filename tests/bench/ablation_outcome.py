@@ -8,7 +8,6 @@ from statistics import fmean
 from rich.table import Table
 
 from coevolve.environments.hdl.designs.design import Design
-from coevolve.environments.hdl.evaluation.measures import interval
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
@@ -18,9 +17,7 @@ from protocols.errors import RunError
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout
 from protocols.tasks import NOTHING
-
-SEED = 0
-"""Seed of the bootstrap."""
+from tests.bench.intervals import interval, told
 
 SPLITS = {"train": "seen", "held_out": "held out"}
 
@@ -79,7 +76,10 @@ def alike(found: Outcomes) -> None:
 
 
 def table(found: Outcomes, designs: Sequence[Design], *, reference: str) -> Table:
-    """Return a table with two rows per arm, in per cent, and differences to the reference arm."""
+    """Return a table with two rows per arm, in per cent, and differences to the reference arm.
+
+    The intervals are over seeds: the same seed with another arm is another training.
+    """
     arms = dict.fromkeys(arm for arm, _ in found)
     seeds = dict.fromkeys(seed for _, seed in found)
     shown = Table(title="Overall average of coverage, %")
@@ -88,7 +88,7 @@ def table(found: Outcomes, designs: Sequence[Design], *, reference: str) -> Tabl
     for heading in (
         *(f"seed {seed}\n{when}" for seed in seeds for when in ("before", "after")),
         "mean\nafter",
-        f"difference to\n{reference} (95 %)",
+        f"difference to\n{reference} (95 %, seeds)",
         "trained on",
         "calls",
     ):
@@ -96,9 +96,9 @@ def table(found: Outcomes, designs: Sequence[Design], *, reference: str) -> Tabl
     for arm in arms:
         runs = [found[arm, seed] for seed in seeds]
         others = [found[reference, seed] for seed in seeds]
-        for split, told in SPLITS.items():
+        for split, name in SPLITS.items():
             names = [each.design_id for each in designs if each.file.split == split]
-            shown.add_row(arm, told, *_cells(runs, others, names), end_section=told == "held out")
+            shown.add_row(arm, name, *_cells(runs, others, names), end_section=name == "held out")
     return shown
 
 
@@ -107,14 +107,12 @@ def _cells(runs: Sequence[Outcome], others: Sequence[Outcome], names: Sequence[s
         fmean(scored[name] for name in names) for run in runs for scored in (run.before, run.after)
     ]
     differences = [
-        fmean(run.after[name] - other.after[name] for run, other in zip(runs, others, strict=True))
-        for name in names
+        100 * fmean(run.after[name] - other.after[name] for name in names)
+        for run, other in zip(runs, others, strict=True)
     ]
-    low, high = interval(differences, SEED)
-    compared = f"{100 * fmean(differences):+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
     return [
         *(f"{100 * score:.1f}" for score in (*scores, fmean(scores[1::2]))),
-        "" if runs == others else compared,
+        "" if runs == others else told(interval(differences)),
         ", ".join(f"{run.trained:,}" for run in runs),
         ", ".join(f"{run.calls:,}" for run in runs),
     ]

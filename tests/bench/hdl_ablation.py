@@ -22,8 +22,7 @@ change:
 their journals. A finished run with the same settings is used as it is, an unfinished one is
 resumed. Scores are overall averages of coverage after the run file's steps on each design, before
 and after training. Differences are to the arm named by ``--reference``, for the last versions, with
-designs and seeds paired; their bootstrap interval over designs (`hdl.evaluation.measures`) says
-nothing about other seeds.
+seeds paired, and have an interval by Student's t over seeds: with two seeds it is very wide.
 """
 
 import argparse

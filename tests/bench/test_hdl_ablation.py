@@ -163,13 +163,20 @@ def test_finished_runs_are_compared_and_not_repeated(
     main([*where, f"--steps={STEPS}", "--arms=worst,full"])
     told = capsys.readouterr()
     assert told.err == ""
-    assert "-12.5 (-12.5 to -12.5)" in told.out
+    assert "-12.5 [-12.5, -12.5]" in told.out
     assert not list(tmp_path.glob("*.log"))
 
 
 def outcome(after: float, trained: int = 6) -> Outcome:
     whole = {each.design_id: after for each in DESIGNS}
     return Outcome(before=whole, after=whole, trained=trained, calls=trained)
+
+
+def test_the_interval_of_a_difference_is_over_seeds():
+    after = {("full", 0): 0.5, ("full", 1): 0.5, ("worst", 0): 0.4, ("worst", 1): 0.6}
+    shown = table({key: outcome(each) for key, each in after.items()}, DESIGNS, reference="full")
+    (column,) = [each for each in shown.columns if "difference" in str(each.header)]
+    assert [*column.cells] == ["", "", "+0.0 [-127.1, +127.1]", "+0.0 [-127.1, +127.1]"]
 
 
 def test_runs_of_other_sizes_are_not_compared():
