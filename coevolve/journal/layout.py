@@ -27,7 +27,8 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import lmdb
 import msgspec
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 
 FORMAT = 7
 """Increased with every change to this file or to messages that old code would misread."""
+
+ENGINE = 0
+"""Major version of the LMDB that reads and writes the file. py-lmdb has several, with a file format
+each, and an environment variable chooses among them where nothing else does."""
 
 DATA_FILE = "data.mdb"
 FORMAT_KEY = b"format"
@@ -96,6 +101,11 @@ class Tables(NamedTuple):
     seats: "Table"
     producers: "Table"
     meta: "Table"
+
+
+def open_file(folder: Path, **options: Any) -> lmdb.Environment:
+    """Return the environment in ``folder``, opened with further options of `lmdb.open`."""
+    return lmdb.open(str(folder), lib_version=ENGINE, max_dbs=MAX_DBS, **options)
 
 
 def open_tables(

@@ -26,10 +26,10 @@ from coevolve.journal.layout import (
     DATA_FILE,
     FORMAT,
     FORMAT_KEY,
-    MAX_DBS,
     MAX_READERS,
     ROOT_KEY,
     Tables,
+    open_file,
     open_tables,
 )
 from coevolve.journal.mark import MARK_FILE, Mark, at_rest, check_mark, marked
@@ -51,6 +51,10 @@ READ_THREADS = 2
 """Threads of the writer's process that read for other processes."""
 
 MOST_MAP_BYTES = 1 << 46
+
+ROOM_BYTES = 1 << 40
+"""Address space that a reader reserves. A later writer may have a larger map than the present one,
+and LMDB enlarges no map without ending the open snapshots of its process."""
 
 NEW_FOLDER = "new"
 """Where a journal is made, inside its folder."""
@@ -144,12 +148,11 @@ def open_for_writing(folder: Path, durability: Durability, map_size_bytes: int) 
         check_pages(file)
         with naming_damage(file), _translate_errors(folder):
             reserve_table(folder)
-            env = lmdb.open(
-                str(folder),
+            env = open_file(
+                folder,
                 map_size=map_size_bytes,
                 sync=durability == "power",
                 metasync=False,
-                max_dbs=MAX_DBS,
                 max_readers=MAX_READERS,
                 max_spare_txns=2 + READ_THREADS,  # for the committer and one event loop as well
             )
@@ -207,13 +210,20 @@ def map_for_reading(folder: Path) -> Generator[OpenedJournal]:
 def _mapped(folder: Path) -> lmdb.Environment:
     file = folder / DATA_FILE
     reserve_table(folder)
-    return lmdb.open(
-        str(folder),
-        map_size=max(read_head(file).map_bytes, file.stat().st_size),
+    needed = max(read_head(file).map_bytes, file.stat().st_size)
+    try:
+        return _mapped_within(folder, max(needed, ROOM_BYTES))
+    except lmdb.MemoryError:  # the process may have little address space
+        return _mapped_within(folder, needed)
+
+
+def _mapped_within(folder: Path, map_size_bytes: int) -> lmdb.Environment:
+    return open_file(
+        folder,
+        map_size=map_size_bytes,
         readonly=True,
         create=False,
         readahead=False,
-        max_dbs=MAX_DBS,
         max_readers=MAX_READERS,
         max_spare_txns=1,
     )
@@ -316,7 +326,7 @@ def _create(folder: Path, map_size_bytes: int) -> None:
     new = folder / NEW_FOLDER
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
-    env = lmdb.open(str(new), map_size=map_size_bytes, max_dbs=MAX_DBS, lock=False)
+    env = open_file(new, map_size=map_size_bytes, lock=False)
     with closing(env), env.begin(write=True) as txn:
         tables = open_tables(env, creating=txn)
         txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)

@@ -15,9 +15,9 @@ from coevolve.journal.layout import (
     DATA_FILE,
     FORMAT,
     FORMAT_KEY,
-    MAX_DBS,
     ROOT_KEY,
     Tables,
+    open_file,
     open_tables,
     pack_pair,
     pack_triple,
@@ -170,9 +170,7 @@ class _Writer:
         self._folder.mkdir()
         # No other process knows the folder. LMDB's lock file would be mapped, and a full disk kills
         # a process that writes there.
-        with lmdb.open(
-            str(self._folder), map_size=MAP_BYTES, max_dbs=MAX_DBS, sync=False, lock=False
-        ) as env:
+        with open_file(self._folder, map_size=MAP_BYTES, sync=False, lock=False) as env:
             with env.begin(write=True) as txn:
                 tables = open_tables(env, creating=txn)
                 txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)

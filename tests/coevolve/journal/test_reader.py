@@ -1,10 +1,13 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,9 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.mark import MARK_FILE
 from coevolve.journal.opening import LOCK_FILE
+from coevolve.journal.queries import Snapshot
 from coevolve.journal.reader import DOUBT_S, JournalReader
+from coevolve.journal.repair import repair
 from coevolve.journal.stale_readers import LOCK_TABLE
 from coevolve.journal.synced_file import SYNCED_FILE
 from coevolve.journal.verification import faults
@@ -156,6 +161,196 @@ async def test_several_readers_of_one_process_share_the_map(tmp_path: Path) -> N
     assert await second.last("note") is None
     del second
     Journal.open(tmp_path / "store").close()
+
+
+def written(folder: Path, map_size_bytes: int, first: int, count: int, size_bytes: int) -> None:
+    """Let a writer with a map of this size append records, and end."""
+    writer = Writer(folder, map_size_bytes)
+    writer.write(first, count, size_bytes)
+    writer.kill()
+
+
+@pytest.mark.parametrize(
+    ("maps", "is_shared"),
+    [((1 << 25, 1 << 28), False), ((1 << 20, 1 << 22, 1 << 30), True), ((1 << 22, 1 << 23), True)],
+)
+def test_snapshots_of_different_ages_stay_while_the_map_grows(
+    maps: tuple[int, ...], is_shared: bool, tmp_path: Path
+) -> None:
+    shared: JournalReader | None = None
+    newest = 0
+    with ExitStack() as open_ones:
+        seen: list[tuple[int, Snapshot]] = []
+        for before, size_bytes in zip((0, *maps), maps, strict=False):
+            count = before // 100_000 + 3  # more than the map before holds
+            written(tmp_path, size_bytes, newest + 1, count, 100_000)
+            newest += count
+            reader = shared or JournalReader(tmp_path)
+            shared = reader if is_shared else None
+            seen.append((newest, open_ones.enter_context(reader.snapshot())))
+            for through, state in seen:
+                assert state.newest("note") == through
+                assert len(state.scan("note")) == through
+
+
+def test_readers_in_many_threads_come_and_go_beside_growing_maps(tmp_path: Path) -> None:
+    written(tmp_path, 1 << 20, 1, 2, 10)
+    ended = threading.Event()
+
+    def read() -> int:
+        rounds, newest = 0, 0
+        while not ended.wait(0.002) or not rounds:
+            with JournalReader(tmp_path).snapshot() as first:
+                older = first.newest("note")
+                with JournalReader(tmp_path).snapshot() as second:
+                    newer = second.newest("note")
+                    assert newest <= older <= newer
+                    assert len(second.scan("note")) == newer
+                assert len(first.scan("note")) == older
+            rounds, newest = rounds + 1, newer
+        return rounds
+
+    with ThreadPoolExecutor(6) as pool:
+        reading = [pool.submit(read) for _ in range(6)]
+        for number in range(1, 4):
+            written(tmp_path, 1 << (20 + 2 * number), 10 * number, 9, 20_000 * number)
+        ended.set()
+        assert all(each.result() for each in reading)
+    with JournalReader(tmp_path).snapshot() as state:
+        assert state.newest("note") == 29
+    Journal.open(tmp_path).close()  # no reader has left the file open in this process
+
+
+def test_a_snapshot_outlives_retention_and_a_later_one_does_not_see_what_it_dropped(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "store"
+    journal = Journal.open(folder, retain_bytes=0, evictable=("rollout",))
+    for counter in range(1, 4):
+        appended(journal, append(record("kept " * 2000, "rollout"), counter=counter))
+    with journal.snapshot() as state:
+        newest = state.newest("rollout")
+        before = state.scan("rollout")
+        for counter in range(4, 40):
+            appended(journal, append(record("x" * 9000, "rollout"), counter=counter))
+        assert state.newest("rollout") == newest
+        assert state.scan("rollout") == before
+    with journal.snapshot() as state, pytest.raises(JournalError, match="retention deleted it"):
+        state.read([newest])
+    journal.close()
+
+
+@pytest.mark.parametrize("damages", [False, True])
+async def test_readers_read_the_repaired_file_and_their_older_snapshots_the_one_before(
+    damages: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "store"
+    written(folder, 1 << 30, 1, 30, 9000)
+    if damages:
+        content = bytearray((folder / DATA_FILE).read_bytes())
+        at = content.index(b"i" * 4000)  # in the body of record 8
+        content[at] = 0
+        (folder / DATA_FILE).write_bytes(content)
+    reader, other = JournalReader(folder), JournalReader(folder)
+    with reader.snapshot() as before, other.snapshot():
+        kept = repair(folder).kept
+        assert kept == 30 - damages
+        assert len(await reader.scan("note")) == kept
+        written(folder, 1 << 30, 31, 4, 9000)
+        assert len(await reader.scan("note")) == kept + 4
+        assert len(await JournalReader(folder).scan("note")) == kept + 4
+        assert before.newest("note") == 30
+        assert len(before.scan("note", after=20)) == 10
+    assert len(await other.scan("note")) == kept + 4
+
+
+async def test_a_reader_reads_a_copy_that_took_the_place_of_the_file(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "store", tmp_path / "copy"
+    written(folder, 1 << 30, 1, 3, 10)
+    shutil.copytree(folder, copy)
+    written(folder, 1 << 30, 4, 3, 10)
+    reader = JournalReader(folder)
+    assert len(await reader.scan("note")) == 6
+    folder.rename(tmp_path / "moved")
+    assert len(await reader.scan("note")) == 6  # until there is another one
+    copy.rename(folder)
+    assert len(await reader.scan("note")) == 3
+
+
+IN_LITTLE_SPACE = """
+import resource
+import sys
+from pathlib import Path
+from coevolve.journal.reader import JournalReader
+from protocols.errors import JournalError
+resource.setrlimit(resource.RLIMIT_AS, (1 << 36, 1 << 36))
+reader = JournalReader(Path(sys.argv[1]))
+with reader.snapshot() as first:
+    print(len(first.scan("note")), flush=True)
+    sys.stdin.readline()
+    try:
+        with reader.snapshot() as second:
+            print(len(second.scan("note")))
+    except JournalError as error:
+        print(error)
+    print(len(first.scan("note")))
+"""
+
+
+@pytest.mark.parametrize(("size_bytes", "says"), [(1000, "5"), (900_000, "1048576 bytes of addr")])
+def test_a_process_with_little_address_space_reads_and_is_told_when_it_is_too_little(
+    size_bytes: int, says: str, tmp_path: Path
+) -> None:
+    written(tmp_path, 1 << 20, 1, 3, 10)
+    command = [sys.executable, "-c", IN_LITTLE_SPACE, str(tmp_path)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "3\n"
+        written(tmp_path, 1 << 30, 4, 2, size_bytes)
+        said, _ = child.communicate("\n")
+    first, second = said.splitlines()
+    assert says in first
+    assert second == "3"
+
+
+LIVES = """
+import sys
+from pathlib import Path
+from coevolve.journal.journal import Journal
+from coevolve.journal.reader import JournalReader
+from coevolve.journal.repair import repair
+from tests.journals import append, appended, record
+
+folder, counter = Path(sys.argv[1]), int(sys.argv[2])
+journal = Journal.open(folder, map_size_bytes=1 << 28)
+appended(journal, append(record(), counter=counter))
+journal.checkpoint(folder.with_name(f"copy{counter}"))
+journal.close()
+repair(folder)
+for place in (folder, folder.with_name(f"copy{counter}")):
+    with JournalReader(place).snapshot() as state:
+        assert len(state.scan("note")) == counter, place
+"""
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        [{"LMDB_DEFAULT_LIB_VERSION": "1"}] * 2,
+        [{}, {"LMDB_DEFAULT_LIB_VERSION": "1"}],
+        [{"LMDB_DEFAULT_LIB_VERSION": "7", "LMDB_FORCE_CPYTHON": "1"}] * 2,
+    ],
+)
+def test_no_environment_variable_chooses_the_format_of_the_file(
+    variables: list[dict[str, str]], tmp_path: Path
+) -> None:
+    for counter, chosen in enumerate(variables, 1):
+        command = [sys.executable, "-c", LIVES, str(tmp_path / "store"), str(counter)]
+        ended = subprocess.run(
+            command, cwd=ROOT, env={**os.environ, **chosen}, stderr=subprocess.PIPE, text=True
+        )
+        assert ended.returncode == 0, ended.stderr
 
 
 READS = """
