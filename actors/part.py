@@ -25,8 +25,12 @@ STOP_S = 60.0
 END_S = 10.0
 LOOK_S = 0.05
 
-STARTING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
-"""Ray's states of an actor whose constructor has not returned yet."""
+STARTING = {
+    "DEPENDENCIES_UNREADY": "is starting",
+    "PENDING_CREATION": "is starting",
+    "RESTARTING": "is starting again",
+}
+"""Ray's state of an actor whose constructor has not returned yet -> what is said of the part."""
 
 DEAD = "DEAD"
 """Ray's state of an actor that it never starts again."""
@@ -126,11 +130,11 @@ class RemotePart:
             async with asyncio.timeout(ANSWER_S):
                 return await self._actor.status.remote()
         except (RayError, TimeoutError) as error:
-            starting = await asyncio.to_thread(_state, self._actor) in STARTING
+            starting = STARTING.get(await asyncio.to_thread(_state, self._actor) or "")
             return PartStatus(
                 part=self._name,
                 pid=None,
-                waits_for="is starting" if starting else "does not answer",
+                waits_for=starting or "does not answer",
                 since_s=0.0,
                 mailbox=0,
                 done=0,

@@ -59,6 +59,7 @@ Records of the journal (`protocols.journal.Message`):
 | `CopyFailed`         | launch (copier)        | attach                                        |
 | `StateSnapshot`      | curriculum, signals, validator, learner | the same, after a restart    |
 | `RunFinished`        | launch                 | attach                                        |
+| `StartMeasured`      | launch                 | report                                        |
 
 Calls that leave no record: bytes of the environment (any part <-> simulator),
 `protocols.generation` (rollout <-> engine), `protocols.synthesis` (synthesizer <-> its model),

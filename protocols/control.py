@@ -23,19 +23,27 @@ class RunResumed(msgspec.Struct, frozen=True, kw_only=True, tag="run_resumed"):
 
 
 class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag="run_finished"):
-    """All configured steps were taken and the last version was scored.
-
-    CPU seconds cover the span from the first rollout of the last start to the last step, on the
-    launcher's machine; 0 and empty if they were not measured.
-    """
+    """All configured steps were taken and the last version was scored."""
 
     steps: int
-    training_s: float | None = None
-    """Wall-clock seconds of the same span; None if they were not measured."""
 
-    model_cpu_s: float = 0.0
-    simulator_cpu_s: float = 0.0
-    rest_cpu_s: dict[str, float] = {}
+
+class StartMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="start_measured"):
+    """What a start of the run, the first one or a resumption, has used so far.
+
+    The newest record of a start counts. Training and CPU seconds cover the span from its first
+    rollout to its last step or its stop, on the launcher's machine.
+    """
+
+    start_s: float
+    """Wall-clock seconds from the command to the first rollout."""
+
+    training_s: float
+    """Wall-clock seconds."""
+
+    model_cpu_s: float
+    simulator_cpu_s: float
+    rest_cpu_s: dict[str, float]
     """All other CPU seconds, by part; ``ray`` is the remainder that belongs to no part."""
 
 

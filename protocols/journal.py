@@ -27,6 +27,7 @@ from protocols.control import (
     ScaleRefused,
     ScaleRequested,
     Stalled,
+    StartMeasured,
     StateSnapshot,
     StopRequested,
     UnitsBegan,
@@ -72,6 +73,7 @@ Message = (
     RunStarted
     | RunResumed
     | RunFinished
+    | StartMeasured
     | StopRequested
     | RunPaused
     | RunContinued

@@ -7,6 +7,7 @@ from coevolve.journal.codec import decode, encode
 from coevolve.journal.fold import in_order
 from coevolve.journal.journal import Journal
 from coevolve.runs.lineage import TOPICS, LineageIndex
+from protocols.control import StartMeasured
 from protocols.evolution import (
     NO_READING,
     Admitted,
@@ -263,6 +264,17 @@ def stepped(step: int, *tasks: str) -> StepReport:
 
 def swapped(request_id: str = "r1", to: str = "glm") -> SynthesizerSwapped:
     return SynthesizerSwapped(request_id=request_id, model=ENDPOINT, synthesizer=to)
+
+
+def measured(seconds: float) -> StartMeasured:
+    """Return what a start used in so many seconds of training; 60 % of the CPU time is models'."""
+    return StartMeasured(
+        start_s=8.0,
+        training_s=seconds,
+        model_cpu_s=0.6 * seconds,
+        simulator_cpu_s=0.3 * seconds,
+        rest_cpu_s={"ray": 0.1 * seconds},
+    )
 
 
 def story() -> list[Message]:

@@ -122,6 +122,7 @@ class History:
                 RunPaused(run_id="r"),
                 RunContinued(run_id="r"),
                 RunResumed(run_id="r", config=""),
+                evolving.measured(number),
                 evolving.swapped(f"r{number}", self._chance.choice(MODELS)),
                 SwapRefused(request_id=f"r{number}", reason="no answer"),
                 RolloutScaled(cause="request", actors=1, engines=("rollout-0",)),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from coevolve.journal.codec import topic_of
+from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import JournalReader, run_reader
 from coevolve.runs.directory import RunDirectory, has_journal
@@ -15,7 +15,7 @@ from coevolve.runs.progress import TOPICS, Progress, progress_snapshots
 from coevolve.runs.score import Score
 from coevolve.runs.starting import is_launched
 from protocols.config import RunConfig
-from protocols.control import RunFinished
+from protocols.control import RunFinished, RunResumed
 from protocols.errors import CoevolveError, RunError
 
 
@@ -78,12 +78,13 @@ class WatchedRun:
             return known
         reader = run_reader(self.directory.path)
         progress = await self._newest(reader)
-        finished = await reader.last(topic_of(RunFinished))
+        ends = [await reader.last(topic) for topic in topics_of(RunFinished, RunResumed)]
+        finished, resumed = (each.sequence if each else 0 for each in ends)
         times = [await reader.last(topic) for topic in ("step_report", "evaluation")]
         scores = progress.held_out()
         return Overview(
             name=name,
-            state=_state(progress, running=running, finished=finished is not None),
+            state=_state(progress, running=running, finished=finished > resumed),
             note=_note(progress),
             arm=known.arm,
             seed=known.seed,

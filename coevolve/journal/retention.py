@@ -134,6 +134,7 @@ SPENT: Mapping[str, Needs] = {
     "policy_version": Needs(snapshots=("learner's checkpoints",), only="passing_versions"),
     "checkpoint": Needs(snapshots=("learner's checkpoints",)),
     "weights_verified": Needs(snapshots=("launcher's progress",)),
+    "start_measured": Needs(snapshots=("launcher's progress",)),
     "score_request": Needs(units=True),
     "score_report": Needs(units=True),
     "evaluation": Needs(snapshots=("launcher's progress",)),

@@ -297,9 +297,6 @@ async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
         report=_shown(directory.report) if ended.reported else None,
         stopped=not run.finished and not isinstance(ended.failure, LostError),
         lost=await _lost(reader, config) if run.finished else None,
-        first_rollout_s=run.first_rollout_s,
-        training_s=run.training_s,
-        shares=run.shares,
     )
     print_ending(console, ending)
 

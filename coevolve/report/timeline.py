@@ -140,7 +140,8 @@ class Timeline:
     discarded: Counter[str] = field(default_factory=Counter[str])
     happenings: list[Happening] = field(default_factory=list[Happening])
     stalls: int = 0
-    finished: RunFinished | None = None
+    finished: bool = False
+    """Whether the run has finished and was not resumed since."""
 
     @property
     def step(self) -> int:
@@ -188,8 +189,8 @@ class Timeline:
                 self.evaluations[message.version] = message
             case GroupDiscarded():
                 self.discarded[message.reason] += 1
-            case RunFinished():
-                self.finished = message
+            case RunFinished() | RunResumed():
+                self.finished = isinstance(message, RunFinished)
                 self._note(message, time_ns)
             case Stalled():
                 self.stalls += 1

@@ -143,14 +143,16 @@ def _score(progress: Progress) -> dict[str, object]:
 def _figures(metrics: Mapping[str, float]) -> dict[str, object]:
     """Return the main figures of a step."""
     groups = sum(metrics.get(f"groups/{kind}", 0) for kind in ("all_fail", "mixed", "all_pass"))
-    taught = metrics.get("groups/informative", 0)
+    imitated = metrics.get("groups/imitated", 0)
+    taught = metrics.get("groups/informative", 0) + imitated
+    shares = {"groups_that_taught_percent": taught, "groups_imitated_percent": imitated}
     named = {
         "reward": "critic/rewards/mean",
         "tokens_per_s": "perf/throughput",
         "step_s": "timing_s/step",
     }
     return {
-        **({"groups_that_taught_percent": round(100 * taught / groups, 1)} if groups else {}),
+        **{name: round(100 * n / groups, 1) for name, n in shares.items() if groups},
         **{name: round(metrics[key], 3) for name, key in named.items() if key in metrics},
     }
 

@@ -22,7 +22,7 @@ from coevolve.llm.call_totals import call_snapshots
 from coevolve.models.atomic_folder import remove
 from coevolve.models.weight_files import version_digest
 from coevolve.parts.pausing import is_paused
-from coevolve.runs.accounting import CpuReading, CpuShares, read_cpu
+from coevolve.runs.accounting import CpuReading, read_cpu
 from coevolve.runs.beside import keep_going
 from coevolve.runs.copies.copier import RunCopier
 from coevolve.runs.costs import costs_snapshots
@@ -47,6 +47,7 @@ from protocols.control import (
     RunResumed,
     RunStarted,
     Stalled,
+    StartMeasured,
 )
 from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Message, StoredRecord
@@ -75,6 +76,9 @@ WAKING = (
 
 LOOK_GATHER_S = 1.0
 """Minimum seconds between two reads, because each reads every topic."""
+
+MEASURED_S = 60.0
+"""Seconds after which a run records again what it has used, in case that it is killed."""
 
 START_UP_S = 600.0
 START_UP_PAUSE_S = 0.5
@@ -148,16 +152,16 @@ class Run:
             else None
         )
         self._first: CpuReading | None = None
-        self._training_started = 0.0
+        self._start_s = self._training_started = self._measured = 0.0
+        self._all_measured = False
+        """Whether the last step is taken, and what the run used until then recorded."""
+
         self._of_progress = progress_snapshots(reader, labels)
         self._snapshots = (self._of_progress, *_snapshots_of_totals(reader, config))
         self._waking = 0
         """The newest record of `WAKING` that was folded."""
 
         self.progress = self._of_progress.new()
-        self.first_rollout_s: float | None = None
-        self.training_s: float | None = None
-        self.shares: CpuShares | None = None
         self.finished = False
 
     async def drive(self, stop: asyncio.Event, *beside_it: BesideIt) -> None:
@@ -196,11 +200,12 @@ class Run:
             if stop.is_set():
                 self._display.say("stopping: finishing the current step, then writing a checkpoint")
                 self._display.begin("stops")
+                await self._measure(stops=True)
             scaling.cancel()
             await self._supervisor.stop()
             await _unwrapped(supervising)
             if self.finished:
-                await self._append(self._finish())
+                await self._append(RunFinished(steps=self.progress.step))
             if self._copier is not None:
                 self._display.say(f"copying the run to {self._config.store.copies}")
                 self._display.begin("copies")
@@ -218,16 +223,6 @@ class Run:
             yield BesideIt("screen", lambda run: look_at_parts(run._watched, look))
         if (copier := self._copier) is not None:
             yield BesideIt("copies", lambda _: copier.run())
-
-    def _finish(self) -> RunFinished:
-        shares = self.shares
-        return RunFinished(
-            steps=self.progress.step,
-            training_s=self.training_s,
-            model_cpu_s=shares.model_s if shares else 0.0,
-            simulator_cpu_s=shares.simulator_s if shares else 0.0,
-            rest_cpu_s=dict(shares.rest_s) if shares else {},
-        )
 
     async def _open(self) -> int:
         """Record that the run started or resumed, and with which engines.
@@ -338,16 +333,29 @@ class Run:
         before = known.sequence if known else 0
         while await self.store.wait(("rollout",), before, IDLE_WAIT_S) <= before:
             pass
-        self.first_rollout_s = time.monotonic() - self._started
+        self._start_s = time.monotonic() - self._started
         await self._all_up()
         self._first = await self._reading()
-        self._training_started = time.monotonic()
+        self._training_started = self._measured = time.monotonic()
 
-    async def _measure(self) -> None:
-        """Record the training time and the CPU time when the last step is taken."""
-        if self._first and self.progress.step == self._config.learner.steps and not self.shares:
-            self.shares = self._first.until(await self._reading())
-            self.training_s = time.monotonic() - self._training_started
+    async def _measure(self, *, stops: bool = False) -> None:
+        """Record what this start used, when the last step is taken or if that is due."""
+        last = self.progress.step == self._config.learner.steps
+        due = stops or last or time.monotonic() - self._measured >= MEASURED_S
+        if self._first is None or self._all_measured or not due:
+            return
+        self._all_measured = last
+        self._measured = time.monotonic()
+        used = self._first.until(await self._reading())
+        measured = StartMeasured(
+            start_s=self._start_s,
+            training_s=self._measured - self._training_started,
+            model_cpu_s=used.model_s,
+            simulator_cpu_s=used.simulator_s,
+            rest_cpu_s=dict(used.rest_s),
+        )
+        await self._append(measured)
+        self.progress.starts.fold(measured)  # which is not followed once the run has ended
 
     async def _all_up(self) -> None:
         """Wait until every part has started, so that start-up does not count as overhead."""

@@ -29,6 +29,7 @@ PROGRESS = tuple(
         "failed_rollout",
         "group_discarded",
         "group_summary",
+        "start_measured",
         "state_snapshot",
     }
 )

@@ -16,6 +16,8 @@ from coevolve.runs.parked import note_parked
 from coevolve.runs.passing import TOPICS as PASSING_TOPICS
 from coevolve.runs.passing import Passing
 from coevolve.runs.score import Choice, Half, Score, choice, half_of, score_of
+from coevolve.runs.starts import TOPICS as START_TOPICS
+from coevolve.runs.starts import Starts
 from coevolve.runs.teaching import REMEDIES, Teaching
 from coevolve.runs.weight_sync import TOPICS as DELIVERY_TOPICS
 from coevolve.runs.weight_sync import Deliveries
@@ -38,6 +40,7 @@ TOPICS = tuple(
             *DELIVERY_TOPICS,
             *DEGRADED_TOPICS,
             *PASSING_TOPICS,
+            *START_TOPICS,
             *topics_of(
                 Evaluation,
                 CanaryScores,
@@ -82,6 +85,7 @@ class ProgressState(msgspec.Struct):
     restarts: dict[str, int]
     degraded: Degraded
     passing: Passing
+    starts: Starts
     stalls: list[Stalled]
     copied: RunCopied | None
     copy_failed: CopyFailed | None
@@ -146,6 +150,7 @@ class Progress:
 
     degraded: Degraded = field(default_factory=Degraded)
     passing: Passing = field(default_factory=Passing)
+    starts: Starts = field(default_factory=Starts)
     stalls: list[Stalled] = field(default_factory=list[Stalled])
     copied: RunCopied | None = None
     """The newest copy of the run."""
@@ -182,6 +187,7 @@ class Progress:
         self.teaching.fold(message)
         self.degraded.fold(message)
         self.passing.fold(message)
+        self.starts.fold(message)
         match message:
             case StepReport():
                 self.step = message.step

@@ -168,7 +168,8 @@ class Validator:
                 while len(live) >= AHEAD * self._settings.concurrent:
                     await self._wait_for_one(live)
                 self._reporter.waits_for(
-                    f"candidates ({len(live)} in judgement, {self._ledger.under_probe()} in probes)"
+                    f"new candidates ({len(live)} being judged, {self._ledger.under_probe()} in "
+                    "probes)"
                 )
                 if not queue:
                     queue.add(await self._units.take(self._settings.concurrent))
@@ -181,7 +182,7 @@ class Validator:
                 await asyncio.sleep(DECISION_GATHER_S)
 
     async def _wait_for_one(self, live: set[asyncio.Task[None]]) -> None:
-        self._reporter.waits_for(f"{len(live)} candidates to be judged")
+        self._reporter.waits_for(f"the judgement of {len(live)} candidates")
         await asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED)
 
     async def _answer(self, unit: Unit, queue: UnitQueue) -> None:

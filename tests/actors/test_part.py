@@ -1,7 +1,9 @@
 """The status of a part as its callers see it."""
 
 import asyncio
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -73,6 +75,32 @@ async def test_a_part_that_has_not_begun_is_starting_and_has_no_process():
     failing = await RemotePart("learner", begun).status()
     assert (failing.pid, failing.waits_for) == (None, "does not answer")
     assert "broken" in failing.last_error
+
+
+class Restarted:
+    """An actor whose constructor, from the second time on, takes long."""
+
+    def __init__(self, begun: Path) -> None:
+        if begun.exists():
+            time.sleep(20)
+        begun.touch()
+
+    def begin(self) -> None:
+        """Return at once."""
+
+    def status(self) -> None:
+        """Return at once."""
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("cluster")
+async def test_a_part_whose_process_was_killed_is_starting_again(tmp_path: Path):
+    actor = cast("Any", ray.remote(max_restarts=-1)(Restarted)).remote(tmp_path / "begun")
+    await actor.begin.remote()
+    part = RemotePart("learner", actor)
+    await part.renew()
+    found = await part.status()
+    assert (found.pid, found.waits_for, found.last_error) == (None, "is starting again", "")
 
 
 async def test_who_looks_at_a_part_can_be_cancelled_at_the_moment_of_its_answer():

@@ -168,12 +168,15 @@ def _alarms(data: ReportData) -> Iterator[Markup]:
             f"Alarm after step {each.step}: {each.what}{details}. ", to("events", "Events")
         )
     restarts = sum(data.progress.restarts.values())
-    if not alarms and not restarts and data.timeline.steps:
+    resumed = data.progress.starts.number - 1
+    if not alarms and not restarts and resumed < 1 and data.timeline.steps:
         yield sentence(
             "No alarm and no restart is on record: no standstill, and no wrong version in an "
             "engine. ",
             to("events", "Events"),
         )
+    if resumed > 0:
+        yield sentence(f"The run was resumed, {counted(resumed, 'time')}. ", to("events", "Events"))
     if restarts:
         parts = ", ".join(f"{part} ({n})" for part, n in sorted(data.progress.restarts.items()))
         yield sentence(

@@ -11,7 +11,7 @@ from coevolve.report.report_data import ReportData
 from coevolve.report.scales import bin_name, bins, number, percent
 from coevolve.report.timeline import Bin
 from coevolve.report.times import moment
-from protocols.control import RunFinished
+from coevolve.runs.accounting import CpuShares
 
 POINTS = 80
 COLUMNS = 40
@@ -72,21 +72,24 @@ def throughput_section(data: ReportData) -> Markup:
 
 
 def processors_section(data: ReportData) -> Markup:
-    """Return the CPU time of each part; a run records it when it finishes."""
+    """Return the CPU time of each part, in all starts of the run."""
     title = "CPU time by part"
-    rows = processor_shares(data.timeline.finished)
+    starts = data.progress.starts
+    rows = processor_shares(starts.cpu)
     if not rows:
-        return section(
-            "cpu", title, missing("Not measured yet: a run records it when it finishes.")
-        )
+        return section("cpu", title, missing("Not measured yet: a run records it once a minute."))
     total = sum(seconds for _, seconds in rows)
+    spans = (
+        "the only start" if starts.number == 1 else f"{starts.measured} of {starts.number} starts"
+    )
     return section(
         "cpu",
         title,
         figure(
             "Share of all CPU time, by part",
-            f"{number(total)} CPU seconds on the launcher's machine, from the first rollout to the "
-            "last step. Models and simulators have rows of their own; no part's row includes them.",
+            f"{number(total)} CPU seconds on the launcher's machine in {spans} of the run, each "
+            "from its first rollout to its last step. Models and simulators have their own rows; "
+            "no part's row includes them.",
             row_chart(
                 "Share of all CPU time, by part",
                 [(name, seconds / total) for name, seconds in rows],
@@ -101,12 +104,12 @@ def processors_section(data: ReportData) -> Markup:
     )
 
 
-def processor_shares(finished: RunFinished | None) -> list[tuple[str, float]]:
+def processor_shares(used: CpuShares | None) -> list[tuple[str, float]]:
     """Return (part, CPU seconds): models, simulators, others by size; [] if unknown."""
-    if finished is None:
+    if used is None:
         return []
-    rest = sorted(finished.rest_cpu_s.items(), key=lambda each: -each[1])
-    rows = [("models", finished.model_cpu_s), ("simulators", finished.simulator_cpu_s), *rest]
+    rest = sorted(used.rest_s.items(), key=lambda each: -each[1])
+    rows = [("models", used.model_s), ("simulators", used.simulator_s), *rest]
     return rows if any(seconds > 0 for _, seconds in rows) else []
 
 
@@ -128,7 +131,9 @@ def events_section(data: ReportData) -> Markup:
         words=4,
     )
     restarts = sum(data.progress.restarts.values())
-    summary = f"Restarted parts: {restarts}. Stalls: {data.timeline.stalls}. {cut}"
+    starts = data.progress.starts.number
+    stalls = data.timeline.stalls
+    summary = f"Starts of the run: {starts}. Restarted parts: {restarts}. Stalls: {stalls}. {cut}"
     return section("events", title, listed("Events", summary, table))
 
 

@@ -14,6 +14,7 @@ from coevolve.runs.instance_gap import SIDES, Side, memorized
 from coevolve.runs.progress import Progress
 from coevolve.runs.screen.facts import NAME, Fact, fact_lines, made, score_lines, summed
 from coevolve.runs.screen.lines import duration, fitted, line, spread
+from coevolve.runs.starts import Starts
 from coevolve.runs.teaching import lost_at_the_end
 from coevolve.runs.teaching import sentence as regression
 from protocols.config import RunConfig
@@ -27,7 +28,7 @@ REGRESSIONS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """What is known of a run at its end. Times are wall-clock seconds; None if unknown."""
+    """What is known of a run at its end."""
 
     config: RunConfig
     progress: Progress
@@ -43,10 +44,6 @@ class Ending:
 
     lost: PolicyRegressed | None
     """What the guard found lost after the last step."""
-
-    first_rollout_s: float | None
-    training_s: float | None
-    shares: CpuShares | None
 
 
 def print_ending(console: Console, ending: Ending) -> None:
@@ -68,10 +65,10 @@ def _title(config: RunConfig) -> Text:
 
 def _times(ending: Ending) -> Text:
     words = f"{ending.progress.step} of {ending.config.learner.steps} steps"
-    if ending.training_s is not None:
-        words += f" in {duration(ending.training_s)}"
-    if ending.first_rollout_s is not None:
-        words += f", after a start of {duration(ending.first_rollout_s)}"
+    starts = ending.progress.starts
+    if (used := starts.total) is not None:
+        count = "a start" if starts.number == 1 else f"{starts.number} starts"
+        words += f" in {duration(used.training_s)}, after {count} of {duration(used.start_s)}"
     return line((words, ""))
 
 
@@ -91,8 +88,8 @@ def _facts(ending: Ending, measured: Sequence[Fact]) -> Iterator[Fact]:
         yield "groups discarded", summed(progress.discarded)
     yield "rollouts", _rollouts(costs)
     yield from _calls(costs)
-    if (shares := ending.shares) is not None:
-        yield "CPU", _processors(shares)
+    if (shares := progress.starts.cpu) is not None:
+        yield "CPU", _processors(shares) + _unmeasured(progress.starts)
     if progress.restarts:
         yield "restarts of parts", summed(progress.restarts)
     yield from (("at the end", each) for each in progress.degraded.lines())
@@ -157,6 +154,12 @@ def _calls(costs: Costs) -> Iterator[Fact]:
         if usage.calls:
             words = f"{usage.calls:,} calls, {usage.tokens:,} tokens"
             yield who, f"{words}, {usage.cost_usd:,.2f} USD" if usage.cost_usd else words
+
+
+def _unmeasured(starts: Starts) -> str:
+    """Return that the times lack those of starts that were killed before a record of them."""
+    lacking = starts.number - starts.measured
+    return f"; without {lacking} of {starts.number} starts" if lacking else ""
 
 
 def _processors(shares: CpuShares) -> str:

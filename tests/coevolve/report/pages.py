@@ -174,11 +174,11 @@ def whole_story() -> list[Message]:
         RunPaused(run_id="r"),
         RunContinued(run_id="r"),
         StopRequested(run_id="r"),
+        evolving.measured(8.0),
         RunResumed(run_id="r", config="{}"),
         scored(9, 1, 2),
-        RunFinished(
-            steps=9, training_s=10.0, model_cpu_s=6.0, simulator_cpu_s=3.0, rest_cpu_s={"ray": 1.0}
-        ),
+        evolving.measured(2.0),
+        RunFinished(steps=9),
     ]
 
 

@@ -16,7 +16,7 @@ from coevolve.report.sections.skills import skills_section
 from coevolve.report.sections.teaching import teaching_section
 from coevolve.report.sections.weaknesses import weaknesses_section
 from coevolve.runs.differences import Suspect
-from protocols.control import PartFailed, Stalled
+from protocols.control import PartFailed, RunResumed, RunStarted, Stalled
 from protocols.evolution import Refused
 from protocols.journal import Message
 from protocols.learner_config import ImitationConfig
@@ -265,6 +265,9 @@ def test_a_group_that_is_a_little_below_its_earlier_success_is_within_chance_of_
     assert "a first group within chance of its earlier success at version 7 (5/8)." in told(story)
 
 
+OPENED = (RunStarted(run_id="r", config="{}"),)
+
+
 def test_alarms_discards_and_restarts_are_findings():
     stalled = Stalled(quiet_s=60.0, waiting=("learner waits",))
     text = told([stepped(1), stalled, PartFailed(part="rollout-0", reason="killed")])
@@ -272,6 +275,10 @@ def test_alarms_discards_and_restarts_are_findings():
     assert "Parts were restarted, 1 time: rollout-0 (1)." in text
     assert "No alarm" not in text
     assert "No alarm and no restart is on record" in told([stepped(1)])
+    resumed = told([*OPENED, stepped(1), RunResumed(run_id="r", config="{}"), stepped(2)])
+    assert "The run was resumed, 1 time." in resumed
+    assert "no restart" not in resumed
+    assert "No alarm and no restart is on record" in told([*OPENED, stepped(1)])
     assert "1 of 8 groups (12.5 %) were discarded before any step: 1 stale." in told(whole_story())
 
 

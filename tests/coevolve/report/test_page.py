@@ -98,7 +98,7 @@ def test_every_section_of_a_new_run_says_what_is_missing():
             "Nothing has been synthesized.",
             "No step has been taken yet.",
             "The loop has made no task yet.",
-            "Not measured yet: a run records it when it finishes.",
+            "Not measured yet: a run records it once a minute.",
         ):
             assert sentence in text
 
@@ -146,6 +146,8 @@ def test_the_page_shows_the_numbers_of_its_data():
         assert f"{name}{count:.0f}" in text
     assert "Admitted as learnable: 2 of 4 probes succeeded at policy version 4." in text
     assert "60.0 %" in text  # of the CPU time is the models'
+    assert "10 CPU seconds on the launcher's machine in 2 of 2 starts of the run" in text
+    assert "Starts of the run: 2. Restarted parts: " in text
 
 
 def test_the_head_names_the_folder_if_it_is_called_otherwise():

@@ -46,6 +46,20 @@ def test_the_run_takes_the_place_of_its_start_at_the_first_record(quickstart: Ru
     assert shown.getvalue().endswith("\x1b[2K")
 
 
+def test_a_step_in_which_every_group_was_imitated_taught_by_all_of_them(
+    quickstart: RunConfig, capsys: pytest.CaptureFixture[str]
+):
+    before = structlog.get_config()
+    logs.to_output()
+    display = open_display(quickstart, StartScreen(Console(file=io.StringIO()), "trial"))
+    metrics = {"groups/all_fail": 4.0, "groups/informative": 0.0, "groups/imitated": 4.0}
+    report = StepReport(step=1, groups=(), weights_digest="", groups_consumed=4, metrics=metrics)
+    display.show(report, Progress({}))
+    structlog.configure(**before)
+    step = json.loads(capsys.readouterr().out)
+    assert (step["groups_that_taught_percent"], step["groups_imitated_percent"]) == (100.0, 100.0)
+
+
 def test_elsewhere_a_step_is_one_short_line_with_its_score(
     quickstart: RunConfig, capsys: pytest.CaptureFixture[str]
 ):
@@ -59,6 +73,7 @@ def test_elsewhere_a_step_is_one_short_line_with_its_score(
         "groups/mixed": 5.0,
         "groups/all_pass": 1.0,
         "groups/informative": 5.0,
+        "groups/imitated": 2.0,
     }
     report = StepReport(step=3, groups=(), weights_digest="", groups_consumed=8, metrics=metrics)
     for message in (scored(2, 3), report):
@@ -77,6 +92,7 @@ def test_elsewhere_a_step_is_one_short_line_with_its_score(
         "held_out_percent": 75.0,
         "std_error_percent": 16.7,
         "tasks": 4,
-        "groups_that_taught_percent": 62.5,
+        "groups_that_taught_percent": 87.5,
+        "groups_imitated_percent": 25.0,
         "reward": 0.5,
     }

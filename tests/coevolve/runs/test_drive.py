@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.journal.codec import encode
+from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.fold import fold
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -16,14 +16,18 @@ from coevolve.runs import starting
 from coevolve.runs.drive import Run
 from coevolve.runs.progress import TOPICS, Progress, progress_snapshots
 from protocols.config import RunConfig
-from protocols.control import RunPaused, Stalled, StopRequested
+from protocols.control import RunPaused, Stalled, StartMeasured, StopRequested
 from protocols.journal import Append, Message, Receipt, StoredRecord
 from protocols.learning import StepReport
+from protocols.rollouts import Rollout
 from tests.driving import Shown, idle_run
 from tests.evolving import signal, stepped
 from tests.exporting import scored
+from tests.scripted import rollout
 
 STEPS = 8
+TIMED_S = 1.0
+"""Enough for a run to begin to wait for a rollout, and to note it and that all parts are up."""
 
 
 class Store(LocalStore):
@@ -66,6 +70,11 @@ class Stage:
         before = await store.wait((), 0, 0.0)
         driving = asyncio.create_task(run.drive(asyncio.Event()))
         await store.wait(("rollout_scaled",), before, 20.0)
+        if isinstance(later[0], Rollout):  # from then on, what the run uses is measured
+            await asyncio.sleep(TIMED_S)
+            await self.write(later[0])
+            await asyncio.sleep(TIMED_S)
+            later = later[1:]
         await self.write(*later)
         async with asyncio.timeout(20):
             await driving
@@ -110,6 +119,25 @@ async def test_a_run_goes_on_from_its_snapshot(stage: Stage):
     lines = stage.metrics.read_text().splitlines()
     assert len(lines) == whole.lines == STEPS + 1
     assert all(f'"step": {n}' in line for n, line in enumerate(lines[:STEPS], 1))
+
+
+async def test_a_stopped_and_resumed_run_counts_what_both_starts_used(stage: Stage):
+    steps = [stepped(number, "a") for number in range(1, STEPS + 1)]
+    asked = StopRequested(run_id="r")
+    first = await stage.launched(Store(stage.journal), Shown(), rollout(), *steps[:4], asked)
+    assert (first.progress.starts.number, first.progress.starts.measured) == (1, 1)
+    rest = rollout(), *steps[4:], scored(STEPS, 3)
+    last = await stage.launched(Store(stage.journal), Shown(), *rest)
+    assert last.finished
+    starts = last.progress.starts
+    assert (starts.number, starts.measured) == (2, 2)
+    measured = await LocalStore(stage.journal).scan("start_measured")
+    seconds = [decode_as(each, StartMeasured).training_s for each in measured]
+    assert len(seconds) >= 2
+    total = starts.total
+    assert total is not None
+    assert total.training_s == pytest.approx(seconds[0] + seconds[-1])
+    assert last.progress.dump() == (await _whole(stage)).dump()
 
 
 async def test_metrics_of_steps_that_the_journal_dropped_stay_without_a_snapshot(stage: Stage):

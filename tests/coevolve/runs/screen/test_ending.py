@@ -6,13 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.runs.accounting import CpuShares
 from coevolve.runs.costs import Costs
 from coevolve.runs.screen.ending import Ending, print_ending
 from coevolve.terminal import Terminal
 from coevolve.visible import UNSAFE
 from protocols.config import RunConfig
-from protocols.control import PartFailed
+from protocols.control import PartFailed, RunResumed, RunStarted, StartMeasured
 from protocols.evolution import ModelRests
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, TaskScore
@@ -20,7 +19,15 @@ from tests.evolving import called, discarded
 from tests.exporting import scored
 from tests.screens import progress_of, report, whole_story
 
-SHARES = CpuShares(model_s=60.0, simulator_s=5.0, rest_s={"ray": 20.0, "store": 15.0})
+BEGUN = RunStarted(run_id="r", config="{}")
+AGAIN = RunResumed(run_id="r", config="{}")
+USED = StartMeasured(
+    start_s=8.0,
+    training_s=72.0,
+    model_cpu_s=60.0,
+    simulator_cpu_s=5.0,
+    rest_cpu_s={"ray": 20.0, "store": 15.0},
+)
 LOST = PolicyRegressed(
     version=40,
     score=0.5,
@@ -47,9 +54,6 @@ def ending(config: RunConfig, messages: Sequence[Message], **fields: object) -> 
         "report": Path("runs/quickstart/report.html"),
         "stopped": False,
         "lost": None,
-        "first_rollout_s": 8.0,
-        "training_s": 72.0,
-        "shares": SHARES,
     }
     return Ending(**given | fields)  # pyright: ignore[reportArgumentType]
 
@@ -72,7 +76,7 @@ def of(name: str, lines: Sequence[str]) -> str:
 
 def test_the_end_fits_one_screen_and_the_scores_come_last(quickstart: RunConfig):
     failed = PartFailed(part="learner", reason="it was killed")
-    lines = printed(ending(quickstart, [*whole_story(), failed, discarded(1)]))
+    lines = printed(ending(quickstart, [BEGUN, *whole_story(), failed, discarded(1), USED]))
     assert len(lines) < 24
     assert all(len(line) <= 80 for line in lines)
     assert lines[0].startswith("quickstart \u00b7 arm full \u00b7 seed 0")
@@ -145,10 +149,22 @@ def test_a_run_that_made_no_task_says_so_and_why(quickstart: RunConfig):
 
 
 def test_a_stopped_run_says_how_to_continue(quickstart: RunConfig):
-    lines = printed(ending(quickstart, whole_story(20), stopped=True, shares=None))
+    lines = printed(ending(quickstart, [BEGUN, *whole_story(20)], stopped=True))
     assert "stopped; continue with: coevolve resume runs/quickstart" in lines
-    assert lines[0].endswith("20 of 40 steps in 1:12, after a start of 0:08")
+    assert lines[0].endswith(" 20 of 40 steps")
     assert not any(line.startswith("CPU") for line in lines)
+
+
+def test_the_end_of_a_resumed_run_counts_all_its_starts(quickstart: RunConfig):
+    earlier = msgspec.structs.replace(USED, training_s=30.0, model_cpu_s=20.0)
+    first = [BEGUN, *whole_story(20), earlier, USED]  # of a start, the newest record counts
+    lines = printed(ending(quickstart, [*first, AGAIN, report(21), earlier]))
+    assert lines[0].endswith("21 of 40 steps in 1:42, after 2 starts of 0:16")
+    assert of("CPU", lines) == "CPU models 80 s, simulators 10 s, everything else 70 s (43.8 %)"
+    killed = printed(ending(quickstart, [*first, AGAIN, report(21), AGAIN, report(22), earlier]))
+    assert killed[0].endswith("22 of 40 steps in 1:42, after 3 starts of 0:16")
+    said = " ".join(" ".join(killed).split())
+    assert "everything else 70 s (43.8 %); without 1 of 3 starts" in said
 
 
 def test_a_run_without_a_report_says_how_to_write_it(quickstart: RunConfig):
@@ -158,8 +174,7 @@ def test_a_run_without_a_report_says_how_to_write_it(quickstart: RunConfig):
 
 
 def test_a_run_that_never_scored_has_an_end_too(quickstart: RunConfig):
-    unknown = {"first_rollout_s": None, "training_s": None, "shares": None}
-    lines = printed(ending(quickstart, [], **unknown))
+    lines = printed(ending(quickstart, []))
     assert lines[0].endswith(" 0 of 40 steps")
 
 
