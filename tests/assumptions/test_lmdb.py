@@ -271,6 +271,7 @@ def test_a_reader_s_pages_are_not_used_again(env: lmdb.Environment):
         for number in range(20):
             with env.begin(write=True) as txn:
                 txn.put(b"k", b"%03d" % number * 1000)
+        assert view is not None
         assert bytes(view) == b"old" * 1000
 
 
