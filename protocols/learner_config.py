@@ -135,7 +135,9 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Maximum of the importance ratio, trainer to engine; larger ratios are truncated."""
 
     kl_coefficient: Weight = 0.0
-    """Weight of the divergence from the run's initial model; 0 needs no reference model."""
+    """Weight of the divergence from the run's initial model; 0 needs no reference model. The
+    measured figure estimates KL(policy || start); the loss pulls along the gradient of
+    KL(start || policy), since sampled tokens are held fixed in it."""
 
     loss_normalizer_tokens: Tokens = 12
     """Expected sampled tokens per rollout. Token losses are divided by this constant if the

@@ -4,8 +4,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from coevolve.launcher import jobs
+from coevolve.launcher import jobs, working_folder
 from coevolve.launcher import launch as launcher
+from coevolve.launcher.address import with_address
 from coevolve.launcher.interrupts import INTERRUPTED, LOST, end_within, stop_when_interrupted
 from coevolve.parts import logs
 from coevolve.parts.privacy import private_files
@@ -52,7 +53,11 @@ async def _stay_with(
 ) -> int:
     interrupted = asyncio.Event()
     display = open_display(config, screen)
-    if warning := jobs.kill_warning(config.cluster.stop_s):
+    warnings = (
+        jobs.kill_warning(config.cluster.stop_s),
+        working_folder.warning(with_address(config)),
+    )
+    for warning in filter(None, warnings):
         display.say(warning)
 
     def on_start(stop: asyncio.Event) -> None:

@@ -7,7 +7,6 @@ import socket
 import threading
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 import ray
@@ -17,7 +16,7 @@ from ray._private.authentication.authentication_token_setup import (
 )
 
 from coevolve.environments.cache_folder import CACHE_VARIABLE, compiled_kernels, passed_on
-from coevolve.launcher import jobs, session
+from coevolve.launcher import jobs, session, working_folder
 from coevolve.launcher.forking import forking
 from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
@@ -285,16 +284,8 @@ def runtime_environment(config: RunConfig, variables: Mapping[str, str]) -> dict
     job = jobs.runtime_environment()
     own = WORKER_ENVIRONMENT | dict(variables)
     submitted = job.get("env_vars", {})
-    found: dict[str, Any] = {
-        "env_vars": {name: value for name, value in own.items() if name not in submitted}
-    }
-    if ":" in config.uses and "working_dir" not in job:
-        found |= {"working_dir": str(Path.cwd()), "excludes": list(LEFT_BEHIND)}
-    return found
-
-
-LEFT_BEHIND = ("runs/", ".venv/", ".git/", "__pycache__/")
-"""Folders of the working folder that other nodes do not get."""
+    variables = {name: value for name, value in own.items() if name not in submitted}
+    return {"env_vars": variables, **working_folder.runtime_environment(config)}
 
 
 @contextlib.contextmanager

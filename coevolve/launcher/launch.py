@@ -19,7 +19,7 @@ from coevolve.environments.registry import environment_of
 from coevolve.followers.supervision import Followers, followers
 from coevolve.foreign import resolved
 from coevolve.journal.reader import run_reader
-from coevolve.launcher import preflight
+from coevolve.launcher import preflight, working_folder
 from coevolve.launcher.address import VARIABLE, with_address
 from coevolve.launcher.cluster import Joined, cluster
 from coevolve.launcher.compose import clean_up, compose
@@ -98,10 +98,11 @@ def dry_run(config: RunConfig, measured: Path | None = None) -> str:
 
 
 def _joined(config: RunConfig, joining: RunConfig) -> list[str]:
-    """Return a line about a cluster that the run file does not name; none without one."""
+    """Return lines about a cluster that the run file does not name, and what its nodes lack."""
     address = joining.cluster.address
     said = f"cluster: joins the one at {address}, which {VARIABLE} names"
-    return [said] if address and address != config.cluster.address else []
+    inherited = [said] if address and address != config.cluster.address else []
+    return [*inherited, *filter(None, [working_folder.warning(joining)])]
 
 
 def _foreseen(config: RunConfig, throughput: Throughput | None) -> list[str]:

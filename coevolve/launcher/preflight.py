@@ -14,6 +14,7 @@ from coevolve.followers.packages import check_tracker
 from coevolve.in_thread import run_to_end
 from coevolve.launcher.address import with_address
 from coevolve.launcher.devices import missing_devices
+from coevolve.launcher.working_folder import refuse_left_out
 from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.llm.proxies import check_proxy
 from coevolve.models.model_folder import check_model
@@ -89,6 +90,7 @@ def missing(config: RunConfig) -> list[str]:
     Raises ConfigError if something that the run file names does not exist or does not fit.
     """
     found = _missing_attempts(config)
+    refuse_left_out(config)
     checks: list[Callable[[], object]] = [
         partial(check_key, model, f"{setting}.key_variable")
         for setting, model in _endpoints(config).items()

@@ -2,7 +2,14 @@
 
     KL(policy || reference) ~ exp(d) - d - 1   with d = log reference - log policy
 
-It is unbiased for tokens that the policy sampled, and never negative.
+Of tokens that the policy sampled, its mean is this divergence, and it is never negative.
+
+As a loss it does not follow that divergence: its gradient holds the sampled tokens fixed, and is
+on average the gradient of KL(reference || policy), the other direction. (TRL multiplies the
+estimate by the ratio of the policy to the sampler; the gradient of that is on average the one of
+KL(policy || reference).) Both are 0 at the reference and agree near it. Far from it, this one pulls
+harder at tokens that the policy has made rarer than in the reference, and less at those that it has
+made more frequent.
 """
 
 import torch
