@@ -40,6 +40,8 @@ Records of the journal (`protocols.journal.Message`):
 | `SwapRefused`        | synthesizer            | attach                                        |
 | `ModelRests`         | synthesizer            | launch, attach                                |
 | `ModelAnswers`       | synthesizer            | launch, attach                                |
+| `ReaderRests`        | validator              | launch, attach                                |
+| `ReaderAnswers`      | validator              | launch, attach                                |
 | `StopRequested`      | attach                 | launch                                        |
 | `RunPaused`          | attach                 | curriculum, synthesizer, watchdog             |
 | `RunContinued`       | attach                 | curriculum, synthesizer, watchdog             |

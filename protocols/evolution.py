@@ -381,3 +381,17 @@ class ModelAnswers(msgspec.Struct, frozen=True, kw_only=True, tag="model_answers
     """The synthesizer's model gives usable answers again."""
 
     synthesizer: str
+
+
+class ReaderRests(msgspec.Struct, frozen=True, kw_only=True, tag="reader_rests"):
+    """The reader of instructions failed several times in a row: candidates wait for it."""
+
+    failures: int
+    """Failures in a row."""
+
+    reason: str
+    """The last one, in one sentence."""
+
+
+class ReaderAnswers(msgspec.Struct, frozen=True, kw_only=True, tag="reader_answers"):
+    """The reader of instructions answers again."""

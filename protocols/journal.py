@@ -44,6 +44,8 @@ from protocols.evolution import (
     ModelRests,
     ProbeReport,
     ProbeRequest,
+    ReaderAnswers,
+    ReaderRests,
     Signal,
     SignalSettled,
     SwapRefused,
@@ -126,6 +128,8 @@ Message = (
     | SwapRefused
     | ModelRests
     | ModelAnswers
+    | ReaderRests
+    | ReaderAnswers
 )
 """All messages that the journal stores."""
 

@@ -103,6 +103,7 @@ def _tree(
         "followers_fail": progress.degraded.followers,
         "nodes_too_small": progress.degraded.too_small,
         "model_rests": progress.degraded.model,
+        "reader_rests": progress.degraded.reader,
         "dead_letters": progress.degraded.letters,
         "stalls": progress.stalls,
         "copied": progress.copied,

@@ -24,6 +24,8 @@ from protocols.evolution import (
     GroupSummary,
     ModelAnswers,
     ModelRests,
+    ReaderAnswers,
+    ReaderRests,
     Signal,
     SignalSettled,
     SynthesizerSwapped,
@@ -37,7 +39,7 @@ TOPICS = topics_of(RunStarted, RunPaused, RunContinued, RolloutRequest, StepRepo
 
 CYCLE_TOPICS = topics_of(
     *(GroupSummary, Signal, SignalSettled, Candidate, CandidateVerdict, DeadLetter),
-    *(PartsRest, ModelRests, ModelAnswers, SynthesizerSwapped),
+    *(PartsRest, ModelRests, ModelAnswers, ReaderRests, ReaderAnswers, SynthesizerSwapped),
 )
 """Additional topics of the fold if the run uses cycles."""
 
@@ -82,6 +84,7 @@ class ScheduleState(msgspec.Struct):
     unjudged: set[str]
     parts_rest: bool
     model_rests: bool
+    reader_rests: bool = False
 
 
 class Schedule:
@@ -100,6 +103,7 @@ class Schedule:
         self._unjudged: set[str] = set()
         self._parts_rest = False
         self._model_rests = False
+        self._reader_rests = False
         self.room = config.rollout.in_flight_groups or config.most_groups_in_flight
         """Maximum number of groups in flight."""
 
@@ -134,6 +138,7 @@ class Schedule:
             unjudged=self._unjudged,
             parts_rest=self._parts_rest,
             model_rests=self._model_rests,
+            reader_rests=self._reader_rests,
         )
 
     def load(self, state: ScheduleState) -> None:
@@ -145,6 +150,7 @@ class Schedule:
         self._unsettled = state.unsettled
         self._unjudged = state.unjudged
         self._parts_rest, self._model_rests = state.parts_rest, state.model_rests
+        self._reader_rests = state.reader_rests
 
     @property
     def is_cycle_over(self) -> bool:
@@ -158,7 +164,7 @@ class Schedule:
     @property
     def is_settled(self) -> bool:
         """Whether all work that resulted from the groups so far is done."""
-        rests = self._parts_rest or self._model_rests
+        rests = self._parts_rest or self._model_rests or self._reader_rests
         return rests or not (self._unvisited or self._unsettled or self._unjudged)
 
     def fold(self, message: Message) -> None:
@@ -244,5 +250,7 @@ class Schedule:
                 self._parts_rest = not MAKERS.isdisjoint(causes)
             case ModelRests() | ModelAnswers() | SynthesizerSwapped():
                 self._model_rests = isinstance(message, ModelRests)
+            case ReaderRests() | ReaderAnswers():
+                self._reader_rests = isinstance(message, ReaderRests)
             case _:
                 pass

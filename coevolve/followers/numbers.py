@@ -114,8 +114,9 @@ def _of_failures(progress: Progress) -> Iterator[Number]:
     yield Number(name="coevolve_dead_letters", about=about, value=degraded.letters)
     failing = {**degraded.parts, **degraded.followers}
     failing |= {"model": ""} if degraded.model is not None else {}
+    failing |= {"reader": ""} if degraded.reader is not None else {}
     for name in failing:
-        about = "An optional part, the synthesizer's model or a tracker that fails; else absent."
+        about = "An optional part, a model of synthesis or a tracker that fails; else absent."
         yield Number(name="coevolve_failing", about=about, value=1, labels={"what": name})
     for part, count in progress.restarts.items():
         yield Number(

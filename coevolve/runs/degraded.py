@@ -15,12 +15,18 @@ from protocols.control import (
     PartsRest,
     RunResumed,
 )
-from protocols.evolution import ModelAnswers, ModelRests, SynthesizerSwapped
+from protocols.evolution import (
+    ModelAnswers,
+    ModelRests,
+    ReaderAnswers,
+    ReaderRests,
+    SynthesizerSwapped,
+)
 from protocols.journal import Message
 
 TOPICS = topics_of(
     *(PartsRest, FollowersFail, NodesTooSmall, RunResumed, DeadLetter, LetterAnswered),
-    *(ModelRests, ModelAnswers, SynthesizerSwapped),
+    *(ModelRests, ModelAnswers, ReaderRests, ReaderAnswers, SynthesizerSwapped),
 )
 
 log = structlog.get_logger()
@@ -39,6 +45,9 @@ class Degraded:
     model: ModelRests | None = None
     """Why the synthesizer's model rests; None if it answers."""
 
+    reader: ReaderRests | None = None
+    """Why the reader of instructions rests; None if it answers."""
+
     too_small: tuple[str, ...] = ()
     """A sentence for each node that has no room for a rollout engine."""
 
@@ -56,14 +65,23 @@ class Degraded:
                 self.too_small = reasons
             case RunResumed():
                 self.too_small, self.followers = (), {}
-            case ModelRests():
-                self.model = message
-            case ModelAnswers() | SynthesizerSwapped():
-                self.model = None
             case DeadLetter():
                 self.letters += 1
             case LetterAnswered(done=True):
                 self.letters -= 1
+            case _:
+                self._fold_models(message)
+
+    def _fold_models(self, message: Message) -> None:
+        match message:
+            case ModelRests():
+                self.model = message
+            case ModelAnswers() | SynthesizerSwapped():
+                self.model = None
+            case ReaderRests():
+                self.reader = message
+            case ReaderAnswers():
+                self.reader = None
             case _:
                 pass
 
@@ -77,6 +95,11 @@ class Degraded:
             lines.append(
                 f"the synthesizer's model {self.model.synthesizer} rests, and signals wait until "
                 f"it answers: {self.model.reason}"
+            )
+        if self.reader is not None:
+            lines.append(
+                "the reader of instructions rests, and candidates wait until it answers: "
+                f"{self.reader.reason}"
             )
         lines.extend(self.too_small)
         if self.letters:
@@ -102,6 +125,10 @@ def log_change(message: Message) -> None:
             log.warning("model_rests", synthesizer=name, reason=reason)
         case ModelAnswers(synthesizer=name):
             log.info("model_answers", synthesizer=name)
+        case ReaderRests(reason=reason):
+            log.warning("reader_rests", reason=reason)
+        case ReaderAnswers():
+            log.info("reader_answers")
         case DeadLetter(unit=unit, reason=reason):
             log.warning("dead_letter", unit=unit, reason=reason)
         case _:

@@ -63,6 +63,8 @@ WAKING = (
     "parts_rest",
     "model_rests",
     "model_answers",
+    "reader_rests",
+    "reader_answers",
     "dead_letter",
     "stalled",
     "weight_sync_alarm",

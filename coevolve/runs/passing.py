@@ -24,6 +24,7 @@ PROGRESS = tuple(
         "followers_fail",
         "copy_failed",
         "model_rests",
+        "reader_rests",
         "rollout_request",
         "units_began",
         "failed_rollout",

@@ -13,8 +13,9 @@ if processes are killed, and the same transaction writes its task. An infrastruc
 nothing.
 
 A candidate whose simulators or reader fail repeatedly stays unfinished: the validator retries it
-after a pause, or the next holder of its lease does. One that raises other errors, or kills the
-process, at each of several attempts is a dead letter without a verdict (`coevolve.parts.units`).
+after a pause, or the next holder of its lease does; the journal says that a reader rests. One that
+raises other errors, or kills the process, at each of several attempts is a dead letter without a
+verdict (`coevolve.parts.units`).
 Decisions depend only on the journal (`coevolve.validation.ledger`) and are made one at a time; only
 the gates run concurrently.
 """
@@ -37,6 +38,7 @@ from coevolve.parts.units import RETRIES, SpoiltUnitError, Unit, UnitQueue, Unit
 from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger, Wordings
+from coevolve.validation.reader_state import ReaderState
 from coevolve.validation.verdicts import Views, admission, task_of, verdict
 from coevolve.validation.wordings import Conflict
 from protocols.config import RunConfig
@@ -132,6 +134,7 @@ class Validator:
             consumer="validator",
             member="validator",
         )
+        self._reader_state = ReaderState(self._mailbox.append)
         self._judging = asyncio.Semaphore(self._settings.concurrent)
         self._decisions: asyncio.Queue[_Decision] = asyncio.Queue()
 
@@ -148,6 +151,7 @@ class Validator:
         self._reset()
         await self._mailbox.take_seat()
         await self._ledger.follow()
+        await self._reader_state.restore(self._reader)
         await unless_stopped(self._stopping, self._work())
         await self._units.release()
 
@@ -291,10 +295,15 @@ class Validator:
                     findings = await self._gates.examine(candidate)
                     if self._is_refused(findings):
                         return findings
-                    return await self._gates.read(candidate, findings)
+                    read = await self._gates.read(candidate, findings)
+                await self._reader_state.answered()
             except (SimulatorError, EndpointError) as error:
+                if isinstance(error, EndpointError):
+                    await self._reader_state.failed(error)
                 self._reporter.last_error = str(error)
                 log.warning("not_examined", candidate=candidate.candidate_id, reason=str(error))
+            else:
+                return read
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PUT_BY_S)
 

@@ -14,7 +14,7 @@ from protocols.control import (
     RunResumed,
 )
 from protocols.errors import RunError
-from protocols.evolution import ModelAnswers, ModelRests
+from protocols.evolution import ModelAnswers, ModelRests, ReaderAnswers, ReaderRests
 from tests.coevolve.attach.conftest import Stage
 from tests.scripted import add
 
@@ -80,6 +80,7 @@ async def test_status_says_what_rests_and_why_until_it_works_again(
         [
             PartsRest(causes={"validator": "validator: no memory"}),
             ModelRests(synthesizer="glm", failures=3, reason="status 500: out of order"),
+            ReaderRests(failures=3, reason="no answer within 5 s"),
             NodesTooSmall(reasons=("the node b is too small",)),
             letter(10, "s1"),
         ]
@@ -89,11 +90,14 @@ async def test_status_says_what_rests_and_why_until_it_works_again(
     assert "validator rests, and is tried again: validator: no memory" in said
     assert "the synthesizer's model glm rests" in said
     assert "status 500: out of order" in said
+    assert "the reader of instructions rests, and candidates wait until it answers: no ans" in said
     assert "the node b is too small" in said
     assert "dead letters: 1; see `attach letters`" in said
     resumed = RunResumed(run_id="r", config="{}")
     await add(stage.store, PartsRest(causes={}), ModelAnswers(synthesizer="glm"), resumed)
+    await add(stage.store, ReaderAnswers())
     await status(stage.subject(), as_json=True)
     tree = json.loads(capsys.readouterr().out)
     assert tree["nodes_too_small"] == []
     assert (tree["resting"], tree["model_rests"], tree["dead_letters"]) == ({}, None, 1)
+    assert tree["reader_rests"] is None

@@ -21,7 +21,7 @@ from coevolve.journal.snapshots import SPAN
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted, Stalled, StateSnapshot
 from protocols.errors import ContractError, LeakError, LeaseLostError
-from protocols.evolution import GroupSummary, Parked
+from protocols.evolution import GroupSummary, Parked, ReaderAnswers, ReaderRests
 from protocols.interfaces import TaskSource
 from protocols.journal import Append, Message, Receipt, StoredRecord
 from protocols.learning import GroupDiscarded, StepReport, TrainedGroup
@@ -476,6 +476,22 @@ async def test_a_cycle_ends_when_every_visit_signal_and_candidate_is_settled(
     tasks = await desk.tasks(5)
     assert sorted(tasks[3:]) == ["early", "late"]
     await desk.standing("the learner to consume groups (2 of 4 in flight)")
+    await desk.close()
+
+
+async def test_a_cycle_waits_for_no_verdicts_while_the_reader_rests(
+    tmp_path: Path, quickstart: RunConfig
+):
+    desk = Desk(tmp_path, of(quickstart, "full", evolve_every=1))
+    await desk.say(STARTED)
+    tasks = await desk.tasks(2)
+    await desk.say(*visits(tasks, 0, 1), signal("s1", tasks[0]), candidate("c1", "s1"))
+    await desk.say(settled("s1", 1), stepped(1, 2))
+    await desk.standing("up to 1 set in motion: verdicts (1)")
+    await desk.say(ReaderRests(failures=3, reason="no answer"))
+    await desk.groups(4)
+    await desk.say(ReaderAnswers(), stepped(2, 4), *visits(await desk.tasks(4), 2, 3))
+    await desk.standing("up to 2 set in motion: verdicts (1)")
     await desk.close()
 
 

@@ -42,6 +42,8 @@ from protocols.evolution import (
     Parked,
     ProbeReport,
     ProbeRequest,
+    ReaderAnswers,
+    ReaderRests,
     Reading,
     Refused,
 )
@@ -85,14 +87,15 @@ class StubbornJudge:
 
 
 class MumblingReader:
-    """Reads nothing, after one failure of its server."""
+    """Reads nothing, after failures of its server."""
 
-    def __init__(self) -> None:
+    def __init__(self, failures: int = 1) -> None:
+        self.failures = failures
         self.asked: list[str] = []
 
     async def read(self, candidate: Candidate, body: ToolTask, trials: Trials) -> Reading:
         self.asked.append(candidate.candidate_id)
-        if len(self.asked) == 1:
+        if len(self.asked) <= self.failures:
             raise EndpointError("no answer")
         return MUMBLED
 
@@ -397,6 +400,30 @@ async def test_a_candidate_that_was_not_read_is_admitted_only_if_the_policy_solv
     assert isinstance(verdict.outcome, outcome)
     assert verdict.reading == MUMBLED
     assert len(reader.asked) == 2
+    await desk.close()
+
+
+async def test_the_journal_says_that_a_reader_rests_and_when_it_answers_again(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart)
+    desk.start(reader=MumblingReader(failures=3))
+    await desk.say(*sound(4, 3))
+    await desk.verdicts(1)
+    (rests,) = await desk.all(ReaderRests)
+    assert (rests.failures, rests.reason) == (3, "no answer")
+    assert len(await desk.all(ReaderAnswers)) == 1
+    await desk.close()
+
+
+async def test_a_reader_that_fails_once_does_not_rest(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart)
+    desk.start(reader=MumblingReader())
+    await desk.say(*sound(4, 1))
+    await desk.verdicts(1)
+    assert await desk.all(ReaderRests) == []
     await desk.close()
 
 
