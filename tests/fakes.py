@@ -54,7 +54,7 @@ class ScriptRenderer:
     def observation(self, results: Sequence[str], said: Sequence[int] = ()) -> tuple[int, ...]:
         return tuple(token for each in results for token in (SEE, *(100 + ord(c) for c in each)))
 
-    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+    def parse(self, token_ids: Sequence[int], classes: Sequence[str] = ()) -> tuple[str, ...]:
         if token_ids[-1] == END:
             return ()
         if len(token_ids) < 2:

@@ -13,9 +13,9 @@ import msgspec
 from coevolve.environments.appworld.blocks import block_in, fenced
 from coevolve.environments.appworld.prompt import opening_text, output_text
 from coevolve.environments.appworld.source import Extra
-from coevolve.environments.tools.chat.calls import spoken
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.foreign import boundary
+from coevolve.llm.reading import UnfinishedThinkingError, opens_thinking, spoken
 from coevolve.models.chat_template import LOAD_S, ChatTemplate, Message
 from coevolve.models.deadline import within
 from coevolve.models.model_files import DOWNLOAD_AGAIN
@@ -31,7 +31,7 @@ class CodeRenderer:
         """Raise ConfigError if the template cannot be used."""
         self._template = template
         self._system = chat.system
-        self._thinking = template.prompt.rstrip().endswith("<think>")
+        self._thinking = opens_thinking(template.prompt)
         self._after("")
 
     @classmethod
@@ -63,10 +63,15 @@ class CodeRenderer:
         """Return the outputs of blocks, up to the policy's next word."""
         return self._after("\n".join(map(output_text, results)), said)
 
-    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+    def parse(self, token_ids: Sequence[int], classes: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the block of a message; an empty text if it has none. Raises ValueError."""
-        said = spoken(self._template.said(token_ids), thinking=self._thinking)
-        return (self._template.unmarked(block_in(said)),)
+        del classes
+        said = self._template.said(token_ids)
+        try:
+            text = spoken(said, thinking=self._thinking)
+        except UnfinishedThinkingError:
+            return ("",)
+        return (self._template.unmarked(block_in(text)),)
 
     def words(self, token_ids: Sequence[int]) -> str:
         """Return the text of a message. Raises ValueError."""

@@ -1,10 +1,13 @@
 """An agent that holds a conversation with tools, from the first instruction to the verdict.
 
-The conversation ends at the first turn that fails, because the task can no longer succeed.
+The conversation ends at the first turn that fails, because the task can no longer succeed. A
+malformed call is answered by what is wrong with it, as a tool answers, and recorded as an action
+that failed; one more than `ToolAgent.answered_errors` ends the conversation.
 """
 
 from dataclasses import dataclass
 
+from coevolve.environments.tools.chat.call_text import MalformedCallsError
 from coevolve.environments.tools.commands import Failed, Observed
 from coevolve.environments.tools.interfaces import Renderer, Simulator
 from coevolve.environments.tools.task import ToolTask, tool_task
@@ -26,6 +29,9 @@ class ToolAgent:
     limits: RolloutConfig
     temperature: float
     """0 means greedy decoding."""
+
+    answered_errors: int = 0
+    """Malformed calls of an attempt that are answered."""
 
     async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
         """Attempt a task with tools once; see `coevolve.rollouts.agent.Agent`."""
@@ -65,6 +71,7 @@ class _Attempt:
         self.actions: list[Action] = []
         self.turns_passed = 0
         self.partial_reward = 0.0
+        self._answered_errors = 0
         self._said: tuple[int, ...] = ()
         """The policy's last message."""
 
@@ -100,7 +107,12 @@ class _Attempt:
                 return "too_long"
             self._said = said
             try:
-                calls = agent.renderer.parse(said)
+                calls = agent.renderer.parse(said, self._body.classes)
+            except MalformedCallsError as error:
+                if self._answered_errors == agent.answered_errors:
+                    return "malformed"
+                self._answer_error(turn, agent.renderer.words(said), f"Error: {error}")
+                continue
             except ValueError:
                 return "malformed"
             if not calls:
@@ -116,6 +128,12 @@ class _Attempt:
                     return "finished"
             results = [each.result for each in answers]
             self._talk.hear(agent.renderer.observation(results, said))
+
+    def _answer_error(self, turn: int, text: str, error: str) -> None:
+        """Let the policy hear what is wrong with its message."""
+        self._answered_errors += 1
+        self.actions.append(Action(turn=turn, text=text, result=error, failed=True))
+        self._talk.hear(self._agent.renderer.observation([error], self._said))
 
     async def _act(self, turn: int, call: str) -> Observed:
         """Execute a call and return its answer."""

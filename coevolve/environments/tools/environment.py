@@ -35,6 +35,7 @@ from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.environments.tools.wordings import wordings_of
 from coevolve.environments.tools.worker import ToolWorker
 from coevolve.export.exporter import Exporter
+from coevolve.foreign import shown
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder, whole_model
 from coevolve.parts.context import PartContext
@@ -58,6 +59,10 @@ if TYPE_CHECKING:
     from coevolve.synthesis.worker import SynthesizerWorker
 
 
+ANSWERED_ERRORS = 3
+"""Malformed calls of an attempt that are answered, where neither config nor benchmark decides."""
+
+
 class ToolEnvironment(BaseEnvironment):
     """A `coevolve.environments.interface.Environment` without tasks and tools."""
 
@@ -67,6 +72,9 @@ class ToolEnvironment(BaseEnvironment):
     gate_order: ClassVar[Sequence[Gate]] = ORDER
     attempt_gather_s: ClassVar[float] = 0.1
     """Seconds that an attempt's command waits for others, which then share one call of a worker."""
+
+    ends_turns: ClassVar[bool] = False
+    """Whether the benchmark's own loop goes on to the next turn after a malformed call."""
 
     @abstractmethod
     def source(self) -> ToolSource:
@@ -91,7 +99,22 @@ class ToolEnvironment(BaseEnvironment):
             self.check_chat(chats=chats)
             if chats:
                 self._check_own_synthesizer()
-                self.renderer()
+                self._check_references()
+
+    def _check_references(self) -> None:
+        """Refuse tasks whose references a chat model could not write. Raises ConfigError."""
+        from coevolve.environments.tools.chat.renderer import ChatRenderer
+
+        renderer = self.renderer()
+        if not isinstance(renderer, ChatRenderer) or not self.capabilities.references:
+            return
+        for task in (*self.source().pool(), *self.scored_tasks()):
+            if call := renderer.unread(task):
+                raise ConfigError(
+                    f"task {task.task_id}: its reference needs calls that the policy's chat "
+                    f"template writes so that they can be read back, found {shown(call)} (form "
+                    f"{renderer.form}); change the call, or choose policy.chat.tools: prompt"
+                )
 
     def _check_own_synthesizer(self) -> None:
         """Refuse a chat model, tiny or not, that should make tasks. Raises ConfigError."""
@@ -210,8 +233,17 @@ class ToolEnvironment(BaseEnvironment):
             return TinyRenderer.load(folder)
         from coevolve.environments.tools.chat.renderer import ChatRenderer
 
-        has_tools = any(map(tool_documents, self.tool_sets()))
-        return ChatRenderer.load(folder, self._config.policy.chat, has_tools=has_tools)
+        return ChatRenderer.load(
+            folder,
+            self._config.policy.chat,
+            has_tools=any(map(tool_documents, self.tool_sets())),
+            ends_turn=self.ends_turns and not self._answered_errors(),
+        )
+
+    def _answered_errors(self) -> int:
+        """Return how many malformed calls of an attempt are answered."""
+        most = self._config.policy.chat.answered_errors
+        return (0 if self.ends_turns else ANSWERED_ERRORS) if most < 0 else most
 
     def agents(
         self,
@@ -251,6 +283,7 @@ class ToolEnvironment(BaseEnvironment):
             renderer=self.renderer(),
             limits=self._config.rollout,
             temperature=temperature,
+            answered_errors=self._answered_errors(),
         )
 
     def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:

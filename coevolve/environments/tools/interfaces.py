@@ -97,10 +97,12 @@ class Renderer(Protocol):
         """
         ...
 
-    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+    def parse(self, token_ids: Sequence[int], classes: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the calls of one message in order, as the simulator's call expressions.
 
-        Empty if the policy ended its turn. Raises ValueError if the message is neither.
+        ``classes`` are those of the task. Empty if the policy ended its turn. Raises
+        MalformedCallsError if the message begins a call that cannot be read, and another
+        ValueError if it is no message.
         """
         ...
 

@@ -15,7 +15,7 @@ from coevolve.environments.hdl.policy import prompts
 from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.transition import ChatText, Graded
 from coevolve.environments.hdl.simulate.messages import Point, Submission
-from coevolve.environments.tools.chat.calls import spoken
+from coevolve.llm.reading import opens_thinking, spoken
 from coevolve.models.chat_template import SENTINEL, ChatTemplate, Message
 from protocols.config import ChatConfig
 
@@ -96,7 +96,8 @@ class ChatStepRenderer:
 
     def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Submission:
         """Return the submission in the message. Raises ValueError if it has none."""
-        text = spoken(self._template.said(token_ids), thinking=self._chat.thinking)
+        thinking = opens_thinking(self._template.prompt)
+        text = spoken(self._template.said(token_ids), thinking=thinking)
         base = task.state.testbench if isinstance(task.state, Graded) else ""
         return prompts.extract(text, task.form, base)
 

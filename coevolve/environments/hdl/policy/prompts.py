@@ -34,8 +34,8 @@ from coevolve.environments.hdl.simulate.messages import (
     Unit,
 )
 from coevolve.environments.hdl.simulate.summary import message, status
-from coevolve.environments.tools.chat.calls import spoken
 from coevolve.foreign import boundary
+from coevolve.llm.reading import spoken, without_thoughts
 
 FEEDBACK_CHARACTERS = 4000
 """Default maximum length of feedback: about 1,300 tokens."""
@@ -148,16 +148,21 @@ def extract(answer: str, form: SubmissionForm, base: str = "") -> Submission:
 def _extract(answer: str, form: SubmissionForm, base: str) -> Submission:
     try:
         text = spoken(answer, thinking=False)
+        if not _is_bare_patch(text):
+            text = without_thoughts(text)
     except ValueError as error:
         raise UnreadableAnswerError("the answer was cut off while it was still thinking") from error
     match _usable_form(form, base):
         case "testbench":
             return Testbench(text=_fence_content(text))
         case "patch":
-            bare = text.startswith("@@") or text == NO_CHANGES
-            return Patch(text=text if bare else _fence_content(text), base=base)
+            return Patch(text=text if _is_bare_patch(text) else _fence_content(text), base=base)
         case "stimulus":
             return Stimulus(program=_fence_content(text))
+
+
+def _is_bare_patch(text: str) -> bool:
+    return text.startswith("@@") or text == NO_CHANGES
 
 
 def _base(state: DesignState) -> str:

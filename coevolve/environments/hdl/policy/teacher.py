@@ -22,9 +22,9 @@ import msgspec
 from coevolve.environments.hdl.config import LocalTeacher
 from coevolve.environments.hdl.policy.steps import Step
 from coevolve.environments.hdl.policy.transition import ChatText
-from coevolve.environments.tools.chat.calls import spoken
 from coevolve.llm.breaker import Breaker
 from coevolve.llm.client import Chat, Message, Said, cost_usd, most_prompt_tokens
+from coevolve.llm.reading import without_thoughts
 from protocols.errors import EndpointError
 from protocols.evolution import CallFailed, ModelCall
 from protocols.generation import Generation, GenerationRequest
@@ -267,6 +267,6 @@ def _chat(messages: Sequence[ChatText]) -> tuple[Message, ...]:
 def _without_reasoning(answer: str) -> str:
     """Return an answer without its reasoning; empty if the reasoning does not end."""
     try:
-        return spoken(answer, thinking=False)
+        return without_thoughts(answer)
     except ValueError:
         return ""

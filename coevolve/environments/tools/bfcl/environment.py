@@ -23,6 +23,7 @@ class Bfcl(ToolEnvironment):
     config_type: ClassVar[type[msgspec.Struct]] = BfclConfig
     name: ClassVar[str] = "bfcl"
     requires: ClassVar[Requirements] = REQUIRES
+    ends_turns: ClassVar[bool] = True
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

@@ -8,7 +8,8 @@ some calls. With ``prompt`` the system message lists the tools, calls are lists 
 answers come in a user's message: BFCL prompts models without native tool calling in this way.
 Without tools, every message is plain text.
 
-A message without a call ends the policy's turn. If a turn reveals tools, its instruction lists
+A message without a call ends the policy's turn. What begins a call and cannot be read is malformed,
+except where the benchmark's own loop goes on to the next turn (``ends_turn``). If a turn reveals tools, its instruction lists
 them, because the opening can no longer be changed (as in BFCL for models without tool calling).
 """
 
@@ -21,17 +22,18 @@ from typing import Any
 import msgspec
 
 from coevolve.environments.tools.calls import parse_call
-from coevolve.environments.tools.chat.calls import (
-    FORMS,
-    CallForm,
+from coevolve.environments.tools.chat.call_text import (
+    MalformedCallsError,
     call_text,
     python_list,
-    read_calls,
-    spoken,
 )
+from coevolve.environments.tools.chat.calls import FORMS, CallForm, is_written, read_calls
+from coevolve.environments.tools.chat.python_forms import END, START
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
+from coevolve.environments.tools.chat.typed import Types, alike, parameter_types
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.foreign import DESCRIBED_CHARS, boundary, shown
+from coevolve.llm.reading import UnfinishedThinkingError, opens_thinking, spoken
 from coevolve.models.chat_template import LOAD_S, SENTINEL, ChatTemplate, Message
 from coevolve.models.deadline import within
 from coevolve.models.model_files import DOWNLOAD_AGAIN, unusable
@@ -64,32 +66,69 @@ _PROBE_ARGUMENTS: Mapping[str, object] = {
     "several": ["a", 1],
     "nested": {"key": "value"},
 }
+_PROBE_TYPES: Mapping[str, object] = {
+    "text": "string",
+    "count": "integer",
+    "share": "number",
+    "whole": "boolean",
+    "nothing": ["string", "null"],
+    "several": "array",
+    "nested": "object",
+}
 _PROBE_SCHEMA: Message = {
     "type": "function",
     "function": {
         "name": _PROBE_TOOL,
         "description": "Answers.",
-        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
+        "parameters": {
+            "type": "object",
+            "properties": {name: {"type": each} for name, each in _PROBE_TYPES.items()},
+        },
     },
 }
+_LFM2_LISTS = "<|tool_list_start|>"
+"""The first templates of LFM2 list tools between such tokens, and leave calls to the content."""
+
+_LISTS = (
+    "policy.chat.tools: prompt, which asks for lists of Python calls, a form that the model may "
+    "never have seen"
+)
 
 
 class ChatRenderer:
     """A `protocols.interfaces.Renderer`."""
 
-    def __init__(self, template: ChatTemplate, chat: ChatConfig, *, has_tools: bool = True) -> None:
-        """Find the form of calls. Raises ConfigError if the template cannot be used."""
+    def __init__(
+        self,
+        template: ChatTemplate,
+        chat: ChatConfig,
+        *,
+        has_tools: bool = True,
+        ends_turn: bool = False,
+    ) -> None:
+        """Find the form of calls. Raises ConfigError if the template cannot be used.
+
+        ``ends_turn`` says whether a message that cannot be read ends the turn, as in BFCL's loop.
+        """
         self._template = template
         self._has_tools = has_tools
         self._chat = chat if has_tools else msgspec.structs.replace(chat, tools="prompt")
-        self._thinking = template.prompt.rstrip().endswith("<think>")
-        self.form: CallForm = "python" if self._chat.tools == "prompt" else self._own_form()
+        self._ends_turn = ends_turn
+        self._thinking = opens_thinking(template.prompt)
+        self._in_content = self._chat.tools == "prompt"
+        """Whether messages hold calls as their content, and not as the template writes them."""
+
+        listed: CallForm = "bfcl" if ends_turn else "python"
+        self.form: CallForm = listed if self._in_content else self._own_form()
+        self._types = lru_cache(maxsize=256)(self._types_of)
         self._check()
         self._closing = template.written({"role": "assistant", "content": CLOSING})
         self._opening = lru_cache(maxsize=256)(self._render_opening)
 
     @classmethod
-    def load(cls, folder: Path, chat: ChatConfig, *, has_tools: bool = True) -> "ChatRenderer":
+    def load(
+        cls, folder: Path, chat: ChatConfig, *, has_tools: bool = True, ends_turn: bool = False
+    ) -> "ChatRenderer":
         """Return the renderer for a model folder. Raises ConfigError."""
         template = ChatTemplate.load(
             folder,
@@ -98,7 +137,7 @@ class ChatRenderer:
         )
         what = f"policy.model: {folder} needs a usable chat template"
         with boundary(ConfigError, what, DOWNLOAD_AGAIN), within(LOAD_S):
-            return cls(template, chat, has_tools=has_tools)
+            return cls(template, chat, has_tools=has_tools, ends_turn=ends_turn)
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -117,17 +156,55 @@ class ChatRenderer:
         """Return the answers to a message's calls, up to the policy's next word."""
         return self._template.after(self._answers(results), said)
 
-    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the calls of a message; none if it has none. Raises ValueError."""
-        text = self._text_after_thinking(token_ids)
-        return read_calls(self.form, text) if self._has_tools else ()
+    def parse(self, token_ids: Sequence[int], classes: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return the calls of a message; none if it has none.
+
+        ``classes`` are the tools that the values of some forms get their types from. Raises
+        MalformedCallsError for calls that cannot be read, and another ValueError for a message
+        that is none.
+        """
+        said = self._template.said(token_ids)
+        if not self._has_tools:
+            return ()
+        try:
+            text = spoken(said, thinking=self._thinking)
+            return read_calls(self.form, text, self._types(tuple(classes)))
+        except (MalformedCallsError, UnfinishedThinkingError) as error:
+            if self._ends_turn:
+                return ()
+            raise MalformedCallsError(f"{error}") from error
 
     def words(self, token_ids: Sequence[int]) -> str:
         """Return the part of a message after its thinking. Raises ValueError."""
-        return self._template.unmarked(self._text_after_thinking(token_ids)).strip()
+        said = self._template.said(token_ids)
+        try:
+            return self._template.unmarked(spoken(said, thinking=self._thinking)).strip()
+        except UnfinishedThinkingError:
+            return ""
 
-    def _text_after_thinking(self, token_ids: Sequence[int]) -> str:
-        return spoken(self._template.said(token_ids), thinking=self._thinking)
+    def unread(self, task: Task) -> str:
+        """Return the first call of the reference that is read otherwise than written, or nothing.
+
+        Such a task can be neither demonstrated nor solved in the form of this template.
+        """
+        body = tool_task(task)
+        for call in dict.fromkeys(call for turn in body.turns for call in turn.reference):
+            if not self._is_read_back(call, body.classes):
+                return call
+        return ""
+
+    def _is_read_back(self, call: str, classes: tuple[str, ...]) -> bool:
+        try:
+            written = self._template.written(self._calling(call, classes))
+            (found,) = self.parse(written, classes)
+            tool, arguments = named_arguments(found, classes)
+        except ValueError:
+            return False
+        expected = named_arguments(call, classes)
+        return tool == expected[0] and alike(arguments, expected[1])
+
+    def _types_of(self, classes: tuple[str, ...]) -> Types:
+        return parameter_types(schemas(classes)) if self.form in ("xml", "keys") else {}
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return (token ids, mask) of the reference, one call per message; needs recorded results.
@@ -180,38 +257,48 @@ class ChatRenderer:
         """Return the assistant message that makes one call of a reference."""
         if self.form == "python":
             return {"role": "assistant", "content": python_list((call,))}
-        return _tool_call(*named_arguments(call, classes))
+        return self._message(*named_arguments(call, classes))
+
+    def _message(self, name: str, arguments: Mapping[str, object]) -> Message:
+        """Return the assistant message that makes one call."""
+        if not self._in_content:
+            return _tool_call(name, arguments)
+        listed = python_list((call_text(name, arguments),))
+        content = f"{START}{listed}{END}" if self.form == "wrapped" else listed
+        return {"role": "assistant", "content": content}
 
     def _own_form(self) -> CallForm:
         """Return the form in which the template writes calls."""
         messages, tools = self._start("?", [_PROBE_SCHEMA])
-        if _PROBE_TOOL not in self._template.render(messages, tools, prompts=True):
+        opening = self._template.render(messages, tools, prompts=True)
+        if _PROBE_TOOL not in opening:
             raise ConfigError(
                 "policy.chat.tools: 'template' needs a chat template that lists the tools, but "
-                "this template leaves them out; use policy.chat.tools: prompt"
+                f"this template leaves them out; use {_LISTS}"
             )
         simple: dict[str, object] = {"text": "a b", "count": 2}
         written = self._template.written(_tool_call(_PROBE_TOOL, simple))[:-1]
         text = spoken(self._template.decode(written), thinking=self._thinking)
         for form in FORMS:
-            if _reads(form, text, simple):
+            if is_written(form, text) and _read(form, text) == call_text(_PROBE_TOOL, simple):
                 return form
+        if not text and _LFM2_LISTS in opening:
+            self._in_content = True
+            return "wrapped"
         raise ConfigError(
             "policy.chat.tools: 'template' needs a chat template that writes calls in one of the "
             f"forms {', '.join(FORMS)} (coevolve/environments/tools/chat/calls.py), found "
-            f"{shown(text, DESCRIBED_CHARS)}; use policy.chat.tools: prompt"
+            f"{shown(text, DESCRIBED_CHARS)}; use another model, or {_LISTS}"
         )
 
     def _check(self) -> None:
         """Check that borders are fixed, answers are shown, and calls are read as written."""
-        call = call_text(_PROBE_TOOL, _PROBE_ARGUMENTS)
-        if self.form == "python":
-            calling: Message = {"role": "assistant", "content": python_list((call,))}
-        else:
-            calling = _tool_call(_PROBE_TOOL, _PROBE_ARGUMENTS)
-        found = self.parse(self._template.written(calling))
-        if self._has_tools and found != (call,):
-            raise unusable(f"it writes the call {call} in a way that is read as {found}")
+        calling = self._message(_PROBE_TOOL, _probed(self.form))
+        if self._has_tools:
+            said = spoken(self._template.said(self._template.written(calling)), thinking=self._thinking)
+            expected, found = call_text(_PROBE_TOOL, _probed(self.form)), _read(self.form, said)
+            if found != expected:
+                raise unusable(f"it writes the call {expected} in a way that is read as {found}")
         histories = _histories(calling, self._answers(["1", "2"]))
         for between in (self._answers(["a"]), self._answers(["a", "b"]), [_user("c")]):
             self._template.check_border(between, histories)
@@ -220,13 +307,21 @@ class ChatRenderer:
             raise unusable("it does not show the answers of tools in their order")
 
 
-def _reads(form: CallForm, text: str, arguments: Mapping[str, object]) -> bool:
-    """Return whether ``text`` is the test call in this form."""
+def _probed(form: CallForm) -> Mapping[str, object]:
+    """Return arguments that a form can write; ``xml`` writes None as if it were a text."""
+    return {
+        name: value
+        for name, value in _PROBE_ARGUMENTS.items()
+        if form != "xml" or value is not None
+    }
+
+
+def _read(form: CallForm, text: str) -> str:
+    """Return what is read in place of the test call."""
     try:
-        calls = [parse_call(call, {_PROBE_TOOL}) for call in read_calls(form, text)]
-    except ValueError:
-        return False
-    return calls == [(_PROBE_TOOL, (), arguments)]
+        return ", ".join(read_calls(form, text, parameter_types([_PROBE_SCHEMA])))
+    except ValueError as error:
+        return f"malformed: {error}"
 
 
 def _histories(calling: Message, answers: Sequence[Message]) -> list[list[Message]]:

@@ -6,6 +6,7 @@ from itertools import groupby
 from tokenizers import Tokenizer
 
 from coevolve.environments.registry import environment_of
+from coevolve.environments.tools.chat.call_text import MalformedCallsError
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.export.conversation import Said
 from coevolve.environments.tools.interfaces import Renderer
@@ -48,15 +49,25 @@ class Transcriber:
             if place == len(messages) - 1 and self._is_unparsed(ids, rollout.ended):
                 yield Said(turn=turn, text=self._text(ids, skip_special=False))
                 return
-            calls = self._renderer.parse(ids)
-            answered, actions = actions[: len(calls)], actions[len(calls) :]
+            calls = self._calls(ids)
+            answered = actions[: 1 if calls is None else len(calls)]
+            actions = actions[len(answered) :]
+            # An answered message that is no call stands as it was written.
+            texts = tuple(action.text for action in answered)
             yield Said(
                 turn=turn,
-                text="" if calls else self._text(ids, skip_special=True),
-                calls=calls,
+                text="" if calls or texts else self._text(ids, skip_special=True),
+                calls=(*texts, *(calls or ())[len(texts) :]),
                 answers=tuple(action.result for action in answered),
             )
-            turn += not calls
+            turn += calls == ()
+
+    def _calls(self, ids: Sequence[int]) -> tuple[str, ...] | None:
+        """Return the calls of a message; None if they could not be read, and that was answered."""
+        try:
+            return self._renderer.parse(ids)
+        except MalformedCallsError:
+            return None
 
     def _is_unparsed(self, ids: Sequence[int], ended: Ending) -> bool:
         """Return whether the last message is neither a call nor the end of a turn.

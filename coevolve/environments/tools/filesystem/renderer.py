@@ -82,8 +82,9 @@ class TinyRenderer:
         answers = (self.encode(spoken(result))[:OBSERVATION_TOKENS] for result in results)
         return (*(token for answer in answers for token in (OBSERVATION, *answer)), CALL)
 
-    def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+    def parse(self, token_ids: Sequence[int], classes: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the call, or nothing for the end of the turn. Raises ValueError for other text."""
+        del classes
         ids = tuple(token_ids)
         if ids == (DONE,):
             return ()

@@ -1,8 +1,8 @@
 """The formats of a synthesizer model's answers, and the parser that finds them in its text.
 
 Every answer is one JSON object. It may stand alone, in a code fence, or within prose, and after
-thoughts in ``<think>`` tags; the parser takes the last object that fits. If none fits, it raises
-`UnusableAnswerError`, whose message goes to the model that is asked again.
+thoughts in ``<think>`` tags (`coevolve.llm.reading`); the parser takes the last object that fits. If
+none fits, it raises `UnusableAnswerError`, whose message goes to the model that is asked again.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from coevolve.foreign import boundary
+from coevolve.llm.reading import MOST_OBJECTS, end_of_object, without_thoughts
 from protocols.evolution import Reflection
 
 T = TypeVar("T")
@@ -28,9 +29,6 @@ MAX_CHARS = 2_000
 
 MAX_ANSWER_CHARS = 200_000
 """Maximum characters of an answer that are read."""
-
-_MAX_OBJECTS = 1_000
-"""Maximum number of ``{`` at which parsing is tried, which bounds the work for one answer."""
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_CHARS)]
 
@@ -172,6 +170,7 @@ def read_as(answer: str, kind: type[T]) -> T:
 
 def _last_that_fits(answer: str, kind: type[T]) -> T:
     complaint = ""
+    answer = without_thoughts(answer[:MAX_ANSWER_CHARS])
     for text in reversed(tuple(_objects(answer))):
         try:
             return msgspec.json.decode(text, type=kind)
@@ -182,22 +181,17 @@ def _last_that_fits(answer: str, kind: type[T]) -> T:
 
 def _objects(answer: str) -> Iterator[str]:
     """Yield every outermost JSON object of ``answer`` as text, in order."""
-    answer = answer[:MAX_ANSWER_CHARS].rpartition("</think>")[2]
-    decoder = json.JSONDecoder()
     start = answer.find("{")
-    for _ in range(_MAX_OBJECTS):
+    for _ in range(MOST_OBJECTS):
         if start < 0:
             return
-        try:
-            _, end = decoder.raw_decode(answer, start)
+        end = end_of_object(answer, start)
+        if end:
             yield answer[start:end]
-        except (ValueError, RecursionError):
-            end = start + 1
-        start = answer.find("{", end)
+        start = answer.find("{", end or start + 1)
 
 
 def _why_no_object(answer: str) -> str:
-    answer = answer[:MAX_ANSWER_CHARS].rpartition("</think>")[2]
     start = answer.find("{")
     if start < 0:
         return "it holds no JSON object"
