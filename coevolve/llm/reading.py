@@ -1,8 +1,8 @@
 """Reads what a model wrote: its thinking, its JSON objects and its fences.
 
-Promises: nothing is cut inside of a JSON object, of a fence or of a string. Thinking is cut off only
-where it can stand. A policy's prompt says whether the thinking is open (`opens_thinking`), and else
-the message itself opens it at its beginning. An endpoint may leave the opening out, so
+Promises: nothing is cut inside of a JSON object, of a fence or of a string. Thinking is cut off
+only where it can stand. A policy's prompt says whether the thinking is open (`opens_thinking`), and
+else the message itself opens it at its beginning. An endpoint may leave the opening out, so
 `without_thoughts` also finds thinking without one, up to a ``</think>`` that stands outside of
 objects and fences.
 """
@@ -12,7 +12,7 @@ import re
 
 THINK, END = "<think>", "</think>"
 MOST_OBJECTS = 1_000
-"""Maximum number of ``{`` at which an object is looked for, which bounds the work for one answer."""
+"""Maximum number of ``{`` at which an object is tried, which bounds the work for one answer."""
 
 _MARK = re.compile(r"</think>|\{|^[ \t]*```", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)

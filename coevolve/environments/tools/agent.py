@@ -6,6 +6,7 @@ that failed; one more than `ToolAgent.answered_errors` ends the conversation.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from coevolve.environments.tools.chat.call_text import MalformedCallsError
 from coevolve.environments.tools.commands import Failed, Observed
@@ -106,15 +107,11 @@ class _Attempt:
             if said is None:
                 return "too_long"
             self._said = said
-            try:
-                calls = agent.renderer.parse(said, self._body.classes)
-            except MalformedCallsError as error:
-                if self._answered_errors == agent.answered_errors:
-                    return "malformed"
-                self._answer_error(turn, agent.renderer.words(said), f"Error: {error}")
+            calls = self._read(turn, said)
+            if calls is None:
                 continue
-            except ValueError:
-                return "malformed"
+            if isinstance(calls, str):
+                return calls
             if not calls:
                 self._words = agent.renderer.words(said)
                 return "finished"
@@ -129,11 +126,23 @@ class _Attempt:
             results = [each.result for each in answers]
             self._talk.hear(agent.renderer.observation(results, said))
 
-    def _answer_error(self, turn: int, text: str, error: str) -> None:
-        """Let the policy hear what is wrong with its message."""
-        self._answered_errors += 1
-        self.actions.append(Action(turn=turn, text=text, result=error, failed=True))
-        self._talk.hear(self._agent.renderer.observation([error], self._said))
+    def _read(
+        self, turn: int, said: tuple[int, ...]
+    ) -> tuple[str, ...] | Literal["malformed"] | None:
+        """Return the calls of a message; None if they could not be read, and that was answered."""
+        agent = self._agent
+        try:
+            return agent.renderer.parse(said, self._body.classes)
+        except MalformedCallsError as error:
+            if self._answered_errors == agent.answered_errors:
+                return "malformed"
+            self._answered_errors += 1
+            words, answer = agent.renderer.words(said), f"Error: {error}"
+            self.actions.append(Action(turn=turn, text=words, result=answer, failed=True))
+            self._talk.hear(agent.renderer.observation([answer], said))
+            return None
+        except ValueError:
+            return "malformed"
 
     async def _act(self, turn: int, call: str) -> Observed:
         """Execute a call and return its answer."""

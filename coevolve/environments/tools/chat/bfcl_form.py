@@ -62,10 +62,9 @@ def _value(node: ast.expr | None) -> Any:
             return name
         case ast.UnaryOp(operand=ast.Constant(value=number)):
             return -cast("Any", number)
-        case ast.List(elts=elements):
-            return [_value(each) for each in elements]
-        case ast.Tuple(elts=elements):
-            return tuple(_value(each) for each in elements)
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            values = map(_value, elements)
+            return list(values) if isinstance(node, ast.List) else tuple(values)
         case ast.Dict(keys=keys, values=values):
             return dict(zip(map(_value, keys), map(_value, values), strict=True))
         case ast.Call(keywords=[_, *_]):

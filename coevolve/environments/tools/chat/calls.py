@@ -4,7 +4,7 @@
 - ``xml`` and ``keys``: a tag for each argument (Qwen3-Coder, Qwen3.5, Nemotron 3; GLM);
 - ``json``: ``{"name": ..., "parameters": {...}}`` among words (Llama 3);
 - ``wrapped`` and ``pythonic``: ``[f(a=1), g()]`` with and without LFM2's two tokens around it;
-- ``python`` and ``bfcl``: the same for `policy.chat.tools: prompt`, and as BFCL's own loop reads it.
+- ``python`` and ``bfcl``: the same for `policy.chat.tools: prompt`, and as BFCL's loop reads it.
 
 What is a call in a form is decided as in the parser that serves the form, which `SERVED_BY` names;
 the module of a form names the deviations. A message without calls is plain text and gives no calls.

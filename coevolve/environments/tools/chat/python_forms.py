@@ -65,25 +65,26 @@ def read_wrapped(text: str) -> tuple[str, ...]:
     if not begun:
         return ()
     check_length(len(block))
-    if START in block:
-        raise MalformedCallsError(f"all calls of a message need to stand in one {START}[...]{END}")
-    for part in _ended(block):
+    for end in _ends(block):
+        part = block[:end].strip()
         for source in (part, _escaped(part)):
             nodes = calls_in(source) if source.startswith("[") else None
+            if nodes and START in block[end:]:
+                raise MalformedCallsError(f"all calls need to stand in one {START}[...]{END}")
             if nodes:
                 return tuple(map(_served, nodes))
     raise MalformedCallsError(f"calls need the form {START}[f(a=1), g()]{END}, found {shown(text)}")
 
 
-def _ended(block: str) -> Iterator[str]:
-    """Yield the texts that end at one of the first tags of the end, or with the message."""
+def _ends(block: str) -> Iterator[int]:
+    """Yield where the list may end: at one of the first tags of an end, or with the message."""
     end = block.find(END)
     if end < 0:
-        yield block.strip()
+        yield len(block)
     for _ in range(MOST_ENDS):
         if end < 0:
             return
-        yield block[:end].strip()
+        yield end
         end = block.find(END, end + 1)
 
 
@@ -202,9 +203,7 @@ def _escaped(text: str) -> str:
     return _LOOSE.sub(_with_escapes, text)
 
 
-_LOOSE = re.compile(
-    r"(['\"])((?:\\.|[^\\])*?)\1(?=\s*[,:)\]}])|(?<![\w.])0+(?=[1-9])", re.DOTALL
-)
+_LOOSE = re.compile(r"(['\"])((?:\\.|[^\\])*?)\1(?=\s*[,:)\]}])|(?<![\w.])0+(?=[1-9])", re.DOTALL)
 _CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 
 

@@ -9,8 +9,9 @@ answers come in a user's message: BFCL prompts models without native tool callin
 Without tools, every message is plain text.
 
 A message without a call ends the policy's turn. What begins a call and cannot be read is malformed,
-except where the benchmark's own loop goes on to the next turn (``ends_turn``). If a turn reveals tools, its instruction lists
-them, because the opening can no longer be changed (as in BFCL for models without tool calling).
+except where the benchmark's own loop goes on to the next turn (``ends_turn``). If a turn reveals
+tools, its instruction lists them, because the opening can no longer be changed (as in BFCL for
+models without tool calling).
 """
 
 import json
@@ -21,7 +22,6 @@ from typing import Any
 
 import msgspec
 
-from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.chat.call_text import (
     MalformedCallsError,
     call_text,
@@ -295,7 +295,9 @@ class ChatRenderer:
         """Check that borders are fixed, answers are shown, and calls are read as written."""
         calling = self._message(_PROBE_TOOL, _probed(self.form))
         if self._has_tools:
-            said = spoken(self._template.said(self._template.written(calling)), thinking=self._thinking)
+            said = spoken(
+                self._template.said(self._template.written(calling)), thinking=self._thinking
+            )
             expected, found = call_text(_PROBE_TOOL, _probed(self.form)), _read(self.form, said)
             if found != expected:
                 raise unusable(f"it writes the call {expected} in a way that is read as {found}")

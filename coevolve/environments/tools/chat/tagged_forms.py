@@ -4,10 +4,10 @@
   (Qwen3-Coder, Qwen3.5, Nemotron 3);
 - ``keys``: ``<tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>`` (GLM).
 
-The tags of the ends may be missing, as in the parsers that vLLM serves these forms with
-(``qwen3_xml`` and ``glm47``). Those parsers also take calls of which they lose a part: words between
-arguments, an argument without an end, the rest of a value after a tag inside of it, a name without
-an end. Such calls are malformed here.
+The tags that end a call may be missing, as in the parsers that vLLM serves these forms with
+(``qwen3_xml`` and ``glm47``). Those parsers also take calls of which they may lose a part: words
+between arguments, an argument without an end, the rest of a value after a tag inside of it, a name
+without an end. Such calls are malformed here.
 """
 
 import re
@@ -22,9 +22,7 @@ from coevolve.environments.tools.chat.typed import Types, typed
 from coevolve.foreign import shown
 
 _FUNCTION, _FUNCTION_END = "<function=", "</function>"
-_PARAMETER = re.compile(
-    r"\s*<\s*parameter\s*=\s*([^>\n]+)>(.*?)(?:<\s*/\s*parameter\s*>|(?=\n<parameter=))", re.DOTALL
-)
+_PARAMETER = re.compile(r"\s*<\s*parameter\s*=\s*([^>\n]+)>(.*?)<\s*/\s*parameter\s*>", re.DOTALL)
 _PAIR = re.compile(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 
 

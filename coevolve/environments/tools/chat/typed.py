@@ -46,7 +46,8 @@ def _kinds(schema: Schema) -> set[str]:
     kinds |= {_NAMES[type(value)] for value in schema.get("enum") or () if type(value) in _NAMES}
     for word in ("anyOf", "oneOf", "allOf"):
         for choice in schema.get(word) or ():
-            kinds |= _kinds(choice) if isinstance(choice, dict) else {"string"}
+            is_schema = isinstance(choice, dict)
+            kinds |= _kinds(cast("Schema", choice)) if is_schema else {"string"}
     return kinds
 
 
@@ -113,7 +114,7 @@ def parameter_types(tools: "list[dict[str, Any]]") -> Types:
 
 
 def alike(one: object, other: object) -> bool:
-    """Return whether two values are the same in JSON, which has no tuples and one type of number."""
+    """Return whether two values are the same in JSON, which has no tuples and one number type."""
     match one, other:
         case (dict(), dict()):
             first, second = cast("dict[Any, Any]", one), cast("dict[Any, Any]", other)

@@ -1,8 +1,8 @@
 """The formats of a synthesizer model's answers, and the parser that finds them in its text.
 
 Every answer is one JSON object. It may stand alone, in a code fence, or within prose, and after
-thoughts in ``<think>`` tags (`coevolve.llm.reading`); the parser takes the last object that fits. If
-none fits, it raises `UnusableAnswerError`, whose message goes to the model that is asked again.
+thoughts in ``<think>`` tags (`coevolve.llm.reading`); the parser takes the last object that fits.
+If none fits, it raises `UnusableAnswerError`, whose message goes to the model that is asked again.
 """
 
 import json

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from coevolve.environments.tools.agent import ToolAgent
+from coevolve.environments.tools.chat.call_text import MalformedCallsError
 from coevolve.rollouts.agent import rollout_of
 from protocols import columns
 from protocols.config import RolloutConfig
@@ -102,6 +103,52 @@ async def test_text_that_does_not_parse_is_the_policys_failure():
     assert (rollout.reward, rollout.ended) == (0.0, "malformed")
 
 
+class Grumbling(ScriptRenderer):
+    """Cannot read a call of `x`."""
+
+    def parse(self, token_ids: Sequence[int], classes: Sequence[str] = ()) -> tuple[str, ...]:
+        if self.words(token_ids) == "x":
+            raise MalformedCallsError("no x")
+        return super().parse(token_ids, classes)
+
+
+async def grumbled(script: list[str | None], answered: int) -> tuple[Rollout, ScriptGenerator]:
+    generator = ScriptGenerator(script)
+    agent = ToolAgent(
+        generator=generator,
+        simulator=ScriptSimulator(("a", "b")),
+        renderer=Grumbling(),
+        limits=RolloutConfig(max_calls_per_turn=2),
+        temperature=1.0,
+        answered_errors=answered,
+    )
+    played = await agent.attempt(tool_task("a", "b"), "session", seed=0)
+    return rollout_of(REQUEST, played), generator
+
+
+async def test_a_malformed_call_is_answered_by_its_fault_and_the_policy_goes_on():
+    rollout, generator = await grumbled(["x", "a", None, "x", "b", None], 2)
+    assert (rollout.reward, rollout.ended) == (1.0, "finished")
+    assert [(a.turn, a.text, a.result, a.failed) for a in rollout.actions] == [
+        (0, "x", "Error: no x", True),
+        (0, "a", "<a>", False),
+        (1, "x", "Error: no x", True),
+        (1, "b", "<b>", False),
+    ]
+    heard = [SEE, *(100 + ord(c) for c in "Error: no x")]
+    assert list(generator.requests[1].prompt_ids)[-len(heard) :] == heard
+    ids, mask = columns.from_int32(rollout.tokens.token_ids), rollout.tokens.mask
+    assert [mask[at] for at, token in enumerate(ids) if token == 100 + ord("x")] == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("answered", "made"), [(0, 0), (1, 1), (2, 2)])
+async def test_one_malformed_call_more_than_are_answered_ends_the_conversation(
+    answered: int, made: int
+):
+    rollout, _ = await grumbled(["x"] * (answered + 1), answered)
+    assert (rollout.reward, rollout.ended, len(rollout.actions)) == (0.0, "malformed", made)
+
+
 async def test_more_calls_than_allowed_end_the_conversation_before_the_next_is_made():
     rollout, _, _ = await rolled(["a"] * 9, limits=RolloutConfig(max_calls_per_turn=2))
     assert (rollout.reward, rollout.ended, len(rollout.actions)) == (0.0, "too_many_calls", 2)
@@ -150,7 +197,7 @@ async def test_the_last_words_of_the_last_turn_are_graded():
     class Talking(ScriptRenderer):
         """Takes a call of `c` for words."""
 
-        def parse(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        def parse(self, token_ids: Sequence[int], classes: Sequence[str] = ()) -> tuple[str, ...]:
             return () if self.words(token_ids) == "c" else super().parse(token_ids)
 
     simulator = ScriptSimulator(("a",))

@@ -139,13 +139,14 @@ def test_the_mask_covers_exactly_calls_closings_and_their_ends(kind: str) -> Non
     assert all(message[-1] == renderer.stop_ids[0] for message in own)
 
 
+LS = '<tool_call>\n{"name": "ls", "arguments": {}}\n'
+
+
 def test_thinking_stays_in_the_context() -> None:
     renderer = renderer_of("thinking")
     task = tasks_of("base")[0]
     thought = ids_of("<think>\nHm, ls.\n</think>\n\n")
-    prompt = (
-        renderer.opening(read_body(task.body)) + thought + ids_of('<tool_call>\n{"name": "ls"}\n')
-    )
+    prompt = renderer.opening(read_body(task.body)) + thought + ids_of(LS)
     prompt += (*ids_of("</tool_call>"), renderer.stop_ids[0])
     behind = text_of(renderer, renderer.observation(("a.txt",)))
     assert renderer.parse(prompt[len(renderer.opening(read_body(task.body))) :]) == ("ls()",)
@@ -265,7 +266,7 @@ def test_every_end_of_text_of_the_model_ends_a_message(tmp_path: Path) -> None:
         (models.PLAIN, "needs a chat template that lists the tools"),
         (
             models.TAGS.replace("<tool_call>", "<call>").replace("</tool_call>", "</call>"),
-            "writes calls in one of the forms tags, json, python",
+            "writes calls in one of the forms tags, xml, keys, json, wrapped, pythonic",
         ),
         (
             models.TAGS.replace(

@@ -3,7 +3,7 @@ import pytest
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, load_tasks
 from coevolve.environments.tools.bfcl.settings import BfclCategory
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS
-from coevolve.environments.tools.chat.calls import call_text
+from coevolve.environments.tools.chat.call_text import call_text
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.trial import TrialRun
