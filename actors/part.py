@@ -17,7 +17,7 @@ from coevolve.parts.context import PartContext
 from coevolve.parts.starting import unexpected_logged
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.errors import CoevolveError, PartDiedError, PartStartError
+from protocols.errors import CoevolveError, PartDiedError, PartRaisedError, PartStartError
 from protocols.interfaces import Part
 
 ANSWER_S = 5.0
@@ -103,7 +103,8 @@ class RemotePart:
             cause = _innermost(error)
             if isinstance(cause, CoevolveError):
                 raise cause from error
-            raise PartDiedError(f"{self._name} raised {type(cause).__name__}: {cause}") from error
+            raised = f"{self._name} raised {type(cause).__name__}: {cause}"
+            raise PartRaisedError(raised) from error
         except RayError as error:
             raise _died(error)(f"{self._name}: {_first_sentence(error)}") from error
 

@@ -31,6 +31,10 @@ class RunError(CoevolveError):
     """A run directory cannot be created, resumed or attached to."""
 
 
+class UnableError(RunError):
+    """A run cannot make a rollout, and a resumption meets the same cause."""
+
+
 class LostError(RunError):
     """A run lost its Ray cluster, or a part that it needs; a resumption continues it."""
 
@@ -45,6 +49,10 @@ class CopyError(CoevolveError):
 
 class PartDiedError(CoevolveError):
     """The process of a part ended or cannot be reached; Ray restarts it."""
+
+
+class PartRaisedError(PartDiedError):
+    """A part raised an error that is not of this project; its process still lives."""
 
 
 class PartStartError(PartDiedError):

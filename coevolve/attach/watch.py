@@ -9,6 +9,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -17,6 +18,7 @@ from coevolve.journal.codec import decode, topic_of
 from coevolve.journal.fold import fold_records
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.parts import logs
+from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display, LineDisplay, open_display
 from coevolve.runs.drive import LOOK_GATHER_S, WAKING
 from coevolve.runs.looking import look_at_parts
@@ -24,6 +26,7 @@ from coevolve.runs.progress import TOPICS, Progress, progress_snapshots
 from coevolve.runs.screen.drawing import draw
 from coevolve.runs.screen.start import StartScreen
 from coevolve.runs.screen.view import View
+from coevolve.runs.starting import is_launched
 from protocols.control import RunFinished, RunResumed, RunStarted
 from protocols.errors import CoevolveError
 from protocols.interfaces import SupervisedPart
@@ -33,6 +36,9 @@ from protocols.learning import Evaluation, StepReport
 FOLLOWED = (*TOPICS, topic_of(RunFinished))
 WOKEN_BY = (*WAKING, topic_of(RunFinished))
 NS_PER_S = 1e9
+
+LAUNCHER_LOOK_S = 0.5
+"""Seconds between two looks whether the launcher lives. Ray says so of its store minutes late."""
 
 
 async def watch(subject: Subject, screen: StartScreen, *, as_json: bool) -> None:
@@ -52,7 +58,7 @@ async def watch(subject: Subject, screen: StartScreen, *, as_json: bool) -> None
         display.show(newest, progress)
     try:
         if subject.live is not None:
-            await _Watching(subject, subject.live, progress, through).follow(display)
+            await _Watching(subject, subject.live, progress, through).until_it_ends(display)
             elapsed_s += time.monotonic() - joined
     finally:
         display.close()
@@ -64,7 +70,7 @@ async def watch(subject: Subject, screen: StartScreen, *, as_json: bool) -> None
             draw(view, console.width, console.height, ascii_only=console.options.ascii_only)
         )
     else:
-        sys.stderr.write(f"{subject.name}: not running\n")
+        sys.stderr.write(f"{replace(subject, running=False).standing}\n")
 
 
 class _Watching:
@@ -77,7 +83,21 @@ class _Watching:
         self._through = through
         self._ended = False
 
-    async def follow(self, display: Display) -> None:
+    async def until_it_ends(self, display: Display) -> None:
+        """Show the run until it has finished, its launcher has ended, or its store is gone."""
+        tasks = [asyncio.create_task(self._follow(display))]
+        if self._subject.folder is not None:
+            tasks.append(asyncio.create_task(_launcher_ends(RunDirectory(self._subject.folder))))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self, display: Display) -> None:
         """Return when the run has finished, or when its store answers no longer."""
         looking = (
             asyncio.create_task(look_at_parts(self._parts, display.look)) if display.look else None
@@ -111,6 +131,12 @@ class _Watching:
             for part in self._live.parts
             if not part.name.startswith("rollout-") or part.name in engines
         ]
+
+
+async def _launcher_ends(directory: RunDirectory) -> None:
+    """Return when no process launches the run, however its launcher ended."""
+    while is_launched(directory):  # noqa: ASYNC110 - the kernel frees the lock
+        await asyncio.sleep(LAUNCHER_LOOK_S)
 
 
 async def _elapsed_s(subject: Subject) -> float:

@@ -18,7 +18,6 @@ from ray._private.authentication.authentication_token_setup import (
 from coevolve.environments.cache_folder import CACHE_VARIABLE, compiled_kernels, passed_on
 from coevolve.launcher import jobs, session, working_folder
 from coevolve.launcher.forking import forking
-from coevolve.launcher.interrupts import hangups_blocked
 from coevolve.launcher.native_errors import held_back
 from coevolve.launcher.vital import Vital, vital_processes
 from coevolve.parts.logs import FOLDER
@@ -173,6 +172,7 @@ def _own(
         session.session_folder(directory.path) as folder,
         contextlib.nullcontext() if interface else session.on_loopback(),
         _without_monitors(),
+        session.sessions_of_their_own(),
         contextlib.ExitStack() as started,
     ):
         with session.withheld(config.cluster.variables, keys) as secrets:
@@ -199,7 +199,7 @@ def _connected(directory: RunDirectory, what: str, **options: Any) -> Generator[
     Raises LostError.
     """
     try:
-        with held_back(directory.path / FOLDER / "ray.log", ANNOUNCEMENT), hangups_blocked():
+        with held_back(directory.path / FOLDER / "ray.log", ANNOUNCEMENT):
             context = ray.init(
                 namespace=directory.identity().namespace,
                 log_to_driver=False,

@@ -8,10 +8,12 @@
 """
 
 import contextlib
+import math
 import os
 import signal
 import stat
 import threading
+import time
 from collections.abc import Generator
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -29,6 +31,10 @@ LOST = 75
 
 PATIENCE_S = 8.0
 """Seconds that an interrupted command may take to end by itself."""
+
+ONE_STOP_S = 0.5
+"""Seconds within which several signals are one request to stop: `timeout` and batch systems signal
+a process and then its whole group."""
 
 SHOW_CURSOR = b"\x1b[?25h\n"
 """Shows the cursor, which a screen that is redrawn hides, on a new line."""
@@ -71,16 +77,22 @@ def stop_when_interrupted(
     interrupted: "asyncio.Event",
     stop_s: float,
 ) -> None:
-    """Let the first signal set both events, so that the run ends cleanly, and the second end it.
+    """Let the first signal set both events, so that the run ends cleanly, and a later one end it.
 
-    If the run has not ended ``stop_s`` seconds after the first, end this process. A closed terminal
-    is the first signal but never the second, because its shell may repeat SIGHUP. If this process
-    was started with SIGHUP ignored, it stays ignored.
+    Signals within `ONE_STOP_S` of the first are the same request. If the run has not ended
+    ``stop_s`` seconds after the first, end this process. A closed terminal is the first signal but
+    never the second, because its shell may repeat SIGHUP. If this process was started with SIGHUP
+    ignored, it stays ignored.
     """
+    first_s = -math.inf
 
     def interrupt() -> None:
+        nonlocal first_s
+        if time.monotonic() - first_s < ONE_STOP_S:
+            return
         if stop.is_set():
             end("interrupted; when it is resumed, the run repeats the current step")
+        first_s = time.monotonic()
         stop.set()
         interrupted.set()
         end_within(
@@ -98,20 +110,6 @@ def stop_when_interrupted(
         loop.add_signal_handler(number, interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, hang_up)
-
-
-@contextlib.contextmanager
-def hangups_blocked() -> Generator[None]:
-    """Let processes that start inside the block, and theirs, ignore that the terminal closes.
-
-    A shell passes SIGHUP on to its whole job, so without this a local cluster would die before its
-    run can stop.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import Collection, Generator
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -160,3 +161,18 @@ def reaching(address: str) -> Generator[None]:
     alone = host in ("127.0.0.1", "localhost") and not listens(f"{own}:{port}")
     with on_loopback() if alone else contextlib.nullcontext():
         yield
+
+
+@contextlib.contextmanager
+def sessions_of_their_own() -> Generator[None]:
+    """Let each process that Ray starts in the block lead a session, which its children share.
+
+    `timeout`, batch systems, `kill -- -PGID` and a terminal that closes signal the launcher's whole
+    process group. In that group, Ray would end before the run can stop. Ray has no setting for it.
+    """
+    before = services.ConsolePopen
+    services.ConsolePopen = partial(before, start_new_session=True)
+    try:
+        yield
+    finally:
+        services.ConsolePopen = before

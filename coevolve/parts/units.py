@@ -269,7 +269,8 @@ class UnitQueue:
     """Units that were taken, and the order in which a process begins them.
 
     A unit of which an earlier attempt may have killed a process has few others of its kind beside
-    it, and at its last attempt none at all.
+    it, and at its last attempt none at all. Last attempts begin with the first member of each
+    group: if the members of one kill the process, the other groups do not wait for all of them.
     """
 
     def __init__(self, units: Units, concurrent: int) -> None:
@@ -295,6 +296,7 @@ class UnitQueue:
                 self._last.append(unit)
             else:
                 self._suspects.append(unit)
+        self._last = deque(sorted(self._last, key=_index))
 
     def begin_next(self) -> Unit | None:
         """Return the next unit, which is in work now; None if none may begin yet."""
@@ -320,6 +322,11 @@ class UnitQueue:
         self._live.discard(unit.sequence)
         self._live_suspects.discard(unit.sequence)
         self._alone = False
+
+
+def _index(unit: Unit) -> int:
+    """Return a unit's number in its group; 0 for other units."""
+    return getattr(unit.message, "index", 0)
 
 
 def _not_done(letter: int, reason: str) -> LetterAnswered:

@@ -35,6 +35,7 @@ from coevolve.runs.metrics_file import MetricsFile, first_left, kept_bytes
 from coevolve.runs.progress import TOPICS, progress_snapshots
 from coevolve.runs.scaling import EnginePool, Scaling
 from coevolve.runs.supervisor import Supervisor, note_replacements, noted
+from coevolve.runs.unable import until_unable
 from coevolve.runs.watchdog import watch
 from protocols.config import RunConfig
 from protocols.control import (
@@ -184,6 +185,9 @@ class Run:
                     self._config.watchdog.quiet_s,
                     self._alarm,
                 )
+            ),
+            asyncio.create_task(
+                until_unable(self.store, self.reader, opened, self._config.watchdog.unable_s)
             ),
             asyncio.create_task(
                 note_replacements((*self._parts.simulators, *self._parts.services), self._note)

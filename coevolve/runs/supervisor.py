@@ -2,7 +2,8 @@
 
 The rest of the run sees no more than a pause, because everything that a part needs is in the
 journal. If a part keeps failing and finishes nothing in between, the run ends with the error
-message of that part; a part that is killed from outside does finish something. There are two
+message of that part; a part that is killed from outside does finish something. If the part raised
+the same error each time, a resumption would not help, and the error says so. There are two
 exceptions. A rollout engine is given up as long as another one works. An optional part rests: the
 journal says so, with the cause, training goes on without it, and it is tried again after a pause.
 """
@@ -12,15 +13,32 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import structlog
 
+from coevolve.runs.unable import kind_of
 from protocols.control import PartFailed
-from protocols.errors import CoevolveError, JournalFullError, LostError, PartStartError, RunError
+from protocols.errors import (
+    CoevolveError,
+    JournalError,
+    JournalFullError,
+    LostError,
+    PartDiedError,
+    PartRaisedError,
+    PartStartError,
+    RunError,
+)
 from protocols.interfaces import SupervisedPart
 
 FAILURES = 8
 WITHIN_S = 120.0
+
+ALIKE = 5
+ALIKE_WITHIN_S = 900.0
+"""A part that raised one error so many times in a row within so many seconds raises it again after
+a resumption, too. Its starts may be slow, so the time is longer than `WITHIN_S`."""
+
 PAUSE_S = 0.2
 LOOK_S = 5.0
 
@@ -112,7 +130,8 @@ class Supervisor:
         """Return when every part has stopped.
 
         Raises:
-            RunError: A part raised a permanent error, or cannot start.
+            RunError: A part raised a permanent error, or the same one `ALIKE` times, or cannot
+                start.
             LostError: A part failed `FAILURES` times within `WITHIN_S` seconds without finishing
                 a record in between, or did not restart.
         """
@@ -160,7 +179,7 @@ class Supervisor:
         return self._stopping or part.name in self._leaving
 
     async def _keep(self, part: SupervisedPart) -> None:
-        failures: deque[float] = deque(maxlen=FAILURES)
+        failures: deque[_Failure] = deque(maxlen=FAILURES)
         rests = 0
         while True:
             try:
@@ -169,14 +188,14 @@ class Supervisor:
                 spared = part.name in OPTIONAL or not error.is_permanent
                 if part.name in self._leaving or (self._stopping and spared):
                     return
-                failures.append(time.monotonic())
+                failures.append(_Failure(time.monotonic(), _raised(error)))
                 reason = self._reason_to_give_up(part, error, failures)
                 if reason and part.name in OPTIONAL:
                     await self._rest(part, reason, rests)
                     rests += 1
                     failures.clear()
                 elif reason:
-                    await self._give_up(part, reason, error)
+                    await self._give_up(part, reason, error, lasts=_alike(failures))
                     return
                 log.warning("part_failed", part=part.name, reason=str(error))
                 if self._ends(part):
@@ -187,7 +206,7 @@ class Supervisor:
             else:
                 return
 
-    async def _run(self, part: SupervisedPart, failures: deque[float]) -> None:
+    async def _run(self, part: SupervisedPart, failures: deque["_Failure"]) -> None:
         """Run a part; forget its ``failures`` if it finishes a record.
 
         A part that rested counts as working after `STEADY_S`.
@@ -233,14 +252,19 @@ class Supervisor:
             self._resting.pop(awake, None)
 
     def _reason_to_give_up(
-        self, part: SupervisedPart, error: CoevolveError, failures: Sequence[float]
+        self, part: SupervisedPart, error: CoevolveError, failures: Sequence["_Failure"]
     ) -> str:
         """Return why a part is not simply started again; empty if it is."""
         if error.is_permanent or part.name in self._resting:
             return f"{part.name}: {error}"
         if isinstance(error, PartStartError):
             return f"{error}; the traceback is in logs/{part.name}.jsonl"
-        if len(failures) == FAILURES and failures[-1] - failures[0] < WITHIN_S:
+        if _alike(failures):
+            return (
+                f"{part.name} raised the same error {ALIKE} times in a row: {error}; a resumption "
+                f"meets it again, so remove its cause first; see logs/{part.name}.jsonl"
+            )
+        if len(failures) == FAILURES and failures[-1].at_s - failures[0].at_s < WITHIN_S:
             return (
                 f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s; last error: "
                 f"{error}; see its log in logs/{part.name}.jsonl"
@@ -283,11 +307,13 @@ class Supervisor:
                 log.warning("part_missing", part=part.name, reason=str(error))
             await asyncio.sleep(PAUSE_S)
 
-    async def _give_up(self, part: SupervisedPart, reason: str, error: CoevolveError) -> None:
+    async def _give_up(
+        self, part: SupervisedPart, reason: str, error: CoevolveError, *, lasts: bool
+    ) -> None:
         """Note that a part cannot work. Raises RunError if the run needs it, or all of its kind."""
         needed = error.is_permanent and part.name not in self._added
         if needed or not await self._can_be_spared(part):
-            again = not (error.is_permanent or isinstance(error, PartStartError))
+            again = not (lasts or error.is_permanent or isinstance(error, PartStartError))
             raise (LostError if again else RunError)(reason) from error
         log.warning("part_given_up", part=part.name, reason=reason)
         self.failed[part.name] = reason
@@ -298,6 +324,33 @@ class Supervisor:
             return False
         others = [each for each in self._spare if each is not part]
         return any([(await each.status()).pid for each in others])
+
+
+class _Failure(NamedTuple):
+    """A failure of a part since it last finished a record."""
+
+    at_s: float
+    raised: str
+    """Kind of the error that the part raised; empty if something else may have failed."""
+
+
+def _raised(error: CoevolveError) -> str:
+    """Return the kind of an error of the part itself.
+
+    A process that died may have been killed, and a journal that failed may work again.
+    """
+    if isinstance(error, JournalError):
+        return ""
+    died = isinstance(error, PartDiedError) and not isinstance(error, PartRaisedError)
+    return "" if died else kind_of(str(error))
+
+
+def _alike(failures: Sequence[_Failure]) -> bool:
+    """Return whether a part raised one kind of error again and again."""
+    newest = list(failures)[-ALIKE:]
+    same = newest[-1].raised and len({each.raised for each in newest}) == 1
+    lasted_s = newest[-1].at_s - newest[0].at_s
+    return bool(same) and len(newest) == ALIKE and lasted_s < ALIKE_WITHIN_S
 
 
 async def _until_it_works(part: SupervisedPart) -> None:
