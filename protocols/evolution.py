@@ -47,6 +47,9 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary
 
     errors: int
 
+    retried: int = 0
+    """Number of the rollouts that a later try than the first made."""
+
     surprise: float
     """Mean negative natural-log probability of the policy's own tokens; 0 if there are none."""
 

@@ -123,6 +123,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     group_size: int
     task_id: str
     seed: int
+    """Seeded the sampling: that of the request at the first try, another one at each later try."""
 
     tokens: Tokens
     actions: tuple[Action, ...]
@@ -163,6 +164,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
 
     simulator_cpu_s: float = 0.0
     """CPU seconds of grading; 0 if the environment does not measure them."""
+
+    tries: int = 1
+    """Number of the try that made it; machine faults ended the earlier ones."""
 
     def __post_init__(self) -> None:
         """Refuse impossible turn counts and rewards that are not finite."""

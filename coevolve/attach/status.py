@@ -49,7 +49,7 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
     out = console()
     begun = await subject.reader.last("policy_version") is not None
     for part in (
-        _progress_line(subject, progress, begun=begun),
+        progress_line(subject, progress, begun=begun),
         *_remarks(progress, evolution),
         *score_tables(progress, out.width),
         *_best(progress),
@@ -183,7 +183,8 @@ def _best(progress: Progress) -> list[str]:
     return [f"best: {best.sentence(progress.measure)}"] if best and best.is_told else []
 
 
-def _progress_line(subject: Subject, progress: Progress, *, begun: bool) -> str:
+def progress_line(subject: Subject, progress: Progress, *, begun: bool) -> str:
+    """Return whether the run is running, and how far it is."""
     line = f"{subject.standing}; step {progress.step} of {subject.config.learner.steps}"
     return line if begun else f"{line}; no policy version yet"
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import msgspec
 
+from coevolve.attach.status import progress_line
 from coevolve.attach.subject import LiveRun, Subject
 from coevolve.journal.codec import decode, topic_of
 from coevolve.journal.fold import fold_records
@@ -31,7 +32,7 @@ from protocols.control import RunFinished, RunResumed, RunStarted
 from protocols.errors import CoevolveError
 from protocols.interfaces import SupervisedPart
 from protocols.journal import Message, StoredRecord
-from protocols.learning import Evaluation, StepReport
+from protocols.learning import Evaluation, PolicyVersion, StepReport
 
 FOLLOWED = (*TOPICS, topic_of(RunFinished))
 WOKEN_BY = (*WAKING, topic_of(RunFinished))
@@ -70,7 +71,9 @@ async def watch(subject: Subject, screen: StartScreen, *, as_json: bool) -> None
             draw(view, console.width, console.height, ascii_only=console.options.ascii_only)
         )
     else:
-        sys.stderr.write(f"{replace(subject, running=False).standing}\n")
+        ended = replace(subject, running=False)
+        begun = await subject.reader.last(topic_of(PolicyVersion)) is not None
+        sys.stderr.write(f"{progress_line(ended, progress, begun=begun)}\n")
 
 
 class _Watching:

@@ -1,5 +1,6 @@
 """The interface for attempts at tasks, and the record of an attempt."""
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,22 +58,25 @@ class Agent(Protocol):
         ...
 
 
-def rollout_of(request: RolloutRequest, episode: Episode) -> Rollout:
-    """Return the record of an attempt. Raises ContractError if the attempt is invalid."""
+def rollout_of(request: RolloutRequest, episode: Episode, attempt: int = 0) -> Rollout:
+    """Return the record of an attempt, the first of which is number 0.
+
+    Raises ContractError if the attempt is invalid.
+    """
     try:
-        return _rollout(request, episode)
+        return _rollout(request, episode, attempt)
     except (TypeError, ValueError) as error:
         raise ContractError(f"task {request.task_id}: {error}; fix the agent") from error
 
 
-def _rollout(request: RolloutRequest, episode: Episode) -> Rollout:
+def _rollout(request: RolloutRequest, episode: Episode, attempt: int) -> Rollout:
     return Rollout(
         group_id=request.group_id,
         group=request.group,
         index=request.index,
         group_size=request.group_size,
         task_id=request.task_id,
-        seed=request.seed,
+        seed=seed_of(request.seed, attempt),
         tokens=episode.tokens,
         actions=episode.actions,
         turns_passed=episode.turns_passed,
@@ -89,7 +93,20 @@ def _rollout(request: RolloutRequest, episode: Episode) -> Rollout:
         instance=request.instance,
         imitable=request.imitable,
         simulator_cpu_s=episode.simulator_cpu_s,
+        tries=attempt + 1,
     )
+
+
+def seed_of(seed: int, attempt: int) -> int:
+    """Return the seed of an attempt at a request with ``seed``; the first one is number 0.
+
+    A machine fault may come from what was sampled, and would then come back with the same tokens.
+    The seed depends on the request and the number of the attempt only.
+    """
+    if not attempt:
+        return seed
+    digest = hashlib.blake2b(f"{seed}/{attempt}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest) >> 1
 
 
 def room_left(limits: RolloutConfig, task_id: str, prompt: int) -> int:

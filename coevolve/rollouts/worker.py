@@ -1,12 +1,13 @@
 """The rollout worker: turns rollout requests into rollouts, many at a time.
 
 Guarantees: one transaction finishes a request and adds its rollout, so each request is answered
-exactly once even if processes are killed. The worker retries after an infrastructure failure; if
-all tries fail, the result is a failed rollout, never a reward. The same holds for a request that
-raises unexpected errors, or kills the process (`coevolve.parts.units`). New weights take effect
-between two tokens, without waiting for running requests, and the engine proves that it serves them
-(`coevolve.delivery`). If versions are scored on this engine, it stays at such a version until its
-scores are complete (`coevolve.rollouts.scored_versions`).
+exactly once even if processes are killed. The worker retries after an infrastructure failure, each
+time with another seed, because what was sampled may be the cause; if all tries fail, the result is
+a failed rollout, never a reward. The same holds for a request that raises unexpected errors, or
+kills the process (`coevolve.parts.units`). New weights take effect between two tokens, without
+waiting for running requests, and the engine proves that it serves them (`coevolve.delivery`). If
+versions are scored on this engine, it stays at such a version until its scores are complete
+(`coevolve.rollouts.scored_versions`).
 
 A candidate's probes are ordinary conversations in the same batches. Only their counts are recorded,
 so nothing can be trained on them.
@@ -24,7 +25,7 @@ from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from coevolve.parts.units import RETRIES, Unit, UnitQueue, Units
-from coevolve.rollouts.agent import Agent, Episode, rollout_of
+from coevolve.rollouts.agent import Agent, Episode, rollout_of, seed_of
 from coevolve.rollouts.scored_versions import SCORES, version_to_serve
 from coevolve.rollouts.scoring import ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
@@ -208,12 +209,14 @@ class RolloutWorker:
             case RolloutRequest() as request:
                 outcome = await self._units.settled(
                     unit,
-                    lambda: self._roll_out(request),
+                    lambda: self._roll_out(request, self._tried(unit)),
                     lambda reason: (_failed(request, reason, self._units.attempts(unit)),),
                 )
             case ProbeRequest() as request:
                 outcome = await self._units.settled(
-                    unit, lambda: self._probe(request), lambda reason: (_no_probe(request),)
+                    unit,
+                    lambda: self._probe(request, self._tried(unit)),
+                    lambda reason: (_no_probe(request),),
                 )
             case other:
                 raise TypeError(f"the rollout part does not take {type(other).__name__}")
@@ -264,22 +267,30 @@ class RolloutWorker:
         del self._in_progress[answered.group_id]
         return True
 
-    async def _roll_out(self, request: RolloutRequest) -> tuple[Rollout | FailedRollout]:
+    def _tried(self, unit: Unit) -> int:
+        """Return how many tries the earlier attempts at a unit may have made."""
+        return self._config.tries * (self._units.attempts(unit) - 1)
+
+    async def _roll_out(
+        self, request: RolloutRequest, tried: int
+    ) -> tuple[Rollout | FailedRollout]:
         task = await self._tasks.get(attempted(request.task_id, request.instance))
         await self._served.at_least(request.policy_version_at_least)
         session = f"{request.group_id}/{request.index}"
         try:
             agent = self._agents[request.author]
-            episode = await self._attempt_with_retries(agent, task, session, request.seed)
+            episode, attempt = await self._attempt_with_retries(
+                agent, task, session, seed=request.seed, tried=tried
+            )
         except (SimulatorError, EndpointError) as error:
             tries = self._config.tries if isinstance(error, SimulatorError) else 1
-            return (_failed(request, str(error), tries),)
-        return (rollout_of(request, episode),)
+            return (_failed(request, str(error), tried + tries),)
+        return (rollout_of(request, episode, attempt),)
 
-    async def _probe(self, request: ProbeRequest) -> tuple[ProbeReport]:
+    async def _probe(self, request: ProbeRequest, tried: int) -> tuple[ProbeReport]:
         await self._served.at_least(request.policy_version_at_least)
         outcomes = await asyncio.gather(
-            *(self._run_probe(request, index) for index in range(request.rollouts)),
+            *(self._run_probe(request, index, tried) for index in range(request.rollouts)),
             return_exceptions=True,  # all have ended before the request is attempted again
         )
         played = [episode for each in outcomes if (episode := _returned(each)) is not None]
@@ -296,7 +307,7 @@ class RolloutWorker:
         )
         return (report,)
 
-    async def _run_probe(self, request: ProbeRequest, index: int) -> Episode | None:
+    async def _run_probe(self, request: ProbeRequest, index: int, tried: int) -> Episode | None:
         """Return one probe, or None if the simulator failed."""
         try:
             session = f"{request.probe_id}/{index}"
@@ -308,21 +319,27 @@ class RolloutWorker:
                 body=request.body,
             )
             agent = self._agents["policy"]
-            return await self._attempt_with_retries(agent, task, session, request.seed + index)
+            episode, _ = await self._attempt_with_retries(
+                agent, task, session, seed=request.seed + index, tried=tried
+            )
         except SimulatorError:
             return None
+        return episode
 
     async def _attempt_with_retries(
-        self, agent: Agent, task: Task, session: str, seed: int
-    ) -> Episode:
-        """Attempt a task; raises SimulatorError after the last of several tries.
+        self, agent: Agent, task: Task, session: str, *, seed: int, tried: int
+    ) -> tuple[Episode, int]:
+        """Return an attempt and its number, which the seed of its samples depends on.
 
-        A teacher's endpoint is not retried here, because its client retries.
+        Numbers continue after the ``tried`` earlier ones. Raises SimulatorError after the last of
+        several tries. A teacher's endpoint is not retried here, because its client retries.
         """
         attempt = 0
         while True:
+            number = tried + attempt
             try:
-                return await agent.attempt(task, f"{session}/{attempt}", seed=seed)
+                sampled = seed_of(seed, number)
+                return await agent.attempt(task, f"{session}/{number}", seed=sampled), number
             except EndpointError as error:
                 self._note(session, error)
                 raise

@@ -47,6 +47,9 @@ class Sampled:
     """Rollouts that did not fail."""
 
     errors: int = 0
+    retried: int = 0
+    """Rollouts that a later try than the first made."""
+
     tokens: int = 0
     """Tokens that the policy wrote."""
 
@@ -56,6 +59,7 @@ class Sampled:
         """Count one group or one probe."""
         self.rollouts += work.rollouts
         self.errors += work.errors
+        self.retried += work.retried if isinstance(work, GroupSummary) else 0
         self.tokens += work.sampled_tokens
         self.simulator_calls += work.calls
 
@@ -246,9 +250,12 @@ def costs_snapshots(reader: Reader, most_tasks: int = sys.maxsize) -> Snapshots[
 
 
 def _sampled(purpose: str, work: Sampled) -> tuple[Cost, ...]:
+    asked = work.rollouts + work.errors
     return (
         Cost(f"rollouts, {purpose}", "", work.rollouts),
         Cost(f"  failed rollouts, {purpose}", "", work.errors),
+        Cost(f"  share of failed rollouts, {purpose}", "%", _per(work.errors, asked)),
+        Cost(f"  rollouts of a later try, {purpose}", "", work.retried),
         Cost(f"policy tokens, {purpose}", "", work.tokens),
         Cost(f"simulator calls, {purpose}", "", work.simulator_calls),
     )

@@ -91,6 +91,7 @@ def summary_of(
         successes=sum(rollout.succeeded for rollout in rollouts),
         rollouts=len(rollouts),
         errors=len(members) - len(rollouts),
+        retried=sum(each.tries > 1 for each in rollouts),
         surprise=sum(total for total, _ in sampled) / max(1, sampled_tokens),
         sampled_tokens=sampled_tokens,
         calls=calls,

@@ -12,10 +12,11 @@ from coevolve.journal.codec import decode, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.parts.units import KILLED
+from coevolve.rollouts.agent import seed_of
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
 from protocols.control import DeadLetter
-from protocols.errors import DeliveryError
+from protocols.errors import DeliveryError, SimulatorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
 from protocols.journal import Append, Complete, Message, Receipt
@@ -336,3 +337,67 @@ async def test_stops_do_not_count_as_attempts(published: Published, tmp_path: Pa
         await stopped.stop()
         await running
     assert not await loop.store.scan(topic_of(DeadLetter))
+
+
+class Unlucky(ScriptGenerator):
+    """Ends every turn at once, after machine faults at the first tries; keeps the seeds."""
+
+    def __init__(self, faults: int, *, kills: bool = False) -> None:
+        super().__init__([None] * 100)
+        self._faults = faults
+        self._kills = kills
+        self.seeds: list[int] = []
+        self.hangs = asyncio.Event()
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        self.seeds.append(request.seed)
+        if len(self.seeds) <= self._faults:
+            if self._kills:
+                self.hangs.set()
+                await asyncio.Event().wait()
+            raise SimulatorError("the child ended")
+        return await super().generate(request)
+
+
+@pytest.mark.parametrize("faults", [0, 1, 2])
+async def test_what_a_machine_fault_ends_is_sampled_again_with_another_seed(
+    published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: int
+) -> None:
+    monkeypatch.setattr("coevolve.rollouts.worker.RETRY_PAUSE_S", 0.001)
+    seeds: list[list[int]] = []
+    for again in ("once", "twice"):
+        loop = Loop(published, tmp_path / again)
+        await loop.append(published.versions()[0], TASK, request(0, 1))
+        generator = Unlucky(faults)
+        worker = loop.worker(generator)
+        running = asyncio.create_task(worker.run())
+        (made,) = await loop.written(Rollout, 1)
+        await worker.stop()
+        await running
+        assert isinstance(made, Rollout)
+        assert made.tries == faults + 1
+        assert made.seed == seed_of(0, faults)
+        seeds.append(generator.seeds)
+    assert len(set(seeds[0])) == faults + 1
+    assert seeds[0] == seeds[1]  # they depend on the request and the number of the try only
+
+
+async def test_an_attempt_after_the_death_of_its_process_has_another_seed(
+    published: Published, tmp_path: Path
+) -> None:
+    loop = Loop(published, tmp_path)
+    await loop.append(published.versions()[0], TASK, request(0, 1))
+    deadly, fine = Unlucky(1, kills=True), Unlucky(0)
+    killed = asyncio.create_task(loop.worker(deadly).run())
+    async with asyncio.timeout(WAIT_S):
+        await deadly.hangs.wait()
+    killed.cancel()
+    await asyncio.gather(killed, return_exceptions=True)
+    worker = loop.worker(fine)
+    running = asyncio.create_task(worker.run())
+    (made,) = await loop.written(Rollout, 1)
+    await worker.stop()
+    await running
+    assert isinstance(made, Rollout)
+    assert made.tries > 1
+    assert fine.seeds[0] != deadly.seeds[0]

@@ -3,15 +3,19 @@ from collections.abc import Mapping
 
 import pytest
 
-from coevolve.runs.supervisor import FAILURES, Supervisor, note_replacements
+from coevolve.runs.supervisor import ALIKE, FAILURES, Supervisor, note_replacements
 from protocols.control import PartFailed
 from protocols.errors import (
     CoevolveError,
     ContractError,
     DeliveryError,
+    GeneratorError,
+    JournalError,
     JournalFullError,
     LearnerError,
+    LostError,
     PartDiedError,
+    PartRaisedError,
     PartStartError,
     RunError,
 )
@@ -48,6 +52,32 @@ async def test_a_part_that_keeps_failing_ends_the_run_with_its_error_message():
     part = ScriptPart("rollout-0", [PartDiedError("out of memory")] * FAILURES)
     with pytest.raises(RunError, match=r"rollout-0 failed .* out of memory; see its log in logs/"):
         await supervised(part)
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (PartRaisedError("rollout-0 raised IndexError: index 7 is out of range"), RunError),
+        (GeneratorError("the engine found no finite logits in 3 rows"), RunError),
+        (PartDiedError("rollout-0: the worker died unexpectedly"), LostError),
+        (JournalError("the store's socket cannot be reached"), LostError),
+    ],
+)
+async def test_an_error_that_a_part_raises_each_time_is_no_loss_that_a_resumption_mends(
+    error: CoevolveError, ends: type[RunError]
+):
+    part = ScriptPart("rollout-0", [error] * FAILURES)
+    with pytest.raises(RunError) as ended:
+        await supervised(part)
+    assert type(ended.value) is ends
+    assert part.runs == (ALIKE if ends is RunError else FAILURES)
+    assert str(error) in str(ended.value)
+
+
+async def test_different_errors_in_turn_are_a_loss():
+    errors = [PartRaisedError(f"learner raised {name}") for name in "abcdefgh"]
+    with pytest.raises(LostError, match="learner failed 8 times"):
+        await supervised(ScriptPart("learner", errors))
 
 
 async def test_kills_of_a_part_that_works_in_between_do_not_end_the_run():
