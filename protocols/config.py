@@ -308,8 +308,8 @@ class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     unable_s: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 240.0
     """Seconds in which every rollout of at least three groups fails, after which the run ends with
     the reason, because a resumption would meet it again. Before the first rollout of a start an
-    eighth of that is enough, if they fail for one reason. What a policy does wrong is no such
-    failure. 0: the run tries on without end."""
+    eighth of that is enough if most fail for one reason, else half. What a policy does wrong is no
+    such failure. 0: the run tries on without end."""
 
     attempts: Annotated[int, msgspec.Meta(ge=2, le=1000)] = 3
     """Attempts at one unit of work (a rollout, a signal, a candidate, a group, a score) that raise

@@ -31,8 +31,8 @@ GROUPS = 3
 AT_START = 8
 """Before the first rollout of a start, the patience is so many times shorter."""
 
-ONE_REASON = 0.9
-"""Share of the failures that is of one kind if they have one reason."""
+MIXED_AT_START = 2
+"""The same if no reason has the majority: one dead simulator fails calls in several ways."""
 
 _VARYING = re.compile(r"""'[^']*'|"[^"]*"|\S*\d\S*""")
 """Quoted words, and words with digits: numbers, ids, addresses."""
@@ -75,16 +75,14 @@ class Failing:
         self.newest[kind] = message.reason
 
     def verdict(self, patience_s: float, now_s: float) -> str:
-        """Return why the run cannot go on; empty while it may.
-
-        Failures for several reasons get the whole patience also at the start.
-        """
+        """Return why the run cannot go on; empty while it may."""
         if len(self.groups) < GROUPS:
             return ""
         ((kind, count),) = self.kinds.most_common(1)
         failed = self.kinds.total()
-        has_one = count >= ONE_REASON * failed
-        if now_s - self.began_s < patience_s / (AT_START if self.at_start and has_one else 1):
+        if self.at_start:
+            patience_s /= AT_START if 2 * count > failed else MIXED_AT_START
+        if now_s - self.began_s < patience_s:
             return ""
         since = "the start" if self.at_start else "the last rollout"
         share = "" if count == failed else f"; {count} of them"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
-from sums import Answerer, Grader, Settings, SumSource, Sums, sum_of
+from sums import Answerer, Grader, Settings, Sums, SumSource, sum_of
 
 from coevolve.curriculum.task_sampler import SourceSampler
 from coevolve.delivery.engine import VerifiedEngine

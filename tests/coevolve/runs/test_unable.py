@@ -11,7 +11,7 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
 from coevolve.parts.units import KILLED
 from coevolve.runs import unable
-from coevolve.runs.unable import AT_START, GROUPS, Failing, kind_of, until_unable
+from coevolve.runs.unable import AT_START, GROUPS, MIXED_AT_START, Failing, kind_of, until_unable
 from protocols.control import PartFailed
 from protocols.errors import UnableError
 from protocols.journal import Message
@@ -68,13 +68,15 @@ def test_fewer_groups_may_be_the_fault_of_one_task():
     assert not verdict([failed(group, "no") for group in range(GROUPS - 1)] * 9, 100 * PATIENCE_S)
 
 
-def test_a_run_that_worked_and_one_with_several_reasons_get_the_whole_patience():
+def test_a_run_that_worked_and_one_with_several_reasons_get_more_patience():
     alike = [failed(group, "no") for group in range(4)]
     mixed = [failed(group, f"no {'abcd'[group]}") for group in range(4)]
     assert not verdict(alike, PATIENCE_S - 1, at_start=False)
     assert "since the last rollout" in verdict(alike, PATIENCE_S, at_start=False)
-    assert not verdict(mixed, PATIENCE_S - 1)
-    assert "all 4 since the start, in 4 groups, failed; 1 of them" in verdict(mixed, PATIENCE_S)
+    assert not verdict(mixed, PATIENCE_S / MIXED_AT_START - 1)
+    assert "all 4 since the start, in 4 groups, failed; 1 of them" in verdict(
+        mixed, PATIENCE_S / MIXED_AT_START
+    )
 
 
 def test_an_engine_that_dies_at_each_attempt_is_told_with_its_own_error():
