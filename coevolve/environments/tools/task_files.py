@@ -23,6 +23,7 @@ from typing import Any, get_args
 import msgspec
 
 from coevolve.environments.foreign import told
+from coevolve.environments.tools.held_out_share import held_out_places
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.task_rows import FORMATS, rows_of
 from protocols.errors import ConfigError
@@ -91,14 +92,10 @@ def _line(row: dict[str, Any], place: str) -> TaskLine:
 def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Split]:
     """Return the split of each task by id: its own field, or decided by its world or instructions.
 
-    Of the worlds of tasks without the field, exactly the share is held out, rounded to a whole
-    number that leaves each side one: those with the lowest digests. If worlds are added, most
-    others keep their side.
+    Of the worlds of tasks without the field, exactly the share is held out.
     """
     places = {line.id: _place(_content(line), seed) for line in lines if line.split is None}
-    ordered = sorted(set(places.values()))
-    most = max(1, len(ordered) - 1)
-    held_out = set(ordered[: min(max(1, round(share * len(ordered))), most)])
+    held_out = held_out_places(places.values(), share)
     sides: dict[str, Split] = {
         task_id: "held_out" if place in held_out else "train" for task_id, place in places.items()
     }

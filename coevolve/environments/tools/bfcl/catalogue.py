@@ -25,6 +25,7 @@ import msgspec
 from coevolve.environments.tools.bfcl.settings import BfclCategory
 from coevolve.environments.tools.bfcl.stock import DOCUMENTS, package_folder
 from coevolve.environments.tools.gates.similarity import Likenesses
+from coevolve.environments.tools.held_out_share import held_out_places
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.toolsets import ToolDocument
 from protocols.tasks import Seeded, Split, Task, body_of
@@ -76,10 +77,7 @@ def load_tasks(
     Raises:
         DependencyError: The package is not installed.
     """
-    splits: Mapping[int, Split] = {
-        number: _side(cluster, split_seed, held_out_share)
-        for number, cluster in _clusters().items()
-    }
+    splits = _splits(split_seed, held_out_share)
     return tuple(
         _task(category, item, answer, splits[item.number])
         for category in categories
@@ -143,10 +141,17 @@ def _scenarios(item: _Item) -> list[bytes]:
     return [encode(pair) for pair in item.initial_config.items() if pair[1]]
 
 
-def _side(cluster: int, seed: int, share: float) -> Split:
+def _splits(seed: int, share: float) -> Mapping[int, Split]:
+    """Return the split of every item number; exactly the share of clusters is held out."""
+    places = {number: _place(cluster, seed) for number, cluster in _clusters().items()}
+    held_out = held_out_places(places.values(), share)
+    return {n: "held_out" if place in held_out else "train" for n, place in places.items()}
+
+
+def _place(cluster: int, seed: int) -> int:
     salt = seed.to_bytes(hashlib.blake2b.SALT_SIZE)
     digest = hashlib.blake2b(f"bfcl:{cluster}".encode(), digest_size=8, salt=salt).digest()
-    return "held_out" if int.from_bytes(digest) < share * 2**64 else "train"
+    return int.from_bytes(digest)
 
 
 def _body(category: BfclCategory, item: _Item, answer: _Answer) -> msgspec.Raw:

@@ -26,5 +26,6 @@ class BfclConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Seed that decides which worlds are held out; use the same for runs that are compared."""
 
     held_out_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.3
-    """Share of the worlds that are held out, and so about that share of the tasks. 0.5 gives about
-    100 of 200 on each side, as in AgentEvolver, on which CoEvolve builds."""
+    """Share of the worlds that are held out: exactly this share of their number, rounded, and so
+    about that share of the tasks. 0.5 gives about 100 of 200 on each side, as in AgentEvolver, on
+    which CoEvolve builds."""

@@ -1,0 +1,25 @@
+"""The share of held-out groups is exact, whatever their places."""
+
+import random
+
+import pytest
+
+from coevolve.environments.tools.held_out_share import held_out_places
+
+
+@pytest.mark.parametrize("groups", [2, 3, 10, 157, 1000])
+@pytest.mark.parametrize("share", [1e-9, 0.1, 0.3, 0.5, 0.99])
+def test_the_number_of_held_out_groups_is_the_share_and_leaves_each_side_one(
+    groups: int, share: float
+) -> None:
+    for seed in range(5):
+        places = random.Random(seed).sample(range(1 << 40), groups)
+        held_out = held_out_places([*places, *places], share)
+        assert held_out < set(places)
+        expected = min(max(1, round(share * groups)), groups - 1)
+        assert len(held_out) == expected
+
+
+def test_a_single_group_is_on_one_side() -> None:
+    assert held_out_places([7], 0.3) == {7}
+    assert held_out_places([], 0.3) == set()
