@@ -26,7 +26,7 @@ PYTEST := $(BIN)/python -m pytest --dist worksteal -n
 # takes half a minute.
 MARKED = $(shell grep -rl --include='test_*.py' 'mark\.$(1)\b' tests)
 
-.PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-appworld test-cluster test-chaos test-gpu test-wheel test-beside check clean
+.PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-appworld test-cluster test-chaos test-gpu test-wheel test-beside test-newest check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/coevolve launch configs/quickstart.yaml $(ARGS)
@@ -68,6 +68,13 @@ test-wheel: $(VENV)/.dev
 
 test-beside: $(VENV)/.dev
 	$(BIN)/python -m tests.wheel --beside verifiers mcp vllm $(ARGS)
+
+# The facts of tests/assumptions with the newest libraries of the index, in an environment of its own;
+# with vLLM's newest by ARGS=vllm. Of torch only CPU builds: the newest one, or that of the local
+# wheels.
+test-newest: $(BIN)/uv
+	$(BIN)/python -m pip install --quiet packaging
+	$(BIN)/python -m tests.assumptions.newest $(ARGS) --torch$(if $(TORCH), $(TORCH) torch, torch==2.13.0)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -111,4 +118,4 @@ $(VENV)/.appworld: $(VENV)/.dev
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-gpu
+	rm -rf $(VENV) .venv-gpu .venv-newest .venv-newest-vllm

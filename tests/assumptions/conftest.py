@@ -5,6 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.assumptions.facts import FOLDER, Fact, facts
+from tests.assumptions.libraries import installed
+
+
+def pytest_report_header() -> str:
+    """Return the versions with which the facts are checked."""
+    return f"libraries: {', '.join(installed())}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
