@@ -1,8 +1,10 @@
-"""Adds a cover statement to the RTL for each state and each arc of its state machines.
+"""Adds code to the RTL that counts the states and the arcs of its state machines.
 
-The statements are on the line of ``endmodule``, before it, so that line numbers stay the same;
-Verilator counts them like a designer's own cover statements. Verilator's own FSM coverage is off,
-because it finds fewer machines.
+The code is before ``endmodule``, on lines of its own. A ``line`` directive gives them the file name
+`ADDED`, and another one continues the numbering of the design's own lines. Each state and each arc
+is one ``if``, which Verilator counts as a branch. A cover statement would not do, because a
+testbench can turn it off with ``$assertoff``. Verilator's own FSM coverage is off, because it finds
+fewer machines.
 
 A state counts at each clock edge at which the register holds it. An arc counts if the register held
 its source at one clock edge and its target after it, and no set or reset was active. The added
@@ -14,12 +16,13 @@ counts no arc.
 
 A reset pulse of zero width can run a process as if the clock had ticked: its event occurs, and the
 reset is over when the process reads it. Such a run ends the simulation with the message `CLOCKLESS`
-at the next event. A cover statement cannot do that, because a testbench can turn it off with
-``$assertoff``.
+at the next event.
 
 Points are named by their states (``IDLE``, ``IDLE->RUN``). Their place is the declaration of the
 state or the assignment of the arc. In a module with several machines the name starts with the
 register (``rx.IDLE``).
+
+Initial values and ``initial`` blocks have no points (`hdl.coverage.initial`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,20 +33,22 @@ from pyslang import SourceLocation, SourceRange
 from pyslang.ast import InstanceBodySymbol, InstanceSymbol
 from pyslang.syntax import ModuleDeclarationSyntax
 
+from coevolve.environments.hdl.coverage.initial import initial_parts
 from coevolve.environments.hdl.coverage.processes import Clock, asynchronous_clocks
 from coevolve.environments.hdl.coverage.state_machines import Machine, machines
 from coevolve.environments.hdl.designs.rtl import Rtl
 from coevolve.environments.hdl.simulate.messages import SourceFile
 
-LABEL = "coevolve_fsm_"
+ADDED = ".coevolve"
+"""File name of the added lines; no file of a design can have it."""
+
+COUNTED = "if ({condition}) ;"
+"""A line that counts how often a condition holds, as Verilator's branch ``if``."""
+
 CLOCKLESS = (
     "an asynchronous set or reset of the design was active for no time, which ran its registers "
     "without a clock edge; hold it for some time"
 )
-
-_Condition = tuple[str, SourceLocation, str]
-"""Name and place of a point, and the condition under which it counts."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class FsmPoint:
@@ -57,18 +62,11 @@ class FsmPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Instrumented:
-    """RTL with its cover statements added."""
+    """RTL with its added lines."""
 
     files: tuple[SourceFile, ...]
-    names: Mapping[tuple[str, str], FsmPoint]
-    """The point of each cover statement, by file and label."""
-
-    places: Mapping[tuple[str, int], range]
-    """Added columns, by file and line."""
-
-    def added(self, file: str, line: int, column: int) -> bool:
-        """Return whether the place is in added code."""
-        return column in self.places.get((file, line), ())
+    names: Mapping[int, FsmPoint]
+    """The point of each added line that counts one, by the line's number in `ADDED`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,30 +74,50 @@ class _Module:
     """A module with state machines or asynchronous resets, and the place for added statements."""
 
     file: str
-    end: SourceLocation
+    offset: int
+    """Bytes before its ``endmodule``, whose place follows."""
+
+    line: int
+    column: int
     machines: list[Machine]
     asynchronous: list[Clock]
     """Clocks of processes with an asynchronous set or reset."""
 
 
+class _Added:
+    """The added lines of all modules, numbered from 1."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, FsmPoint] = {}
+        self.count = 0
+
+    def block(self, module: _Module, lines: Iterable[str | tuple[str, FsmPoint]]) -> str:
+        """Return ``lines`` as text before the module's end; a line may count a point."""
+        texts = [f'\n`line {self.count + 1} "{ADDED}" 0']
+        for line in lines:
+            self.count += 1
+            text = line if isinstance(line, str) else line[0]
+            if not isinstance(line, str):
+                self.names[self.count] = line[1]
+            texts.append(text)
+        texts.append(f'`line {module.line} "{module.file}" 0')
+        return "\n".join(texts) + "\n" + " " * (module.column - 1)
+
+
 def instrument(rtl: Rtl) -> Instrumented:
-    """Return the files of ``rtl`` with cover statements for all state machines under its top."""
+    """Return the files of ``rtl`` with added lines for all state machines under its top."""
+    added = _Added()
+    inserted = list(initial_parts(rtl))
+    for module in _modules(rtl):
+        text = added.block(module, _lines(rtl, module))
+        inserted.append((module.file, module.offset, text))
     texts = {file.name: file.text.encode() for file in rtl.unit.files}
-    names: dict[tuple[str, str], FsmPoint] = {}
-    places: dict[tuple[str, int], range] = {}
-    for module in sorted(_modules(rtl), key=lambda m: (m.file, m.end.offset), reverse=True):
-        watches = (*_watches(rtl, module, names), *_guards(rtl, module))
-        added = " ".join(watches) + " "
-        start = rtl.sources.getColumnNumber(module.end)
-        line = rtl.sources.getLineNumber(module.end)
-        places[module.file, line] = range(start, start + len(added))
-        text = texts[module.file]
-        at = module.end.offset
-        texts[module.file] = text[:at] + added.encode() + text[at:]
+    for file, offset, text in sorted(inserted, reverse=True):
+        texts[file] = texts[file][:offset] + text.encode() + texts[file][offset:]
     files = tuple(
         msgspec.structs.replace(file, text=texts[file.name].decode()) for file in rtl.unit.files
     )
-    return Instrumented(files=files, names=names, places=places)
+    return Instrumented(files=files, names=added.names)
 
 
 def _modules(rtl: Rtl) -> list[_Module]:
@@ -113,8 +131,14 @@ def _modules(rtl: Rtl) -> list[_Module]:
         known = [each for each in machines(body) if _is_written(rtl, each.clock)]
         clocks = [each for each in asynchronous_clocks(body) if _is_written(rtl, each)]
         if (known or clocks) and not rtl.sources.isMacroLoc(end):
-            file = rtl.sources.getFileName(end)
-            found[name] = _Module(file=file, end=end, machines=known, asynchronous=clocks)
+            found[name] = _Module(
+                file=rtl.sources.getFileName(end),
+                offset=end.offset,
+                line=rtl.sources.getLineNumber(end),
+                column=rtl.sources.getColumnNumber(end),
+                machines=known,
+                asynchronous=clocks,
+            )
     return list(found.values())
 
 
@@ -138,26 +162,42 @@ def _is_written(rtl: Rtl, clock: Clock) -> bool:
     return not any(rtl.sources.isMacroLoc(each.start) for each in ranges)
 
 
-def _watches(rtl: Rtl, module: _Module, names: dict[tuple[str, str], FsmPoint]) -> Iterator[str]:
-    """Yield the added code for each machine of the module."""
-    for machine in module.machines:
-        own = f"_{LABEL}{len(names)}"
+_Line = str | tuple[str, FsmPoint]
+"""An added line, and the point that it counts."""
+
+
+def _lines(rtl: Rtl, module: _Module) -> Iterator[_Line]:
+    for number, machine in enumerate(module.machines):
         prefix = f"{machine.name}." if len(module.machines) > 1 else ""
-        states, arcs = (
-            " ".join(_covers(rtl, module, prefix, points, names))
-            for points in (_states(machine), _arcs(machine, f"{own}_from"))
-        )
-        yield _watch(rtl, machine, own, states, arcs)
+        yield from _watch(rtl, machine, f"_coevolve_fsm_{number}", prefix)
+    yield from _guards(rtl, module)
 
 
-def _watch(rtl: Rtl, machine: Machine, own: str, states: str, arcs: str) -> str:
-    """Return the processes that count; Verilator counts no toggles for names like ``own``."""
+def _watch(rtl: Rtl, machine: Machine, own: str, prefix: str) -> Iterator[_Line]:
+    """Yield the processes that count; Verilator counts no toggles for names like ``own``."""
     edges, events, free = _timing(rtl, machine.clock)
-    return (
-        f"logic [$bits({machine.name})-1:0] {own}_from; logic {own}_ran = 0; "
-        f"always @({edges}) begin {states} end "
-        f"always @({events}) begin {own}_from <= {machine.name}; {own}_ran <= {free}; "
-        f"if ({own}_ran) begin {arcs} end end"
+    name = machine.name
+    yield f"logic [$bits({name})-1:0] {own}_from; logic {own}_ran = 0;"
+    yield f"always @({edges}) begin"
+    for state, (value, place) in machine.states.items():
+        point = _point(rtl, place, f"{prefix}{state}")
+        yield COUNTED.format(condition=f"{name} == {value}"), point
+    yield "end"
+    yield f"always @({events}) begin {own}_from <= {name}; {own}_ran <= {free}; if ({own}_ran) begin"
+    for (source, target), place in sorted(machine.arcs.items(), key=lambda arc: arc[1].offset):
+        old, new = machine.states[source][0], machine.states[target][0]
+        yield f"if ({own}_from == {old})"
+        point = _point(rtl, place, f"{prefix}{source}->{target}")
+        yield COUNTED.format(condition=f"{name} == {new}"), point
+    yield "end end"
+
+
+def _point(rtl: Rtl, place: SourceLocation, name: str) -> FsmPoint:
+    return FsmPoint(
+        file=rtl.sources.getFileName(place),
+        line=rtl.sources.getLineNumber(place),
+        column=rtl.sources.getColumnNumber(place),
+        name=name,
     )
 
 
@@ -180,36 +220,6 @@ def _timing(rtl: Rtl, clock: Clock) -> tuple[str, str, str]:
     controls = [_source(rtl, each) for each in clock.controls]
     free = [f"!({_source(rtl, each.condition)})" for each in clock.resets]
     return " or ".join(edges), " or ".join(edges + controls), " && ".join(free) or "1"
-
-
-def _covers(
-    rtl: Rtl,
-    module: _Module,
-    prefix: str,
-    points: Iterable[_Condition],
-    names: dict[tuple[str, str], FsmPoint],
-) -> Iterator[str]:
-    for name, place, condition in points:
-        # Labels are unique among all modules, because a file may hold several.
-        label = f"{LABEL}{len(names)}"
-        names[module.file, label] = FsmPoint(
-            file=rtl.sources.getFileName(place),
-            line=rtl.sources.getLineNumber(place),
-            column=rtl.sources.getColumnNumber(place),
-            name=f"{prefix}{name}",
-        )
-        yield f"{label}: cover ({condition});"
-
-
-def _states(machine: Machine) -> Iterator[_Condition]:
-    for name, (value, place) in machine.states.items():
-        yield name, place, f"{machine.name} == {value}"
-
-
-def _arcs(machine: Machine, previous: str) -> Iterator[_Condition]:
-    for (source, target), place in sorted(machine.arcs.items(), key=lambda arc: arc[1].offset):
-        old, new = machine.states[source][0], machine.states[target][0]
-        yield f"{source}->{target}", place, f"{previous} == {old} && {machine.name} == {new}"
 
 
 def _source(rtl: Rtl, at: SourceRange) -> str:

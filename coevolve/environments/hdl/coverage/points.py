@@ -1,8 +1,8 @@
 """Reads Verilator's coverage file, and scores it over a design's own, fixed set of points.
 
 A record counts if its instance is the DUT or inside it. Kinds are Verilator's line, branch, expr
-and toggle, and fsm for the cover statements that `hdl.coverage.instrument` added. Other records
-(covergroups, cover properties of the design itself) have no kind and are skipped.
+and toggle, and fsm for the lines that `hdl.coverage.instrument` added. Other records (covergroups,
+cover statements of the design itself) have no kind and are skipped.
 
 Files and messages write a point as ``metric file:line:column instance name``. The instance is ``-``
 for the DUT itself, the name may contain blanks, and the lines that are executed with the point are
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from coevolve.environments.hdl.coverage.instrument import FsmPoint, Instrumented
+from coevolve.environments.hdl.coverage.instrument import ADDED, Instrumented
 from coevolve.environments.hdl.coverage.scopes import plain_text
 from coevolve.environments.hdl.simulate.messages import (
     METRICS,
@@ -36,7 +36,6 @@ _PAGES: Mapping[str, Metric] = {
     "v_branch": "branch",
     "v_expr": "expr",
     "v_toggle": "toggle",
-    "v_user": "fsm",
 }
 _TEXT = re.compile(rf"(?:{'|'.join(METRICS)}) [A-Za-z0-9_][A-Za-z0-9_.-]*:\d+:\d+ \S+ \S.*\Z")
 
@@ -84,26 +83,22 @@ def point_set(points: Iterable[Point]) -> PointSet:
 
 
 def records(text: str) -> Iterator[Record]:
-    """Yield the records of a coverage file.
-
-    Verilator appends the label of a cover statement to the instance path; it is removed here.
-    """
+    """Yield the records of a coverage file."""
     for line in plain_text(text).splitlines():
         if not line.startswith("C '"):
             continue
         fields_text, _, count = line[3:].rpartition("' ")
         fields = dict(field.split("\2", 1) for field in fields_text.split("\1") if "\2" in field)
         page, _, module = fields.get("page", "").partition("/")
-        comment, hierarchy = fields.get("o", ""), fields.get("h", "")
         yield Record(
             page=page,
             module=module,
             file=fields.get("f", "").rpartition("/")[2],
             line=int(fields.get("l", 0)),
             column=int(fields.get("n", 0)),
-            comment=comment,
+            comment=fields.get("o", ""),
             lines=fields.get("S", ""),
-            hierarchy=hierarchy.removesuffix(f".{comment}") if page == "v_user" else hierarchy,
+            hierarchy=fields.get("h", ""),
             count=int(count),
         )
 
@@ -169,11 +164,8 @@ def _point(record: Record, instance: str, instrumented: Instrumented) -> Point |
     metric = _PAGES.get(record.page)
     if metric is None:
         return None
-    if metric == "fsm":
-        fsm = instrumented.names.get((record.file, record.comment))
-        return _fsm_point(fsm, instance) if fsm is not None else None
-    if instrumented.added(record.file, record.line, record.column):
-        return None
+    if record.file == ADDED:
+        return _fsm_point(record, instance, instrumented)
     return Point(
         metric=metric,
         file=record.file,
@@ -185,7 +177,11 @@ def _point(record: Record, instance: str, instrumented: Instrumented) -> Point |
     )
 
 
-def _fsm_point(fsm: FsmPoint, instance: str) -> Point:
+def _fsm_point(record: Record, instance: str, instrumented: Instrumented) -> Point | None:
+    """Return the point that an added line counts; its other records count none."""
+    fsm = instrumented.names.get(record.line)
+    if fsm is None or (record.page, record.comment) != ("v_branch", "if"):
+        return None
     return Point(
         metric="fsm",
         file=fsm.file,

@@ -31,7 +31,7 @@ from coevolve.environments.sandbox.supervision import found
 from protocols.errors import SimulatorError
 
 SOURCES = Path(__file__).parent / "cpp"
-SHARED = ("precompiled.h", "report.h", "runtime.cpp", "solver.cpp")
+SHARED = ("counters.h", "precompiled.h", "report.h", "runtime.cpp", "solver.cpp")
 """Source files that are compiled here; the others are compiled with each simulation."""
 
 RUNTIME_PARTS = (

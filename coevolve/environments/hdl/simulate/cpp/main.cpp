@@ -1,7 +1,7 @@
 // Runs the model once: main SEED SLOTS LOG_BYTES CPU_S SOLVER_STEPS SOLVER; SOLVER is a command line.
 // A testbench without `$finish` is cut off after a number of time slots, not seconds, so the result
 // does not depend on the machine; its coverage is kept. Writes coverage.dat, and ended.txt: how it
-// ended, slots, time. Included after the model.
+// ended, slots, time. Included after the model and `counters.h`.
 #include <sys/resource.h>
 
 // A file included before can define another class to run in place of the model.
@@ -26,6 +26,7 @@ int simulate(int seed, unsigned long most_slots, const char* solver, const char*
   unsigned long slots = 0;
   while (slots < most_slots) {
     model->eval();
+    if (context->time() == 0) coevolve::forget_toggles();
     ++slots;
     if (context->gotFinish()) {
       ended = "finish";

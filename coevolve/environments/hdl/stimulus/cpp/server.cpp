@@ -60,7 +60,7 @@ uint64_t ones(int bits) { return bits < 64 ? (uint64_t{1} << bits) - 1 : ~uint64
 class Bench {
  public:
   Bench(uint64_t seed, uint64_t state, bool traces) : state_{state}, traces_{traces} {
-    counters.clear();
+    forget_counters();
     context_.threads(1);
     context_.randReset(0);
     context_.randSeed(seed == 0 ? -1 : static_cast<int>(seed));
@@ -144,6 +144,7 @@ class Bench {
     if (context_.gotFinish()) return;
     for (size_t port = 0; port < pins::inputs; ++port) pins::drive(*model_, port, inputs_[port].word);
     model_->eval();
+    if (context_.time() == 0) forget_toggles();
     if (traces_) trace();
     context_.timeInc(half_cycle_ps);
   }
@@ -181,7 +182,6 @@ class Bench {
 };
 
 int map(const std::string& prefix) {
-  registers = true;
   Bench bench{1, 1, false};
   if (bench.waits()) return 4;
   for (size_t first = 0, pass = 0; first < counters.size(); first += counters_of_pass, ++pass) {
@@ -267,6 +267,7 @@ int answer(char** arguments, const Answer& answered) {
 }
 
 int serve(char** arguments) {
+  registers = false;
   const std::vector<int32_t> points = load(arguments[0]);
   const size_t count = strtoul(arguments[1], nullptr, 10);
   return answer(arguments + 2, [&](const Request& request) { return hits(request, points, count); });
@@ -280,6 +281,9 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "map" && argc == 3) return coevolve::map(argv[2]);
   if (what == "serve" && argc == 7) return coevolve::serve(argv + 2);
-  if (what == "trace" && argc == 5) return coevolve::answer(argv + 2, coevolve::outputs);
+  if (what == "trace" && argc == 5) {
+    coevolve::registers = false;
+    return coevolve::answer(argv + 2, coevolve::outputs);
+  }
   return 3;
 }

@@ -1,0 +1,43 @@
+// Collects the addresses of the model's coverage counters. Included before the model.
+//
+// Verilator registers each counter with this macro, in a function whose parameter `pagep` is the kind
+// of coverage. Registering formats a dozen strings for each, far more work than a short simulation, so
+// a server that knows the counters' points leaves it out.
+#ifndef COEVOLVE_COUNTERS_H_
+#define COEVOLVE_COUNTERS_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace coevolve {
+
+inline bool registers = true;
+inline std::vector<uint32_t*> counters;
+inline std::vector<uint32_t*> toggles;
+
+inline void forget_counters() {
+  counters.clear();
+  toggles.clear();
+}
+
+// Called at the end of time 0: in a simulation without unknown values every initial value would be a
+// toggle from 0.
+inline void forget_toggles() {
+  for (uint32_t* const counter : toggles) *counter = 0;
+}
+
+}  // namespace coevolve
+
+#undef VL_COVER_INSERT
+#define VL_COVER_INSERT(context, name, counter, ...)                    \
+  do {                                                                  \
+    ::coevolve::counters.push_back(counter);                            \
+    if (pagep[2] == 't') ::coevolve::toggles.push_back(counter);        \
+    if (::coevolve::registers) {                                        \
+      (context)->_inserti(counter);                                     \
+      (context)->_insertf(__FILE__, __LINE__);                          \
+      (context)->_insertp("hier", name, __VA_ARGS__);                   \
+    }                                                                   \
+  } while (false)
+
+#endif
