@@ -97,6 +97,11 @@ def find_dut(scopes: Sequence[Scope], top: str, told: str = "") -> str | NotCove
             f"measured (found {found})"
         )
     dut = meant[0]
+    if plain_text(dut.module) != top:
+        return NotCovered(
+            message=f"the instance of {top} that is measured needs the design's own parameters, "
+            "found others; leave them out"
+        )
     if not _PLAIN.fullmatch(dut.path) or plain_text(dut.path) != dut.path:
         return NotCovered(
             message=f"the instance of {top} that is measured needs a plain path, found {dut.path}"

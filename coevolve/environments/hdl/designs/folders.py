@@ -6,7 +6,7 @@ testbenches.
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,14 +15,15 @@ import msgspec
 from coevolve.environments.hdl.coverage.points import is_point_text
 from coevolve.environments.hdl.designs.design import QUALITIES, Design, DesignFile, Mutant, Quality
 from coevolve.environments.hdl.designs.rtl import elaborate, ports, ports_of
+from coevolve.environments.hdl.gate.encoding import rtl_text
 from coevolve.environments.hdl.simulate.messages import Port, Reset, SourceFile, Unit
 from coevolve.yaml_structs import check_section
 from coevolve.yaml_text import NotYamlError, parse_yaml
 from protocols.errors import ConfigError
 
 TESTBENCH_FILE = "tb.sv"
-MOST_CHARACTERS = 4 << 20
-"""Maximum characters read of a file: a device or a pipe may have no end."""
+MOST_BYTES = 4 << 20
+"""Maximum bytes read of a file: a device or a pipe may have no end."""
 
 
 def load(folder: Path) -> Design:
@@ -189,7 +190,7 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 
 def _source(path: Path, faults: list[str]) -> SourceFile:
-    text = _text(path, faults)
+    text = _text(path, faults, rtl_text)
     try:
         source = msgspec.convert({"name": path.name, "text": text}, SourceFile)
     except msgspec.ValidationError:
@@ -200,23 +201,30 @@ def _source(path: Path, faults: list[str]) -> SourceFile:
     return source
 
 
-def _text(path: Path, faults: list[str]) -> str:
+def _text(
+    path: Path, faults: list[str], decode: Callable[[bytes], str] = bytes.decode
+) -> str:
+    """Return a file's text, with line feeds only; empty if the file has a fault."""
     name = f"{path.parent.name}/{path.name}" if path.parent.name == "testbenches" else path.name
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MOST_CHARACTERS + 1)
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        text = decode(data) if len(data) <= MOST_BYTES else "too long"
     except FileNotFoundError:
         near = _near(path.name, [each.name for each in path.parent.glob("*")])
         faults.append(f"{name} is missing{near}")
         return ""
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         faults.append(f"{name} cannot be read as UTF-8 text: {error}")
         return ""
-    if len(text) > MOST_CHARACTERS:
-        faults.append(f"{name} needs to have at most {MOST_CHARACTERS} characters, has more")
+    except (OSError, ValueError) as error:
+        faults.append(f"{name} cannot be read: {error}")
+        return ""
+    if len(data) > MOST_BYTES:
+        faults.append(f"{name} needs to have at most {MOST_BYTES} bytes, has more")
     if not text.strip():
         faults.append(f"{name} is empty")
-    return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _yaml(path: Path, faults: list[str]) -> Any:

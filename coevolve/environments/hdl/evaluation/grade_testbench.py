@@ -106,6 +106,8 @@ def _submission(options: Options) -> Submission:
 
 
 def _read(path: Path) -> str:
+    from coevolve.environments.hdl.gate.encoding import bench_text
+
     try:
         with path.open("rb") as file:
             found = file.read(MOST_BYTES + 1)
@@ -113,7 +115,10 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     if len(found) > MOST_BYTES:
         raise ConfigError(f"{path}: needs to have at most {MOST_BYTES} bytes, has more")
-    return found.decode("utf-8", "replace")
+    try:
+        return bench_text(found)
+    except ValueError as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
 
 
 async def _graded(request: Evaluate) -> tuple[Evaluated, tuple[Point, ...]]:

@@ -80,8 +80,9 @@ def _top(question: Question) -> str | Refusal:
 
 def _violations(question: Question, top: str) -> tuple[Violation, ...]:
     sources = SourceManager()
+    tree = parse(_files(question), sources)
     found: set[tuple[int, int, str]] = set()
-    for where, message in excesses(parse(_files(question), sources), sources, top):
+    for where, message in excesses(tree, sources, top, question.unit):
         name, line, column = where.rsplit(":", 2)
         if name == TESTBENCH:
             found.add((int(line), int(column), message))

@@ -43,6 +43,8 @@ from pyslang.syntax import (
 )
 
 from coevolve.environments.hdl.designs.rtl import compilation_of, located, options_for
+from coevolve.environments.hdl.gate.parameters import changed_parameters
+from coevolve.environments.hdl.simulate.messages import Unit
 
 MOST_BITS = 1 << 26
 """Maximum bits of a variable: 8 MB."""
@@ -94,10 +96,13 @@ Excess = tuple[SourceLocation, str]
 """Place and message."""
 
 
-def excesses(tree: SyntaxTree, sources: SourceManager, top: str) -> Iterator[tuple[str, str]]:
+def excesses(
+    tree: SyntaxTree, sources: SourceManager, top: str, unit: Unit
+) -> Iterator[tuple[str, str]]:
     """Yield the excesses in the elaborated module ``top`` and in the text of ``tree``.
 
-    Each is ``file:line:column`` and a message. Takes as long as elaboration.
+    ``unit`` is the design, whose instances keep its parameters. Each excess is ``file:line:column``
+    and a message. Takes as long as elaboration.
     """
     compilation = compilation_of(tree, _options(top))
     root: SyntaxNode = tree.root
@@ -105,6 +110,7 @@ def excesses(tree: SyntaxTree, sources: SourceManager, top: str) -> Iterator[tup
         *_fields(root),
         *circles(root),
         *_elaboration_excesses(compilation, sources),
+        *changed_parameters(compilation.getRoot(), unit),
     ):
         yield located(sources, where)[1], message
 

@@ -7,8 +7,8 @@ design, a parameter for it) is searched for after `hdl.gate.macros` has expanded
 and comments may contain anything, except that a comment may not be a simulator's pragma.
 
 The gate covers access to files and programs, foreign functions, coverage pragmas and forged
-positions; for the design, its redefinition, other parameters, and any reference past its ports. It
-returns for any text, in time proportional to the text or to `MOST_TOKENS`.
+positions; for the design, its redefinition, parameters of its parts, and any reference past its
+ports. (`hdl.gate.parameters` compares those of the design itself.) It returns for any text, in time proportional to the text or to `MOST_TOKENS`.
 
 It does not cover the time and memory of a testbench, which the sandbox limits, nor whether it
 compiles. It recognizes an instance of the design by the name of its module; anything else with the
@@ -89,7 +89,7 @@ def _findings(text: str, encoded: bytes, unit: Unit, instance: str) -> Iterator[
     except RefusedError as refused:
         yield refused.word.offset, refused.reason
         return
-    yield from _in_references(expanded, design.modules, instance)
+    yield from _in_references(expanded, design.modules, instance, unit.top)
     yield from _in_declarations(expanded, design.units)
     if design.imports_outside:
         yield from declared_outside(expanded)
@@ -214,7 +214,7 @@ def _in_declarations(words: Sequence[Word], units: frozenset[str]) -> Iterator[F
 
 
 def _in_references(
-    words: Sequence[Word], modules: frozenset[str], instance: str
+    words: Sequence[Word], modules: frozenset[str], instance: str, top: str
 ) -> Iterator[Finding]:
     closings = _closings(words)
     inside = {*modules, instance} - {""}
@@ -224,7 +224,7 @@ def _in_references(
         name = at + 1
         if _is(words, name, "#"):
             name = closings.get(at + 2, at + 2) + 1
-            if name != at + 4:
+            if name != at + 4 and word.name != top:
                 yield words[at + 1].offset, f"{word.name} has its own parameters; leave out #"
         inside |= _instances(words, name, closings)
     for at, word in enumerate(words):

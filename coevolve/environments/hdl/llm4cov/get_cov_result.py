@@ -61,7 +61,7 @@ async def _evaluate(arguments: argparse.Namespace) -> dict[str, object]:
         dut=arguments.dut,
         rtl=rtl,
         testbench_file=arguments.tb,
-        testbench=read_text(folder, arguments.tb),
+        testbench=read_text(folder, arguments.tb, testbench=True),
         cov_type=arguments.cov_type,
         timeout_s=arguments.timeout,
         detail_limit=0 if arguments.skip_detail else arguments.detail_limit,

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import msgspec
 
+from coevolve.environments.hdl.gate.encoding import rtl_text, bench_text
 from coevolve.environments.hdl.llm4cov import confined
 from coevolve.environments.hdl.simulate.messages import (
     Evaluate,
@@ -72,7 +73,14 @@ def from_manifest(folder: Path, job_id: str) -> Job:
     if manifest.job_id != job_id:
         raise ConfigError(f"manifest.json: job_id must be {job_id!r}, found {manifest.job_id!r}")
     names = dict.fromkeys((*manifest.sv_files, manifest.tb))
-    texts = {name: _read_input(folder / "inputs", name, manifest.inputs_sha256) for name in names}
+    texts = {
+        name: _decoded(
+            _read_input(folder / "inputs", name, manifest.inputs_sha256),
+            name,
+            testbench=name == manifest.tb,
+        )
+        for name in names
+    }
     return job(
         dut=manifest.dut,
         rtl={name: texts[name] for name in manifest.sv_files if name != manifest.tb},
@@ -121,19 +129,26 @@ def job(
     return Job(unit=unit, testbench_file=testbench_file, request=request, detail_limit=detail_limit)
 
 
-def read_text(folder: Path, name: str) -> str:
-    """Return a file of the folder; bytes that are not UTF-8 are replaced. Raises ConfigError."""
-    return _bytes(folder, name).decode(errors="replace")
+def read_text(folder: Path, name: str, *, testbench: bool = False) -> str:
+    """Return the text of RTL, or of a testbench, in the folder. Raises ConfigError."""
+    return _decoded(_bytes(folder, name), name, testbench=testbench)
 
 
-def _read_input(folder: Path, name: str, digests: Mapping[str, str]) -> str:
+def _decoded(data: bytes, name: str, *, testbench: bool) -> str:
+    try:
+        return bench_text(data) if testbench else rtl_text(data)
+    except ValueError as error:
+        raise ConfigError(f"{name} cannot be read: {error}") from error
+
+
+def _read_input(folder: Path, name: str, digests: Mapping[str, str]) -> bytes:
     data = _bytes(folder, name)
     expected, found = digests.get(name, ""), hashlib.sha256(data).hexdigest()
     if not expected:
         raise ConfigError(f"manifest.json: inputs_sha256 needs an entry for {name}, found none")
     if found != expected:
         raise ConfigError(f"{name} must have SHA-256 {expected}, found {found}; submit it again")
-    return data.decode(errors="replace")
+    return data
 
 
 def _bytes(folder: Path, name: str) -> bytes:

@@ -2,22 +2,30 @@
 //
 // Verilator registers each counter with this macro, in a function whose parameter `pagep` is the kind
 // of coverage. Registering formats a dozen strings for each, far more work than a short simulation, so
-// a server that knows the counters' points leaves it out.
+// a server that knows the counters' points leaves it out. Signals that are always equal share a counter;
+// where the points of the counters are asked, each is registered with a mark of its own instead.
 #ifndef COEVOLVE_COUNTERS_H_
 #define COEVOLVE_COUNTERS_H_
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 namespace coevolve {
 
 inline bool registers = true;
+inline bool marks_counters = false;
+inline std::deque<uint32_t> marks;
 inline std::vector<uint32_t*> counters;
 inline std::vector<uint32_t*> toggles;
 
 inline void forget_counters() {
   counters.clear();
   toggles.clear();
+}
+
+inline uint32_t* registered(uint32_t* counter) {
+  return marks_counters ? &marks.emplace_back(0) : counter;
 }
 
 // Called at the end of time 0: in a simulation without unknown values every initial value would be a
@@ -34,7 +42,7 @@ inline void forget_toggles() {
     ::coevolve::counters.push_back(counter);                            \
     if (pagep[2] == 't') ::coevolve::toggles.push_back(counter);        \
     if (::coevolve::registers) {                                        \
-      (context)->_inserti(counter);                                     \
+      (context)->_inserti(::coevolve::registered(counter));              \
       (context)->_insertf(__FILE__, __LINE__);                          \
       (context)->_insertp("hier", name, __VA_ARGS__);                   \
     }                                                                   \

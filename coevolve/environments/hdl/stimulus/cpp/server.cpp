@@ -182,12 +182,13 @@ class Bench {
 };
 
 int map(const std::string& prefix) {
+  marks_counters = true;
   Bench bench{1, 1, false};
   if (bench.waits()) return 4;
-  for (size_t first = 0, pass = 0; first < counters.size(); first += counters_of_pass, ++pass) {
-    for (size_t n = 0; n < counters.size(); ++n) {
+  for (size_t first = 0, pass = 0; first < marks.size(); first += counters_of_pass, ++pass) {
+    for (size_t n = 0; n < marks.size(); ++n) {
       const bool now = n >= first && n < first + counters_of_pass;
-      *counters[n] = now ? uint32_t{1} << (n - first) : 0;
+      marks[n] = now ? uint32_t{1} << (n - first) : 0;
     }
     bench.context().coveragep()->write(prefix + "." + std::to_string(pass));
   }

@@ -1,6 +1,6 @@
 import pytest
 
-from coevolve.environments.hdl.coverage.instrument import FsmPoint, Instrumented
+from coevolve.environments.hdl.coverage.instrument import ADDED, FsmPoint, Instrumented
 from coevolve.environments.hdl.coverage.points import (
     check_points,
     counts,
@@ -26,24 +26,17 @@ FILE = "# SystemC::Coverage-3\n" + "".join(
         record(1, f="m.sv", l="9", n="7", page="v_expr/m", o="(a==1 && b==0) => 0", h="tb.dut"),
         record(2, f="m.sv", l="2", n="9", page="v_toggle/s__W4", o="q[3]:0->1", h="tb.dut.u[0].s"),
         record(4, f="m.sv", l="2", n="9", page="v_toggle/m", o="a___05Fb:0->1", h="tb.dut"),
-        record(
-            5,
-            f="m.sv",
-            l="12",
-            n="1",
-            page="v_user/m",
-            o="coevolve_fsm_0",
-            h="tb.dut.coevolve_fsm_0",
-        ),
+        record(5, f=ADDED, l="12", n="1", page="v_branch/m", o="if", h="tb.dut"),
+        record(6, f=ADDED, l="12", n="2", page="v_branch/m", o="else", h="tb.dut"),
+        record(7, f=ADDED, l="12", n="3", page="v_expr/m", o="(s == 2'h0)", h="tb.dut"),
+        record(7, f=ADDED, l="11", n="1", page="v_branch/m", o="if", h="tb.dut"),
         record(6, f="m.sv", l="12", n="2", page="v_user/m", o="mine", h="tb.dut.mine"),
-        record(7, f="m.sv", l="12", n="3", page="v_expr/m", o="(s == 2'h0)", h="tb.dut"),
         record(8, f="m.sv", l="7", n="5", page="v_line/m", o="block", S="7-9", h="tb.dutch"),
     ]
 )
 INSTRUMENTED = Instrumented(
     files=(),
-    names={("m.sv", "coevolve_fsm_0"): FsmPoint(file="m.sv", line=3, column=4, name="IDLE->RUN")},
-    places={("m.sv", 12): range(1, 50)},
+    names={12: FsmPoint(file="m.sv", line=3, column=4, name="IDLE->RUN")},
 )
 UNIT = Unit(name="m", files=(SourceFile(name="m.sv", text=""),), top="m")
 

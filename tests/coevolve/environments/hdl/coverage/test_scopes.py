@@ -35,7 +35,7 @@ HEADER = """
     Vtb___024root                  TOP;
     Vtb_tb                         TOP__tb;
     Vtb_wrap__W3                   TOP__tb__w;
-    Vtb_m__N2                      TOP__tb__w__dut;
+    Vtb_m                          TOP__tb__w__dut;
     Vtb_m__N1                      TOP__tb__w__dut__inner;
     Vtb_m___05Flike                TOP__tb__m___05Flike;
 """
@@ -218,7 +218,14 @@ def instance(path: str, module: str) -> Scope:
 
 @pytest.mark.parametrize("module", ["m__02Ex", "m__023x", "m___05Fx", "m___05FN2", "mx", "m_"])
 def test_a_module_with_a_name_like_the_design_s_is_not_the_design(module: str):
-    assert find_dut([instance("tb.a", "m__N2"), instance("tb.b", module)], "m") == "tb.a"
+    assert find_dut([instance("tb.a", "m"), instance("tb.b", module)], "m") == "tb.a"
+
+
+def test_an_instance_with_other_parameters_is_not_measured():
+    found = find_dut([instance("tb.a", "m__N2")], "m")
+    assert isinstance(found, NotCovered)
+    assert "needs the design's own parameters" in found.message
+    assert find_dut([instance("tb.a", "m___05Fn")], "m__n") == "tb.a"
 
 
 @pytest.mark.parametrize("path", ["tb.du__t.x", "tb.du___05Ft.x", "tb.du___05Ft", "tb.du__t"])

@@ -1,4 +1,4 @@
-from coevolve.environments.hdl.coverage.instrument import instrument
+from coevolve.environments.hdl.coverage.instrument import ADDED, instrument
 from coevolve.environments.hdl.coverage.state_machines import machines
 from coevolve.environments.hdl.designs.rtl import elaborate
 from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
@@ -110,14 +110,24 @@ def test_the_clock_is_the_edge_that_no_leading_condition_reads():
     assert [len(each) for each in (clock.edges, clock.controls, clock.resets)] == [1, 2, 2]
 
 
-def test_line_numbers_stay_and_added_columns_are_known():
+def test_lines_of_the_design_keep_their_numbers():
     given = unit(ONE_PROCESS)
     made = instrument(elaborate(given))
-    before, after = given.files[0].text.splitlines(), made.files[0].text.splitlines()
-    assert len(before) == len(after)
-    changed = [number for number, line in enumerate(after, 1) if line != before[number - 1]]
-    assert changed == [len(before)]
-    assert made.added("m.sv", changed[0], 1)
-    assert not made.added("m.sv", changed[0], after[-1].index("endmodule") + 1)
+    before, after = (each.files[0].text.splitlines() for each in (given, made))
+    added = len(after) - len(before)
+    assert added > 0
+    end = len(before) - 1
+    assert before[:end] == after[:end]
+    assert after[end + added - 1] == f'`line {end + 1} "m.sv" 0'
+    assert after[end + added :] == before[end:]
     first = next(iter(made.names.values()))
     assert before[first.line - 1][first.column - 1 :].startswith("IDLE")
+
+
+def test_each_point_is_a_line_of_the_added_text():
+    made = instrument(elaborate(unit(ONE_PROCESS)))
+    _, _, added = made.files[0].text.partition(f'`line 1 "{ADDED}" 0\n')
+    lines = added.splitlines()
+    states = [lines[number - 1] for number, each in made.names.items() if "->" not in each.name]
+    assert states == [f"if (state == 2'b{value}) ;" for value in ("0", "1", "10")]
+    assert all(lines[number - 1].startswith("if (state == ") for number in made.names)

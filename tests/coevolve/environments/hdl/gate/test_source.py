@@ -97,10 +97,11 @@ def test_the_named_instance_counts_as_the_design() -> None:
 
 
 @pytest.mark.parametrize("given_", ["#(8)", "#(.N(8))", "#8"])
-def test_the_design_keeps_its_parameters(given_: str) -> None:
-    assert messages(f"module tb; counter {given_} dut (); endmodule") == [
-        "counter has its own parameters; leave out #"
-    ]
+def test_a_part_of_the_design_keeps_its_parameters(given_: str) -> None:
+    part = f"{RTL}module part #(parameter N = 8); endmodule\n"
+    unit = Unit(name="counter", files=(SourceFile(name="c.sv", text=part),), top="counter")
+    found = violations(f"module tb; part {given_} p (); counter {given_} dut (); endmodule", unit)
+    assert [each.message for each in found] == ["part has its own parameters; leave out #"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""Finds instances of the design whose parameters have other values than the design's own.
+
+An instance may name parameters, in any form, as long as the values stay the same. pyslang compares
+them, to name both values. `hdl.coverage.scopes` refuses what Verilator finds different, whatever a
+text shows to one of the two alone.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from pyslang import SourceLocation, SourceManager, SVInt
+from pyslang.ast import (
+    Compilation,
+    InstanceSymbol,
+    ParameterSymbol,
+    RootSymbol,
+    TypeParameterSymbol,
+    VisitAction,
+)
+
+from coevolve.environments.hdl.designs.rtl import compilation_of, options_for, parse
+from coevolve.environments.hdl.simulate.messages import Unit
+
+_Symbol = ParameterSymbol | TypeParameterSymbol
+
+
+def changed_parameters(root: RootSymbol, unit: Unit) -> Iterator[tuple[SourceLocation, str]]:
+    """Yield place and message for each parameter of an instance of ``unit`` that has changed.
+
+    ``root`` is the elaborated testbench with the design.
+    """
+    overridden = [
+        (instance, parameter)
+        for instance in _instances(root, unit.top)
+        for parameter in _parameters(instance)
+        if parameter.isOverridden
+    ]
+    if not overridden:
+        return
+    own, _alive = _own(unit)
+    for instance, parameter in overridden:
+        here, expected = _shown(parameter), own.get(parameter.name, "")
+        if expected and here != expected:
+            yield (
+                instance.location,
+                f"parameter {parameter.name} of {unit.top} is {here}, and the design's is "
+                f"{expected}; leave it out, or give the design's value",
+            )
+
+
+def _instances(root: RootSymbol, module: str) -> list[InstanceSymbol]:
+    found: list[InstanceSymbol] = []
+
+    def visit(node: object) -> VisitAction:
+        if isinstance(node, InstanceSymbol) and node.definition.name == module:
+            found.append(node)
+            return VisitAction.Skip
+        return VisitAction.Advance
+
+    root.visit(visit)
+    return found
+
+
+def _parameters(instance: InstanceSymbol) -> Iterator[_Symbol]:
+    for each in instance.body.parameters:
+        if isinstance(each, ParameterSymbol | TypeParameterSymbol):
+            yield each
+
+
+def _own(unit: Unit) -> tuple[Mapping[str, str], Compilation]:
+    """Return the design's own values, and what has to outlive them."""
+    tree = parse(unit.files, SourceManager())
+    compilation = compilation_of(tree, options_for(unit.top))
+    tops = compilation.getRoot().topInstances
+    return {each.name: _shown(each) for top in tops for each in _parameters(top)}, compilation
+
+
+def _shown(parameter: _Symbol) -> str:
+    """Return the value as text, the same for the same number of any width."""
+    if isinstance(parameter, TypeParameterSymbol):
+        return str(parameter.targetType.type)
+    value = cast("Any", parameter.value).value
+    if isinstance(value, SVInt) and not value.hasUnknown:
+        return str(int(value))
+    return str(value)
