@@ -10,7 +10,6 @@ The toggles that initial values cause are not counted either: those of time 0, i
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 from pyslang.parsing import Token, TokenKind
 from pyslang.syntax import (
@@ -59,7 +58,7 @@ def _initial(root: SyntaxNode) -> list[SyntaxNode]:
         if isinstance(node, ProceduralBlockSyntax) and node.kind == SyntaxKind.InitialBlock:
             if not _waits(node):
                 found.append(node)
-        elif isinstance(node, DeclaratorSyntax) and node.initializer is not None:
+        elif isinstance(node, DeclaratorSyntax) and node.initializer:
             declaration = node.parent
             if isinstance(declaration, DataDeclarationSyntax) and _is_member(declaration):
                 found.append(node.initializer.expr)
@@ -78,7 +77,7 @@ def _waits(block: ProceduralBlockSyntax) -> bool:
 
     def visit(node: object) -> None:
         nonlocal found
-        found |= isinstance(node, Token) and cast("Token", node).kind in WAITS
+        found |= isinstance(node, Token) and node.kind in WAITS
 
     block.visit(visit)
     return found

@@ -50,6 +50,7 @@ CLOCKLESS = (
     "without a clock edge; hold it for some time"
 )
 
+
 @dataclass(frozen=True, kw_only=True)
 class FsmPoint:
     """The name of a state or an arc, and its place in the RTL."""
@@ -183,7 +184,8 @@ def _watch(rtl: Rtl, machine: Machine, own: str, prefix: str) -> Iterator[_Line]
         point = _point(rtl, place, f"{prefix}{state}")
         yield COUNTED.format(condition=f"{name} == {value}"), point
     yield "end"
-    yield f"always @({events}) begin {own}_from <= {name}; {own}_ran <= {free}; if ({own}_ran) begin"
+    yield f"always @({events}) begin {own}_from <= {name}; {own}_ran <= {free};"
+    yield f"if ({own}_ran) begin"
     for (source, target), place in sorted(machine.arcs.items(), key=lambda arc: arc[1].offset):
         old, new = machine.states[source][0], machine.states[target][0]
         yield f"if ({own}_from == {old})"

@@ -201,9 +201,7 @@ def _source(path: Path, faults: list[str]) -> SourceFile:
     return source
 
 
-def _text(
-    path: Path, faults: list[str], decode: Callable[[bytes], str] = bytes.decode
-) -> str:
+def _text(path: Path, faults: list[str], decode: Callable[[bytes], str] = bytes.decode) -> str:
     """Return a file's text, with line feeds only; empty if the file has a fault."""
     name = f"{path.parent.name}/{path.name}" if path.parent.name == "testbenches" else path.name
     try:

@@ -56,6 +56,7 @@ def grade(options: Options) -> int:
         require_slang()
         request = _request(options)
         evaluated, points = asyncio.run(_graded(request))
+        without = _without_points(request)
     except (ConfigError, DependencyError) as error:
         sys.stderr.write(f"coevolve: {error}\n")
         return MISUSED
@@ -63,7 +64,7 @@ def grade(options: Options) -> int:
         sys.stderr.write(f"coevolve: {error}\n")
         return BROKEN
     shown = _json if options.as_json else _text
-    sys.stdout.write(shown(evaluated, request, points, options.limit))
+    sys.stdout.write(shown(evaluated, request, points, without, options.limit))
     return RAN if isinstance(evaluated.outcome, Covered) else BLAMED
 
 
@@ -129,14 +130,34 @@ async def _graded(request: Evaluate) -> tuple[Evaluated, tuple[Point, ...]]:
     return await simulator.evaluate(request), points
 
 
-def _json(evaluated: Evaluated, request: Evaluate, points: Sequence[Point], limit: int) -> str:
+def _without_points(request: Evaluate) -> Sequence[str]:
+    from coevolve.environments.hdl.coverage.unmeasured import unmeasured
+    from coevolve.environments.hdl.designs.rtl import elaborate
+
+    return unmeasured(elaborate(request.unit))
+
+
+def _json(
+    evaluated: Evaluated,
+    request: Evaluate,
+    points: Sequence[Point],
+    without: Sequence[str],
+    limit: int,
+) -> str:
     from coevolve.environments.hdl.simulate.summary import response
 
     answer = response(evaluated, request.unit, points, request.instance, limit)
+    answer["conditions_without_points"] = without
     return msgspec.json.format(msgspec.json.encode(answer)).decode() + "\n"
 
 
-def _text(evaluated: Evaluated, request: Evaluate, points: Sequence[Point], limit: int) -> str:
+def _text(
+    evaluated: Evaluated,
+    request: Evaluate,
+    points: Sequence[Point],
+    without: Sequence[str],
+    limit: int,
+) -> str:
     from coevolve.environments.hdl.coverage.feedback import uncovered
     from coevolve.environments.hdl.simulate.summary import message, status
 
@@ -146,6 +167,7 @@ def _text(evaluated: Evaluated, request: Evaluate, points: Sequence[Point], limi
     if isinstance(outcome, Covered):
         lines += _measured(outcome)
         lines += ["", uncovered(points, outcome.coverage, unit, limit).rstrip()]
+        lines += [f"no points, because it has too many combinations: {each}" for each in without]
     else:
         lines.append(message(outcome))
     lines += ["", f"{took:.2f} CPU-s, sandbox {evaluated.sandbox}, {evaluated.toolchain}"]

@@ -65,8 +65,9 @@ def _spans(text: str) -> Iterator[Span]:
     """Yield the comments and the strings of ``text``, in its order."""
     words, comments = read(text)
     starts = [0, *accumulate(len(each.encode()) for each in text)]
-    found: list[tuple[int, str, Place]] = [(each.offset, each.text, "comment") for each in comments]
-    found += [(each.offset, each.name, "string") for each in words if each.kind == "string"]
+    found: list[tuple[int, str, Place]] = []
+    found.extend((each.offset, each.text, "comment") for each in comments)
+    found.extend((each.offset, each.name, "string") for each in words if each.kind == "string")
     for offset, inside, place in sorted(found):
         first = bisect_right(starts, offset) - 1
         yield first, first + len(inside), place

@@ -5,7 +5,7 @@ them, to name both values. `hdl.coverage.scopes` refuses what Verilator finds di
 text shows to one of the two alone.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from pyslang import SourceLocation, SourceManager, SVInt
@@ -62,7 +62,7 @@ def _instances(root: RootSymbol, module: str) -> list[InstanceSymbol]:
 
 
 def _parameters(instance: InstanceSymbol) -> Iterator[_Symbol]:
-    for each in instance.body.parameters:
+    for each in cast("Iterable[object]", instance.body.parameters):
         if isinstance(each, ParameterSymbol | TypeParameterSymbol):
             yield each
 
@@ -71,7 +71,7 @@ def _own(unit: Unit) -> tuple[Mapping[str, str], Compilation]:
     """Return the design's own values, and what has to outlive them."""
     tree = parse(unit.files, SourceManager())
     compilation = compilation_of(tree, options_for(unit.top))
-    tops = compilation.getRoot().topInstances
+    tops = cast("Sequence[InstanceSymbol]", compilation.getRoot().topInstances)
     return {each.name: _shown(each) for top in tops for each in _parameters(top)}, compilation
 
 

@@ -8,7 +8,8 @@ and comments may contain anything, except that a comment may not be a simulator'
 
 The gate covers access to files and programs, foreign functions, coverage pragmas and forged
 positions; for the design, its redefinition, parameters of its parts, and any reference past its
-ports. (`hdl.gate.parameters` compares those of the design itself.) It returns for any text, in time proportional to the text or to `MOST_TOKENS`.
+ports. (`hdl.gate.parameters` compares those of the design itself.) It returns for any text, in time
+proportional to the text or to `MOST_TOKENS`.
 
 It does not cover the time and memory of a testbench, which the sandbox limits, nor whether it
 compiles. It recognizes an instance of the design by the name of its module; anything else with the

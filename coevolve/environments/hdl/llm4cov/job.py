@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from coevolve.environments.hdl.gate.encoding import rtl_text, bench_text
+from coevolve.environments.hdl.gate.encoding import bench_text, rtl_text
 from coevolve.environments.hdl.llm4cov import confined
 from coevolve.environments.hdl.simulate.messages import (
     Evaluate,

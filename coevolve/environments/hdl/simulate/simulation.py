@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from coevolve.environments.hdl.coverage.scopes import HEADER, PREFIX, SOURCE, find_dut, read_scopes
+from coevolve.environments.hdl.coverage.unmeasured import MOST_COMBINATIONS
 from coevolve.environments.hdl.designs.rtl import HEADERS, TIMESCALE
 from coevolve.environments.hdl.gate.diagnostics import explain
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH
@@ -44,12 +45,13 @@ MODEL = "model"
 TRANSLATE = (
     *("--cc", "--exe", "--timing", "--assert", "-O0", "-fgate", "--quiet", "-Wno-fatal"),
     *("--coverage-line", "--coverage-toggle", "--coverage-expr", "--coverage-user"),
+    *("--coverage-expr-max", str(MOST_COMBINATIONS)),
     *("--output-split", "0", "--x-initial", "0", "--x-assign", "fast"),
     *("--timescale", TIMESCALE, "--prefix", PREFIX, "--Mdir", MODEL),
 )
-"""Without optimization, so that no point vanishes, but for the pass ``gate``: without it a design
-that races on an edge takes another branch than in everybody else's Verilator. Initial values are zeros: random ones would hit
-toggles that the testbench did not cause."""
+"""Without optimization, so that no point vanishes, except for the pass ``gate``: without it, a
+design that races on an edge takes another branch than with Verilator's own settings. Initial values
+are zeros: random ones would hit toggles that the testbench did not cause."""
 
 COUNTERS = '#include "counters.h"\n'
 

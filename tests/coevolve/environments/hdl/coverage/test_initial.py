@@ -76,12 +76,12 @@ def test_combinational_outputs_that_begin_with_1_are_no_toggles():
     rtl = f"{PORTS} always_comb begin q = '1; if (d) q = 32'h5; end endmodule"
     covered, every = hits(unit(rtl), BLANK)
     assert toggles(covered) == set()
-    driven = BLANK.replace("endmodule", "initial begin d = 0; #5 d = 1; #5 d = 0; #5; end endmodule")
+    driven = BLANK.replace(
+        "endmodule", "initial begin d = 0; #5 d = 1; #5 d = 0; #5; end endmodule"
+    )
     covered, _ = hits(unit(rtl), driven)
     missed = {text for text in toggles(every) - covered if " clk" not in text}
-    assert missed == {
-        text for text in toggles(every) if " q[0]:" in text or " q[2]:" in text
-    }
+    assert missed == {text for text in toggles(every) if " q[0]:" in text or " q[2]:" in text}
 
 
 def test_a_register_leaves_its_initial_value_with_a_toggle():

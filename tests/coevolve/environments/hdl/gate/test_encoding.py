@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from coevolve.environments.hdl.designs.folders import unit_from_files
-from coevolve.environments.hdl.gate.encoding import rtl_text, bench_text
+from coevolve.environments.hdl.gate.encoding import bench_text, rtl_text
 from protocols.errors import ConfigError
 
 WORDS = {
-    "gbk": "时钟上升沿，复位",
+    "gbk": "时钟上升沿复位",
     "shift_jis": "表示 ソース 予約",
     "latin-1": "Zähler für den Takt",
-    "cp1252": "Größe – “Takt”",
+    "cp1252": "Größe “Takt”",
     "big5": "功能 許可 蓋",
     "euc_kr": "시계",
     "gb18030": "时钟€",
@@ -22,7 +22,9 @@ WORDS = {
 
 def module(comment: bytes, inside: bytes = b"") -> bytes:
     line, block = b"// " + comment, b"/* " + comment + b"\n" + comment + b" */"
-    return b"\n".join((line, b"module m (input logic a); " + block, inside, line, b"endmodule", line))
+    return b"\n".join(
+        (line, b"module m (input logic a); " + block, inside, line, b"endmodule", line)
+    )
 
 
 @pytest.mark.parametrize("encoding", WORDS)

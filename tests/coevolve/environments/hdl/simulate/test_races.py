@@ -19,7 +19,9 @@ from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, ope
 
 pytestmark = pytest.mark.hdl
 
-HEAD = "module d(input logic clk, input logic x, output logic a, b); initial begin a = 0; b = 0; end"
+HEAD = (
+    "module d(input logic clk, input logic x, output logic a, b); initial begin a = 0; b = 0; end"
+)
 RACES = {
     "assigned clock": "wire c = clk; always @(posedge clk) a <= x; always @(posedge c) b <= a;",
     "reader first": "always @(posedge clk) b = a; always @(posedge clk) a = x;",
@@ -63,7 +65,17 @@ def usual(rtl: str, folder: Path) -> str:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    options = ("--cc", "--exe", "--main", "--timing", "--prefix", "Vtb", "--Mdir", ".", "-Wno-fatal")
+    options = (
+        "--cc",
+        "--exe",
+        "--main",
+        "--timing",
+        "--prefix",
+        "Vtb",
+        "--Mdir",
+        ".",
+        "-Wno-fatal",
+    )
     run(str(runtime.verilator), *options, "--quiet", "--top-module", "tb", "d.sv", "tb.sv")
     sources = sorted(path.name for path in folder.glob("Vtb*.cpp"))
     (folder / "all.cc").write_text("".join(f'#include "{name}"\n' for name in sources))
