@@ -1,7 +1,7 @@
 """Finds conditions that have no points, because too many combinations of their terms decide them.
 
-Verilator counts, for each condition, the combinations of terms that make it true or false: n + 1 for
-a conjunction of n terms, but 2^n for a parity. Beyond `MOST_COMBINATIONS` it counts none of them. A
+Verilator counts, for each condition, the combinations of terms that make it true or false: n + 1
+for a conjunction of n terms, but 2^n for a parity. Beyond `MOST_COMBINATIONS` it counts none. A
 report names these conditions, so that nobody takes them for covered.
 """
 
