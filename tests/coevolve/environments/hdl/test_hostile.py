@@ -80,7 +80,7 @@ EXPECTED: dict[Expected, str] = {
         configuration coverage_comment coverage_directive defparam dpi_by_macro dpi_context
         dpi_export dpi_import dump_made_path dump_path escaped_path force_state forge_coverage
         include_by_macro include_endless include_file keywords line_directive lint_comment
-        macro_bomb macro_bomb_arguments macro_circle macro_path nested_path network nul parameter
+        macro_bomb macro_bomb_arguments macro_circle macro_path nested_path network nul
         pragma primitive process_bomb read_environment read_lines read_secret readmem redefine
         root_path split_comment split_line survivor system system_argument system_hidden
         system_pasted too_large translate_comment upward_path write_absolute write_descriptors
@@ -90,14 +90,14 @@ EXPECTED: dict[Expected, str] = {
         crlf deep_blocks deep_brackets endless_loop fatal finish_race forge_log format_tricks
         generate_bomb homoglyph log_flood long_chain long_line memory_array memory_queue
         memory_string mentions module_circle no_finish no_instance plusargs recursion stop
-        thread_bomb two_instances zero_delay
+        thread_bomb two_instances zero_delay parameter
     """,
 }
 """The gate refuses them, or accepts them as harmless: they fail, or earn what they cover."""
 
 PAST_THE_PORTS = """
     alias array_path assign_state bind branch_path config_swap defparam escaped_path force_state
-    macro_path nested_path parameter primitive read_secret root_path split_comment split_line
+    macro_path nested_path primitive read_secret root_path split_comment split_line
     upward_path
 """
 """Attacks on the reward alone, which only the gate can stop."""
