@@ -12,7 +12,8 @@ import msgspec
 
 from coevolve.foreign import boundary, plain, shown
 from coevolve.models.architecture import KNOWN, ModelConfig, read_config
-from coevolve.models.model_files import read_settings, shapes_of
+from coevolve.models.model_files import read_settings
+from coevolve.models.vocabulary_rows import check_rows
 from protocols.config import PolicyConfig
 from protocols.errors import ConfigError, DependencyError
 
@@ -105,14 +106,13 @@ def check_model(policy: PolicyConfig, own: Container[str]) -> None:
     ``own`` are the names of the models that the run's environment makes when a run begins.
 
     Raises:
-        ConfigError: ``policy.model`` names no model, a file of its weights is damaged, or a tiny
-            random one cannot be made from it.
+        ConfigError: ``policy.model`` names no model, a file of its weights is damaged, its
+            tokenizer does not fit its weights, or a tiny random one cannot be made from it.
         DependencyError: The model's weights are not on disk.
     """
     if not policy.tiny_random:
         if policy.model not in own:
-            for file in sorted(model_folder(policy.model).glob("*.safetensors")):
-                shapes_of(file)
+            check_rows(model_folder(policy.model))
     elif policy.model == TINY or policy.model in own:
         raise ConfigError(
             f"policy.tiny_random: needs a model to make a small one of, found {policy.model!r}, "
