@@ -17,18 +17,22 @@ from coevolve.environments.common_checks import common_findings
 from coevolve.environments.findings import Finding
 from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.registry import config_of, environment_of
-from coevolve.foreign import shown
+from coevolve.foreign import boundary, shown
+from coevolve.launcher import preflight
 from coevolve.launcher.preflight import install
 from coevolve.terminal import Terminal
 from coevolve.yaml_text import NotYamlError, parse_yaml
-from protocols.config import RunConfig
-from protocols.errors import RunError
+from protocols.config import PolicyConfig, RolloutConfig, RunConfig
+from protocols.errors import CoevolveError, ConfigError, RunError
 
 COLOURS = {"holds": "green", "fails": "red", "absent": "yellow"}
 
 NO_SUITE = Finding(
     check="hostile input", state="absent", found="the environment brings no adversary's suite"
 )
+
+_SECTIONS = ("policy.", "rollout.")
+"""Settings of the run: with which model the tasks are tried, and how long its messages are."""
 
 EXAMPLE = Path(example.__file__).parent
 
@@ -51,20 +55,45 @@ def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_jso
 def configured(use: str, settings: Sequence[str]) -> RunConfig:
     """Return the config of an environment with settings ``NAME=VALUE``; install its packages.
 
-    Raises ConfigError and RunError.
+    A name that begins with ``policy.`` or ``rollout.`` is a setting of the run. Raises ConfigError
+    and RunError.
     """
-    config = config_of({"use": use} | dict(map(_setting, settings)))
+    given = dict(map(_setting, settings))
+    sections: dict[str, Any] = {}
+    for name in [name for name in given if name.startswith(_SECTIONS)]:
+        _put(sections, name.split("."), given.pop(name))
+    config = config_of({"use": use} | given)
+    with boundary(ConfigError, f"{shown(' '.join(settings))}: needs settings of a run"):
+        policy = msgspec.convert(sections.get("policy", {}), PolicyConfig)
+        rollout = msgspec.convert(sections.get("rollout", {}), RolloutConfig)
     install(config)
-    return config
+    return msgspec.structs.replace(config, policy=policy, rollout=rollout)
+
+
+def _put(tree: dict[str, Any], names: Sequence[str], value: Any) -> None:
+    for name in names[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[names[-1]] = value
 
 
 async def _findings(config: RunConfig, most: int, *, hostile: bool) -> tuple[Finding, ...]:
     common = await common_findings(config, most)
     own = await environment_of(config).conformance(most)
+    model = (_conversation(config),) if config.policy != PolicyConfig() else ()
     if not hostile:
-        return (*common, *own)
+        return (*common, *own, *model)
     suite = await environment_of(config).hostile(most)
-    return (*common, *own, *(suite or (NO_SUITE,)))
+    return (*common, *own, *model, *(suite or (NO_SUITE,)))
+
+
+def _conversation(config: RunConfig) -> Finding:
+    """Return whether the model that is named can hold the conversations of the tasks."""
+    try:
+        preflight.check(msgspec.structs.replace(config, arm="static"))
+    except CoevolveError as error:
+        return Finding(check="conversations", state="fails", found=str(error))
+    found = f"{config.policy.model} reads and writes those of all tasks"
+    return Finding(check="conversations", state="holds", found=found)
 
 
 def init(folder: Path) -> None:

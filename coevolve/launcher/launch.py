@@ -183,6 +183,7 @@ async def launch(
                     await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
                 display.begin("find or make the model")
                 build.make_model(config, directory.path)
+                preflight.check_made(config, directory.path)
                 ended = await _driven(
                     config, directory, display, keys, on_start, on_loss, *_beside(config, following)
                 )

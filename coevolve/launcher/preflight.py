@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from coevolve.dependencies import extra, lacking, refuse, require
 from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.packages import install as install_packages
@@ -46,6 +48,16 @@ def check(config: RunConfig) -> None:
     """
     install(config)
     refuse(_missing_attempts(config))
+
+
+def check_made(config: RunConfig, run_dir: Path) -> None:
+    """Check that the tiny random model which a run made in ``run_dir`` can hold its conversations.
+
+    Raises ConfigError.
+    """
+    if config.policy.tiny_random:
+        made = running(config, run_dir)
+        environment_of(replace(made, policy=replace(made.policy, tiny_random=False))).check()
 
 
 def install(config: RunConfig) -> None:

@@ -115,7 +115,8 @@ class Hdl(BaseEnvironment):
             partial(parts.check_designs, config),
             partial(parts.check_teacher, config),
         )
-        return lacking(require_slang, *TOOLS, designs, teacher)
+        prompts = partial(parts.check_prompts, config)
+        return lacking(require_slang, *TOOLS, designs, teacher, prompts)
 
     def endpoints(self) -> Mapping[str, EndpointModel]:
         """Return the teacher, if a stage has one."""

@@ -16,7 +16,7 @@ from coevolve.environments.hdl.policy.interfaces import StepRenderer
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.models.model_files import has_chat_template
-from coevolve.models.model_folder import model_folder
+from coevolve.models.model_folder import model_folder, whole_model
 from coevolve.runs.progress import HELD_OUT
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
@@ -114,6 +114,32 @@ def check_teacher(config: "RunConfig") -> None:
         raise ConfigError(
             "environment.teacher.model.model: needs a model with a chat template, found "
             f"{model.model!r}, which has none; give another"
+        )
+
+
+def check_prompts(config: "RunConfig") -> None:
+    """Refuse a chat model that cannot read the first prompt of a design, or has no room for it.
+
+    Raises DependencyError and ConfigError.
+    """
+    folder = whole_model(config.policy.model)
+    if folder is None or config.policy.tiny_random or not has_chat_template(folder):
+        return
+    from coevolve.environments.hdl.policy.chat import ChatStepRenderer
+    from coevolve.environments.hdl.policy.task import coverage_task
+
+    renderer = ChatStepRenderer.load(folder, config.policy.chat, hdl_settings(config))
+    known = {design.design_id: design for design in designs(config)}
+    tasks = [coverage_task(task) for task in scored_tasks(config)]
+    sizes = {task.design: len(renderer.prompt(task, known[task.design], ())) for task in tasks}
+    longest = max(sizes, key=lambda design: sizes[design], default="")
+    most = config.rollout.max_tokens
+    if longest and sizes[longest] >= most:
+        raise ConfigError(
+            f"rollout.max_tokens: needs room for the prompt and a message, found {most} for the "
+            f"{sizes[longest]} tokens of the first prompt of design {longest} "
+            f"({sum(size >= most for size in sizes.values())} of {len(sizes)} designs do not fit); "
+            f"set it to {sizes[longest] + config.rollout.max_call_tokens} or more"
         )
 
 

@@ -21,6 +21,7 @@ from coevolve.environments.findings import Finding
 from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.cells import tools_by_turn
+from coevolve.environments.tools.conversations import check_conversations
 from coevolve.environments.tools.export.exporters import EXPORTERS
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.gates.order import ORDER
@@ -35,7 +36,6 @@ from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.environments.tools.wordings import wordings_of
 from coevolve.environments.tools.worker import ToolWorker
 from coevolve.export.exporter import Exporter
-from coevolve.foreign import shown
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder, whole_model
 from coevolve.parts.context import PartContext
@@ -99,22 +99,13 @@ class ToolEnvironment(BaseEnvironment):
             self.check_chat(chats=chats)
             if chats:
                 self._check_own_synthesizer()
-                self._check_references()
+            self._check_conversations(references=chats and self.capabilities.references)
 
-    def _check_references(self) -> None:
-        """Refuse tasks whose references a chat model could not write. Raises ConfigError."""
-        from coevolve.environments.tools.chat.renderer import ChatRenderer
-
-        renderer = self.renderer()
-        if not isinstance(renderer, ChatRenderer) or not self.capabilities.references:
-            return
-        for task in (*self.source().pool(), *self.scored_tasks()):
-            if call := renderer.unread(task):
-                raise ConfigError(
-                    f"task {task.task_id}: its reference needs calls that the policy's chat "
-                    f"template writes so that they can be read back, found {shown(call)} (form "
-                    f"{renderer.form}); change the call, or choose policy.chat.tools: prompt"
-                )
+    def _check_conversations(self, *, references: bool) -> None:
+        """Refuse tasks whose conversations the policy cannot hold. Raises ConfigError."""
+        renderer, source = self.renderer(), self.source()
+        tasks = (*source.pool(), *self.canaries(), *source.held_out())
+        check_conversations(renderer, tasks, self._config.rollout, references=references)
 
     def _check_own_synthesizer(self) -> None:
         """Refuse a chat model, tiny or not, that should make tasks. Raises ConfigError."""

@@ -30,7 +30,7 @@ from coevolve.environments.tools.chat.call_text import (
 from coevolve.environments.tools.chat.calls import FORMS, CallForm, is_written, read_calls
 from coevolve.environments.tools.chat.python_forms import END, START
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
-from coevolve.environments.tools.chat.typed import Types, alike, parameter_types
+from coevolve.environments.tools.chat.typed import Types, parameter_types
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.foreign import DESCRIBED_CHARS, boundary, shown
 from coevolve.llm.reading import UnfinishedThinkingError, opens_thinking, spoken
@@ -181,27 +181,6 @@ class ChatRenderer:
             return self._template.unmarked(spoken(said, thinking=self._thinking)).strip()
         except UnfinishedThinkingError:
             return ""
-
-    def unread(self, task: Task) -> str:
-        """Return the first call of the reference that is read otherwise than written, or nothing.
-
-        Such a task can be neither demonstrated nor solved in the form of this template.
-        """
-        body = tool_task(task)
-        for call in dict.fromkeys(call for turn in body.turns for call in turn.reference):
-            if not self._is_read_back(call, body.classes):
-                return call
-        return ""
-
-    def _is_read_back(self, call: str, classes: tuple[str, ...]) -> bool:
-        try:
-            written = self._template.written(self._calling(call, classes))
-            (found,) = self.parse(written, classes)
-            tool, arguments = named_arguments(found, classes)
-        except ValueError:
-            return False
-        expected = named_arguments(call, classes)
-        return tool == expected[0] and alike(arguments, expected[1])
 
     def _types_of(self, classes: tuple[str, ...]) -> Types:
         return parameter_types(schemas(classes)) if self.form in ("xml", "keys") else {}
