@@ -39,7 +39,7 @@ REFERENCE = (
         ("```python title=x\nx\n```", "x"),
         ("````python\nx = '```'\n```\n````", "x = '```'\n```"),
         ('```python\nx = """\n```\n"""\ny\n```\nDone.', 'x = """\n```\n"""\ny'),
-        ("```python\nx = \"it's ```\"  # ``` here\ny\n```", "x = \"it's ```\"  # ``` here\ny"),
+        ('```python\nx = "it\'s ```"  # ``` here\ny\n```', 'x = "it\'s ```"  # ``` here\ny'),
         ("```python\nx = 'a\\'```'\n```", "x = 'a\\'```'"),
         ("```python\nx = '''\n```", "x = '''"),
         ("Here: ```python\nx```", "x"),

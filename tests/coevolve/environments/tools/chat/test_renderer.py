@@ -311,7 +311,9 @@ def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None
     tiny = PolicyConfig(model=str(folder), tiny_random=True)
     with pytest.raises(ConfigError, match="use kind endpoint, or arm: static"):
         preflight.check(RunConfig(name="test", policy=tiny))
-    preflight.check(RunConfig(name="test", arm="static", policy=chat_policy(folder)))
+    roomy = RolloutConfig(max_tokens=8192)
+    policy = chat_policy(folder)
+    preflight.check(RunConfig(name="test", arm="static", policy=policy, rollout=roomy))
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(ConfigError, match="give a folder with a chat template, or a tiny policy"):
         Filesystem(RunConfig(name="test", policy=chat_policy(folder))).renderer()
