@@ -87,12 +87,13 @@ def check(run_file: str, overrides: tuple[str, ...]) -> int:
     that a run of it needs. Packages that a start would install are not looked for.
     """
     from coevolve.config import load_config
-    from coevolve.launcher.preflight import refuse_missing
+    from coevolve.launcher.preflight import refuse_missing, rehearse
     from protocols.errors import DependencyError
 
     config = load_config(run_file, overrides)
     try:
         refuse_missing(config)
+        rehearse(config)
     except DependencyError as error:
         sys.stdout.write(f"{run_file}: no faults, but this machine cannot start a run of it\n")
         sys.stderr.write(f"coevolve: {error}\n")

@@ -93,8 +93,10 @@ def dry_run(config: RunConfig, measured: Path | None = None) -> str:
         *_joined(config, joining),
     ]
     lines = "".join(f"# {line}\n" for line in told)
-    missing = preflight.comment_lines(preflight.missing(joining))
-    return write_yaml(config) + lines + missing
+    missing = preflight.missing(joining)
+    if not missing:
+        preflight.rehearse(joining)
+    return write_yaml(config) + lines + preflight.comment_lines(missing)
 
 
 def _joined(config: RunConfig, joining: RunConfig) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from coevolve.build import parts as build
 from coevolve.dependencies import extra, lacking, refuse, require
 from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.packages import install as install_packages
@@ -20,6 +21,7 @@ from coevolve.launcher.working_folder import refuse_left_out
 from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.llm.proxies import check_proxy
 from coevolve.models.model_folder import check_model
+from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import running
 from coevolve.runs.copies.copy_folder import check_place
 from protocols.config import RunConfig, VllmEngine
@@ -94,6 +96,17 @@ def refuse_useless_models(config: RunConfig) -> None:
         refuse([f"{each}; or start without it: {MAY_BE_MISSING}=true" for each in faults])
     for each in faults:
         _say(f"{each}; the run starts ({MAY_BE_MISSING}), and no task is made until it answers")
+
+
+def rehearse(config: RunConfig) -> None:
+    """Make the model of a run that makes its own, and read it as a start does, in a spare folder.
+
+    A start does this itself; a check that it would do. Raises CoevolveError.
+    """
+    with scratch_folder() as spare:
+        build.make_model(config, spare.path)
+        check_made(config, spare.path)
+        build.modules(running(config, spare.path))
 
 
 def missing(config: RunConfig) -> list[str]:
