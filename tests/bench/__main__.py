@@ -36,6 +36,7 @@ BENCHES = {
     "rollouts": "tests.bench.rollouts",
     "scaling": "tests.bench.scaling",
     "scores": "tests.bench.scores",
+    "seen": "tests.bench.seen",
     "simulator": "tests.bench.simulator",
     "soak": "tests.bench.soak",
     "soak-designs": "tests.bench.soak_designs",
