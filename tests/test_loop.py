@@ -22,6 +22,7 @@ from protocols.evolution import (
 from protocols.learning import Evaluation, StepReport
 from protocols.synthesizers import EndpointModel
 from protocols.tasks import Synthesized, Task, instance_of
+from tests.chat_server import fails, serving
 from tests.misbehaving import BEHAVIOURS, TAUNTS, misbehaving
 from tests.one_process import everything, run_here
 
@@ -127,3 +128,23 @@ async def test_an_endpoint_that_misbehaves_in_every_way_uses_up_no_signal(
     assert rests[0].failures == 3
     assert await everything(store, CallFailed)
     assert sum(server.met[name] > 0 for name in BEHAVIOURS) >= 20
+
+
+async def test_a_key_that_every_call_carries_is_written_nowhere(
+    quickstart: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    key = "sk-planted-4f1c9b7d2e8a"
+    monkeypatch.setenv("COEVOLVE_TEST_KEY", key)
+    config = small(quickstart, "full", steps=8, evolve_every=4)
+    with serving() as server:
+        server.then(fails(401, f"the key {key} is wrong"), fails(500, f"Bearer {key}"))
+        model = EndpointModel(
+            base_url=server.base_url, model="scripted", key_variable="COEVOLVE_TEST_KEY", tries=1
+        )
+        synthesizer = msgspec.structs.replace(config.synthesizer, model=model, longest_rest_s=0.001)
+        await run_here(msgspec.structs.replace(config, synthesizer=synthesizer), tmp_path)
+    assert len(server.requests) > 3
+    assert {each.authorization for each in server.requests} == {f"Bearer {key}"}
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) > 5
+    assert not [path for path in written if key.encode() in path.read_bytes()]
