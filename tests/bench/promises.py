@@ -52,7 +52,9 @@ MUTANTS: tuple[Mutant, ...] = (
         file="coevolve/environments/tools/conformance.py",
         old="if await subject.side_by_side(pair) != list(map(_seen, alone)):",
         new="if len(pair) != len(alone):",
-        tests=(f"{UNIT}/environments/tools/test_own.py", "tests/own"),
+        tests=(
+            f"{UNIT}/environments/tools/test_own.py::test_sessions_that_share_a_state_are_found_out",
+        ),
     ),
     Mutant(
         promise="a score has its standard error",
@@ -73,10 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="coevolve/validation/ledger.py",
         old="return probes <= share * (self._rollouts + probes)",
         new="return probes >= 0 <= share",
-        tests=(
-            f"{UNIT}/validation/test_validator.py",
-            f"{UNIT}/validation/test_ledger.py",
-        ),
+        tests=(f"{UNIT}/validation/test_validator.py",),
     ),
     Mutant(
         promise="intervals are those of 95 %",
@@ -114,7 +113,9 @@ MUTANTS: tuple[Mutant, ...] = (
         file="coevolve/environments/tools/conformance.py",
         old="    if passed:\n",
         new="    if len(passed) > len(subject.tasks):\n",
-        tests=(f"{UNIT}/environments/tools/test_own.py", "tests/own"),
+        tests=(
+            "tests/own/test_letters.py::test_a_grader_that_is_content_with_silence_is_found_out",
+        ),
     ),
     Mutant(
         promise="the guard raises a false alarm in one run of a hundred at most",
@@ -181,7 +182,7 @@ OTHERS: tuple[Mutant, ...] = (
         file="coevolve/learning/step_loss.py",
         old="ratios_N.clamp(max=learner.importance_cap) * losses_N",
         new="ratios_N * losses_N",
-        tests=(f"{UNIT}/learning/test_step_loss.py",),
+        tests=(f"{UNIT}/learning/test_trainer.py",),
     ),
     Mutant(
         promise="failures have the weight of learner.negative_weight",
@@ -202,7 +203,10 @@ OTHERS: tuple[Mutant, ...] = (
         file="coevolve/journal/checksums.py",
         old='if value[:CHECK_BYTES] != check.to_bytes(CHECK_BYTES, "little"):',
         new="if len(value) < CHECK_BYTES:",
-        tests=(f"{UNIT}/journal/test_faults.py",),
+        tests=(
+            f"{UNIT}/journal/test_faults.py",
+            f"{UNIT}/journal/test_repair.py",
+        ),
     ),
     Mutant(
         promise="the learning rate decays to its final share",
@@ -254,7 +258,7 @@ OTHERS: tuple[Mutant, ...] = (
         file="coevolve/llm/http.py",
         old="follow_redirects=False",
         new="follow_redirects=True",
-        tests=(f"{UNIT}/llm/test_misbehaving.py",),
+        tests=(f"{UNIT}/llm/test_client.py",),
     ),
     Mutant(
         promise="a run's files belong to its user alone",

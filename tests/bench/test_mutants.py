@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.mutants import PASSED, ROOT, broken, judged, outcome_of
+from tests.bench.mutants import ROOT, broken, judged
 from tests.bench.promises import MUTANTS, OTHERS, Mutant
 
 SOURCE = "def double(number):\n    return 2 * number\n"
@@ -51,11 +51,7 @@ def test_a_mutant_is_noticed_survives_or_cannot_be_run(tree: Path, new: str, ver
     assert (tree / "doubling.py").read_text() == SOURCE
 
 
-def test_tests_pass_without_a_mutant(tree: Path):
-    assert outcome_of(tree, ["test_doubling.py"], 60)[0] == PASSED
-
-
 @pytest.mark.parametrize("old", ["4 * number", "number"])
 def test_a_change_that_fits_nowhere_or_twice_is_refused(tree: Path, old: str):
-    with pytest.raises(ValueError, match="needs .* once, found it"):
+    with pytest.raises(ValueError, match=r"needs .* once, found it"):
         judged(tree, mutant(old, "0"))

@@ -188,6 +188,19 @@ async def test_a_retry_after_beyond_all_tries_is_not_waited_for(server: ChatServ
     assert "the next try would be 3600 s later" in message
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_refused_and_nothing_reaches_its_target(
+    server: ChatServer, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COEVOLVE_TEST_KEY", "sk-secret")
+    with serving(lambda messages: "well") as other:
+        target = f"{other.base_url}/chat/completions"
+        server.then(fails(status, "moved", {"Location": target}))
+        message = await refusal(server, key_variable="COEVOLVE_TEST_KEY")
+        assert "redirects are not followed" in message
+        assert not other.requests
+
+
 async def test_a_refused_key_names_the_variable_and_never_its_value(
     server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
