@@ -16,7 +16,9 @@ from pyslang.syntax import (
     DataDeclarationSyntax,
     DeclaratorSyntax,
     GenerateBlockSyntax,
+    ImplicitAnsiPortSyntax,
     ModuleDeclarationSyntax,
+    PortDeclarationSyntax,
     ProceduralBlockSyntax,
     SyntaxKind,
     SyntaxNode,
@@ -58,18 +60,21 @@ def _initial(root: SyntaxNode) -> list[SyntaxNode]:
         if isinstance(node, ProceduralBlockSyntax) and node.kind == SyntaxKind.InitialBlock:
             if not _waits(node):
                 found.append(node)
-        elif isinstance(node, DeclaratorSyntax) and node.initializer:
-            declaration = node.parent
-            if isinstance(declaration, DataDeclarationSyntax) and _is_member(declaration):
-                found.append(node.initializer.expr)
+        elif isinstance(node, DeclaratorSyntax) and node.initializer and _is_member(node):
+            found.append(node.initializer.expr)
 
     root.visit(visit)
     return found
 
 
-def _is_member(declaration: DataDeclarationSyntax) -> bool:
-    """Return whether a declaration is one of a module, and not of a process or a function."""
-    return isinstance(declaration.parent, ModuleDeclarationSyntax | GenerateBlockSyntax)
+def _is_member(declarator: DeclaratorSyntax) -> bool:
+    """Return whether it declares a port or a variable of a module, not of a process or function."""
+    declaration = declarator.parent
+    if isinstance(declaration, ImplicitAnsiPortSyntax | PortDeclarationSyntax):
+        return True
+    return isinstance(declaration, DataDeclarationSyntax) and isinstance(
+        declaration.parent, ModuleDeclarationSyntax | GenerateBlockSyntax
+    )
 
 
 def _waits(block: ProceduralBlockSyntax) -> bool:

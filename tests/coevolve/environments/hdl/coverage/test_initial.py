@@ -34,6 +34,10 @@ DESIGNS = {
     "later": f"{PORTS} logic [31:0] q0; initial q0 <= '1; {CLOCKED} endmodule",
     "output": f"{PORTS} logic [31:0] r = 32'h0F0F; assign q = r; "
     "always_ff @(posedge clk) r <= ~r; endmodule",
+    "port": "module dut(input logic clk, input logic d, output logic [31:0] q = 32'hF0);\n"
+    "always_ff @(posedge clk) q <= ~q; endmodule",
+    "old port": "module dut(clk, d, q); input clk, d; output reg [31:0] q = 32'hF0;\n"
+    "always @(posedge clk) q <= ~q; endmodule",
     "generate": f"{PORTS} logic [31:0] q0; for (genvar i = 0; i < 4; i++) begin : g "
     "logic [7:0] part = 8'hF0; assign q0[8*i +: 8] = part; "
     f"always_ff @(posedge clk) part <= ~part; end {CLOCKED} endmodule",
