@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.environments.hdl.evaluation.grade_testbench import MISUSED, RAN
+from coevolve.environments.hdl.evaluation.grade_testbench import BLAMED, MISUSED, RAN
 from tests.commands import Answer, answered
 
 RTL = """module counter (input logic clk, rst_n, output logic [1:0] n);
@@ -79,3 +79,49 @@ def test_a_stimulus_program_drives_any_rtl(files: Path):
     answer = graded(counter(files, program, "--clock=clk", "--reset=rst_n=low"))
     assert answer.returncode == RAN
     assert "Every point is covered" in answer.stdout
+
+
+COMMENT = "// 时钟上升沿，写使能\n".encode("gbk")  # noqa: RUF001
+
+
+@pytest.mark.hdl
+@pytest.mark.parametrize(
+    ("rtl", "code", "told"),
+    [
+        (COMMENT + RTL.encode() + COMMENT, RAN, "counter: success"),
+        (RTL.encode() + b"/* \xe9t\xe9 */\n", RAN, "counter: success"),
+        (b"\xef\xbb\xbf" + RTL.encode(), RAN, "counter: success"),
+        (RTL.encode("utf-16"), MISUSED, "found UTF-16 or no text; save it as UTF-8"),
+        (RTL.encode() + b"\xe9", MISUSED, "line 4, column 1: outside of comments and strings"),
+    ],
+)
+def test_rtl_is_graded_whatever_the_encoding_of_its_comments(
+    rtl: bytes, code: int, told: str, files: Path
+):
+    (files / "counter.sv").write_bytes(rtl)
+    answer = graded(counter(files, str(files / "bench.sv")))
+    assert answer.returncode == code, answer.stderr
+    assert told in answer.stdout + answer.stderr
+
+
+@pytest.mark.hdl
+@pytest.mark.parametrize(
+    ("given", "code", "told"),
+    [
+        ("#(.W(2))", RAN, "counter: success"),
+        ("#(2)", RAN, "counter: success"),
+        ("#(.W(1 + 1))", RAN, "counter: success"),
+        ("#(.W(3'd2))", RAN, "counter: success"),
+        ("#(.W(3))", BLAMED, "parameter W of counter is 3, and the design's is 2"),
+        ("#(.W(`ifdef VERILATOR 1 `else 2 `endif))", BLAMED, "needs the design's own parameters"),
+    ],
+)
+def test_parameters_that_keep_the_design_s_values_are_graded(
+    given: str, code: int, told: str, files: Path
+):
+    wide = RTL.replace("counter (", "counter #(parameter W = 2) (").replace("[1:0]", "[W-1:0]")
+    (files / "counter.sv").write_text(wide)
+    (files / "bench.sv").write_text(BENCH.replace("counter dut", f"counter {given} dut"))
+    answer = graded(counter(files, str(files / "bench.sv")))
+    assert answer.returncode == code, answer.stderr
+    assert told in answer.stdout
