@@ -26,7 +26,9 @@ _CALL_AHEAD = re.compile(r"\[?[ \n]*[A-Za-z_][\w.]*\(")
 _SERVED_HEAD = re.compile(r"\[[A-Za-z]\w*\((?:\)|[A-Za-z]\w*=)")
 _LABEL = re.compile(r"(?:python|json|py)?\s*(?=\[|[A-Za-z_][\w.]*\()")
 _LINE_END = re.compile(rb"\r\n?|\n")
-_STRING = re.compile(r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^\\'])*'|\"(?:\\.|[^\\\"])*\"", re.DOTALL)
+_BLANKED = re.compile(
+    r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^\\'])*'|\"(?:\\.|[^\\\"])*\"", re.DOTALL
+)
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 START, END = "<|tool_call_start|>", "<|tool_call_end|>"
@@ -67,7 +69,7 @@ def read_wrapped(text: str) -> tuple[str, ...]:
     check_length(len(block))
     for end in _ends(block):
         part = block[:end].strip()
-        for source in (part, _escaped(part)):
+        for source in (part, _escaped(part, _STRING), *_requoted(part)):
             nodes = calls_in(source) if source.startswith("[") else None
             if nodes and START in block[end:]:
                 raise MalformedCallsError(f"all calls need to stand in one {START}[...]{END}")
@@ -121,7 +123,7 @@ def _is_attempt(text: str) -> bool:
 
 def _goes_on(text: str) -> bool:
     """Return whether more follows the bracket that closes the first one, beside other calls."""
-    blanked = _STRING.sub(lambda found: "_" * len(found[0]), text)
+    blanked = _BLANKED.sub(lambda found: "_" * len(found[0]), text)
     opened: list[str] = []
     for position, char in enumerate(blanked):
         if char in "([{":
@@ -194,16 +196,28 @@ def _json_value(node: ast.expr) -> Any:
     raise MalformedCallsError("a call needs literals as arguments, found another expression")
 
 
-def _escaped(text: str) -> str:
-    """Return Python text whose strings hold quotes and line ends as they are, with escapes.
+def _requoted(text: str) -> Iterator[str]:
+    """Yield Python text whose strings hold their own quote as it is, if they can end in one way.
 
-    A quote ends its string only before a comma, a colon or a bracket that closes. Zeros before a
-    number go, too.
+    A quote ends its string only before a comma, a colon or a bracket that closes.
     """
-    return _LOOSE.sub(_with_escapes, text)
+    shortest, longest = (_escaped(text, pattern) for pattern in (_SHORTEST, _LONGEST))
+    if shortest == longest or calls_in(longest) is None:
+        yield shortest
 
 
-_LOOSE = re.compile(r"(['\"])((?:\\.|[^\\])*?)\1(?=\s*[,:)\]}])|(?<![\w.])0+(?=[1-9])", re.DOTALL)
+def _escaped(text: str, strings: re.Pattern[str]) -> str:
+    """Return Python text with escapes for quotes and line ends in strings, and no leading zeros."""
+    return strings.sub(_with_escapes, text)
+
+
+_ZEROS = r"|(?<![\w.])0+(?=[1-9])"
+_STRING = re.compile(rf"(['\"])((?:\\.|(?!\1)[^\\])*)\1{_ZEROS}", re.DOTALL)
+_SHORTEST = re.compile(rf"(['\"])((?:\\.|[^\\])*?)\1(?=\s*[,:)\]}}]){_ZEROS}", re.DOTALL)
+_LONGEST = re.compile(
+    rf"(['\"])((?:\\.|(?!\1)[^\\])*(?=\1\s*[,:)\]}}])|(?:\\.|[^\\])*)\1(?=\s*[,:)\]}}]){_ZEROS}",
+    re.DOTALL,
+)
 _CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 
 

@@ -231,9 +231,10 @@ def wrapped(text: str) -> str:
         (f"I look. {wrapped('[ls(), get(key=1)]')} So.", ("ls()", "get(key=1)")),
         ("<|tool_call_start|>[ls()]", ("ls()",)),
         (
-            wrapped("[put(key='it's', value='say \"hi\"')]"),
-            ('put(key="it\'s", value=\'say "hi"\')',),
+            wrapped("[put(value='say \"hi\"', key='it's')]"),
+            ('put(value=\'say "hi"\', key="it\'s")',),
         ),
+        (wrapped("[put(key='it's', value='b')]"), MALFORMED),  # two ways to read it
         (wrapped("[put(key='two\nlines')]"), ("put(key='two\\nlines')",)),
         (wrapped("[put(key='a <|tool_call_end|> b')]"), ("put(key='a <|tool_call_end|> b')",)),
         (wrapped("[put(count=07)]"), ("put(count=7)",)),
