@@ -42,7 +42,9 @@ def served(form: CallForm, text: str) -> list[str]:
 
     logging.getLogger("vllm").setLevel(logging.CRITICAL)
     messages: list[Any] = [{"role": "user", "content": "?"}]
-    request = ChatCompletionRequest(messages=messages, model="m", tools=cast("Any", TOOLS))
+    request = ChatCompletionRequest(
+        messages=messages, model="m", seed=None, tools=cast("Any", TOOLS)
+    )
     vocabulary: Any = Vocabulary()
     tools: Any = request.tools
     parser = ToolParserManager.get_tool_parser(SERVED_BY[form])(vocabulary, tools)
