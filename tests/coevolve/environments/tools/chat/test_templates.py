@@ -46,7 +46,9 @@ LOST = {"tags": 0, "json": 0, "xml": 40, "keys": 40, "wrapped": 60}
 """Most of 200 values that a template may write so that they cannot be read back. LFM2.5 does not
 escape texts, and the forms with tags for arguments have no quotes."""
 
-SPECIAL = re.compile(r"<\|[\w ]+\|>|<｜[^｜]+｜>|<(?:start|end)_of_turn>|\[gMASK\]|<sop>")
+SPECIAL = re.compile(
+    r"<\|[\w ]+\|>|<\uff5c[^\uff5c]+\uff5c>|<(?:start|end)_of_turn>|\[gMASK\]|<sop>"
+)
 WORDS = (
     *("<tool_call>", "</tool_call>", "<think>", "</think>", "<tool_response>", "</tool_response>"),
     *("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"),
