@@ -276,8 +276,8 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     durability: Durability = "process"
     map_size_gb: Annotated[int, msgspec.Meta(ge=1, le=65536)] = 1024
-    """Gigabytes of address space that the journal's map reserves; the file is as large as its
-    content."""
+    """Gigabytes of address space that the journal's map reserves, and a reader at least 1024 if it
+    can; the file is as large as its content."""
 
     retain_gb: Annotated[float, msgspec.Meta(gt=0.0, le=65536.0)] = 32.0
     """Gigabytes beyond which the journal drops the oldest rollouts, and then what is older than all
@@ -288,7 +288,8 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Newest records of each of these kinds that stay nevertheless."""
 
     lease_s: Seconds = 120.0
-    """Seconds of silence after which a member loses the work that it took."""
+    """Seconds of silence after which a member loses the work that it took: its process ended, was
+    stopped, or stands still. A living one keeps it, however long an attempt lasts."""
 
     copies: Place = ""
     """Folder for copies of the run: a path, or a URL that fsspec knows, such as
