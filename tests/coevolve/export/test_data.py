@@ -212,6 +212,8 @@ def test_no_held_out_task_is_exported(run: RunDirectory, export: Export, tmp_pat
         export(run.path, kind, "--to", tmp_path / kind)
         table = pq.read_table(tmp_path / kind / "train.parquet").to_pylist()
         bodies = [row["task"] if kind == "pool" else row["extra_info"]["task"] for row in table]
+        assert worlds
+        assert bodies
         assert not worlds.intersection(json.loads(body)["world"] for body in bodies)
 
 

@@ -412,6 +412,7 @@ async def test_a_call_of_many_nested_lists_breaks_no_session(open_worker: Maker)
     worker = open_worker(SimulatorConfig(memory_mb=400))
     huge = f"mean(numbers=[{', '.join(['[' * 8 + '1' + ']' * 8] * 900)}])"
     replies = await worker.execute([reset("x"), act("x", huge), reset("y"), act("y", "ls()")])
+    assert len(replies) == 4
     assert not any(isinstance(reply, Broken) for reply in replies)
 
 
