@@ -83,8 +83,8 @@ def command(
     starts from.
 
     With --fresh, tasks are also scored under other names, which no run has seen. The instance gap
-    is the success on the tasks that the run trained on, minus that on their instances: how much of
-    it is memorized.
+    is the success on tasks minus that on their instances; what was memorized is the gap of the
+    tasks that the run trained on, minus that of held-out tasks.
 
     Some environments evaluate in their own way, with further options.
     """
