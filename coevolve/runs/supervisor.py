@@ -2,42 +2,29 @@
 
 The rest of the run sees no more than a pause, because everything that a part needs is in the
 journal. If a part keeps failing and finishes nothing in between, the run ends with the error
-message of that part; a part that is killed from outside does finish something. If the part raised
-the same error each time, a resumption would not help, and the error says so. There are two
-exceptions. A rollout engine is given up as long as another one works. An optional part rests: the
-journal says so, with the cause, training goes on without it, and it is tried again after a pause.
+message of that part; a part that is killed from outside does finish something. The error says so
+if a resumption would not help. There are two exceptions. A rollout engine is given up as long as
+another one works. An optional part rests: the journal says so, with the cause, training goes on
+without it, and it is tried again after a pause.
 """
 
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import structlog
 
-from coevolve.runs.unable import kind_of
+from coevolve.runs.part_failures import ALIKE, FAILURES, MET_AGAIN, WITHIN_S, PartFailures
 from protocols.control import PartFailed
 from protocols.errors import (
     CoevolveError,
-    JournalError,
     JournalFullError,
     LostError,
-    PartDiedError,
-    PartRaisedError,
     PartStartError,
     RunError,
 )
 from protocols.interfaces import SupervisedPart
-
-FAILURES = 8
-WITHIN_S = 120.0
-
-ALIKE = 5
-ALIKE_WITHIN_S = 900.0
-"""A part that raised one error so many times in a row within so many seconds raises it again after
-a resumption, too. Its starts may be slow, so the time is longer than `WITHIN_S`."""
 
 PAUSE_S = 0.2
 LOOK_S = 5.0
@@ -118,6 +105,9 @@ class Supervisor:
         self._spare = list(spare)
         self._stopping = False
         self._added: set[str] = set()
+        self._worked: set[str] = set()
+        """Parts that have finished a record since this start of the run."""
+
         self._leaving: set[str] = set()
         self.failed: dict[str, str] = {}
         """Spare parts that cannot work, and why; they wait for `let_go`."""
@@ -130,8 +120,8 @@ class Supervisor:
         """Return when every part has stopped.
 
         Raises:
-            RunError: A part raised a permanent error, or the same one `ALIKE` times, or cannot
-                start.
+            RunError: A part raised a permanent error, or the same one `ALIKE` times, or died
+                `FAILURES` times without ever finishing a record, or cannot start.
             LostError: A part failed `FAILURES` times within `WITHIN_S` seconds without finishing
                 a record in between, or did not restart.
         """
@@ -179,7 +169,7 @@ class Supervisor:
         return self._stopping or part.name in self._leaving
 
     async def _keep(self, part: SupervisedPart) -> None:
-        failures: deque[_Failure] = deque(maxlen=FAILURES)
+        failures = PartFailures()
         rests = 0
         while True:
             try:
@@ -188,14 +178,14 @@ class Supervisor:
                 spared = part.name in OPTIONAL or not error.is_permanent
                 if part.name in self._leaving or (self._stopping and spared):
                     return
-                failures.append(_Failure(time.monotonic(), _raised(error)))
+                failures.add(error)
                 reason = self._reason_to_give_up(part, error, failures)
                 if reason and part.name in OPTIONAL:
                     await self._rest(part, reason, rests)
                     rests += 1
                     failures.clear()
                 elif reason:
-                    await self._give_up(part, reason, error, lasts=_alike(failures))
+                    await self._give_up(part, reason, error, lasts=self._lasts(part, failures))
                     return
                 log.warning("part_failed", part=part.name, reason=str(error))
                 if self._ends(part):
@@ -206,7 +196,7 @@ class Supervisor:
             else:
                 return
 
-    async def _run(self, part: SupervisedPart, failures: deque["_Failure"]) -> None:
+    async def _run(self, part: SupervisedPart, failures: PartFailures) -> None:
         """Run a part; forget its ``failures`` if it finishes a record.
 
         A part that rested counts as working after `STEADY_S`.
@@ -219,6 +209,7 @@ class Supervisor:
             await part.run()
         finally:
             if working.done():
+                self._worked.add(part.name)
                 failures.clear()
             for each in beside:
                 each.cancel()
@@ -252,24 +243,35 @@ class Supervisor:
             self._resting.pop(awake, None)
 
     def _reason_to_give_up(
-        self, part: SupervisedPart, error: CoevolveError, failures: Sequence["_Failure"]
+        self, part: SupervisedPart, error: CoevolveError, failures: PartFailures
     ) -> str:
         """Return why a part is not simply started again; empty if it is."""
         if error.is_permanent or part.name in self._resting:
             return f"{part.name}: {error}"
         if isinstance(error, PartStartError):
             return f"{error}; the traceback is in logs/{part.name}.jsonl"
-        if _alike(failures):
+        if failures.are_alike:
             return (
-                f"{part.name} raised the same error {ALIKE} times in a row: {error}; a resumption "
-                f"meets it again, so remove its cause first; see logs/{part.name}.jsonl"
+                f"{part.name} raised the same error {ALIKE} times in a row: {error}; {MET_AGAIN}; "
+                f"see logs/{part.name}.jsonl"
             )
-        if len(failures) == FAILURES and failures[-1].at_s - failures[0].at_s < WITHIN_S:
+        if failures.are_many:
+            again = f"; {MET_AGAIN}" if self._lasts(part, failures) else ""
             return (
                 f"{part.name} failed {FAILURES} times within {WITHIN_S:.0f} s; last error: "
-                f"{error}; see its log in logs/{part.name}.jsonl"
+                f"{error}{again}; see its log in logs/{part.name}.jsonl"
             )
         return ""
+
+    def _lasts(self, part: SupervisedPart, failures: PartFailures) -> bool:
+        """Return whether a resumption would meet the failures again.
+
+        It would if the part raised one error each time. It also would if its process died each
+        time and has finished nothing since the run was started; otherwise something else may have
+        killed it.
+        """
+        never_worked = part.name not in self._worked
+        return failures.are_alike or (failures.are_deaths and never_worked)
 
     async def _rest(self, part: SupervisedPart, reason: str, rests: int) -> None:
         """Record that a part rests; return when it should be tried again, or at a stop."""
@@ -324,33 +326,6 @@ class Supervisor:
             return False
         others = [each for each in self._spare if each is not part]
         return any([(await each.status()).pid for each in others])
-
-
-class _Failure(NamedTuple):
-    """A failure of a part since it last finished a record."""
-
-    at_s: float
-    raised: str
-    """Kind of the error that the part raised; empty if something else may have failed."""
-
-
-def _raised(error: CoevolveError) -> str:
-    """Return the kind of an error of the part itself.
-
-    A process that died may have been killed, and a journal that failed may work again.
-    """
-    if isinstance(error, JournalError):
-        return ""
-    died = isinstance(error, PartDiedError) and not isinstance(error, PartRaisedError)
-    return "" if died else kind_of(str(error))
-
-
-def _alike(failures: Sequence[_Failure]) -> bool:
-    """Return whether a part raised one kind of error again and again."""
-    newest = list(failures)[-ALIKE:]
-    same = newest[-1].raised and len({each.raised for each in newest}) == 1
-    lasted_s = newest[-1].at_s - newest[0].at_s
-    return bool(same) and len(newest) == ALIKE and lasted_s < ALIKE_WITHIN_S
 
 
 async def _until_it_works(part: SupervisedPart) -> None:

@@ -6,7 +6,6 @@ format, the engine or a simulator. Such a run would request groups and discard t
 """
 
 import asyncio
-import re
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from coevolve.journal.codec import decode, topic_of, topics_of
 from coevolve.journal.fold import fold_records
 from coevolve.parts.units import KILLED
+from coevolve.runs.part_failures import MET_AGAIN, kind_of
 from protocols.control import PartFailed
 from protocols.errors import JournalError, UnableError
 from protocols.interfaces import Reader, Store
@@ -34,16 +34,8 @@ AT_START = 8
 MIXED_AT_START = 2
 """The same if no reason has the majority: one dead simulator fails calls in several ways."""
 
-_VARYING = re.compile(r"""'[^']*'|"[^"]*"|\S*\d\S*""")
-"""Quoted words, and words with digits: numbers, ids, addresses."""
-
 ENGINES = "rollout-"
 """First letters of the names of the parts that make rollouts."""
-
-
-def kind_of(reason: str) -> str:
-    """Return what errors of one kind share: the text without quoted words and numbers."""
-    return _VARYING.sub("*", reason)
 
 
 @dataclass
@@ -122,8 +114,5 @@ async def until_unable(store: Store, reader: Reader, opened: int, patience_s: fl
         except JournalError:  # the watchdog tells of a store that does not answer
             continue
         if verdict := failing.verdict(patience_s, time.monotonic()):
-            raise UnableError(
-                f"{verdict}; a resumption meets it again, so remove its cause first "
-                "(watchdog.unable_s=0 lets the run try on)"
-            )
+            raise UnableError(f"{verdict}; {MET_AGAIN} (watchdog.unable_s=0 lets the run try on)")
     await asyncio.Event().wait()

@@ -3,7 +3,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from coevolve.runs.supervisor import ALIKE, FAILURES, Supervisor, note_replacements
+from coevolve.runs.part_failures import ALIKE, FAILURES
+from coevolve.runs.supervisor import Supervisor, note_replacements
 from protocols.control import PartFailed
 from protocols.errors import (
     CoevolveError,
@@ -50,7 +51,9 @@ async def test_a_part_that_raised_but_is_alive_gets_a_new_process():
 
 async def test_a_part_that_keeps_failing_ends_the_run_with_its_error_message():
     part = ScriptPart("rollout-0", [PartDiedError("out of memory")] * FAILURES)
-    with pytest.raises(RunError, match=r"rollout-0 failed .* out of memory; see its log in logs/"):
+    with pytest.raises(
+        RunError, match=r"rollout-0 failed .* out of memory; .*; see its log in logs/"
+    ):
         await supervised(part)
 
 
@@ -59,7 +62,7 @@ async def test_a_part_that_keeps_failing_ends_the_run_with_its_error_message():
     [
         (PartRaisedError("rollout-0 raised IndexError: index 7 is out of range"), RunError),
         (GeneratorError("the engine found no finite logits in 3 rows"), RunError),
-        (PartDiedError("rollout-0: the worker died unexpectedly"), LostError),
+        (PartDiedError("rollout-0: the worker died unexpectedly"), RunError),
         (JournalError("the store's socket cannot be reached"), LostError),
     ],
 )
@@ -70,8 +73,24 @@ async def test_an_error_that_a_part_raises_each_time_is_no_loss_that_a_resumptio
     with pytest.raises(RunError) as ended:
         await supervised(part)
     assert type(ended.value) is ends
-    assert part.runs == (ALIKE if ends is RunError else FAILURES)
+    raised = ends is RunError and type(error) is not PartDiedError
+    assert part.runs == (ALIKE if raised else FAILURES)
     assert str(error) in str(ended.value)
+
+
+class WorkedOncePart(ScriptPart):
+    """A part that finishes a record in its first run only."""
+
+    async def run(self) -> None:
+        self.done = int(self.runs == 0)
+        await asyncio.sleep(0)
+        await super().run()
+
+
+async def test_a_part_that_has_worked_and_then_dies_each_time_may_have_been_killed():
+    part = WorkedOncePart("rollout-0", [PartDiedError("rollout-0: killed")] * (FAILURES + 1))
+    with pytest.raises(LostError, match="rollout-0 failed 8 times"):
+        await supervised(part)
 
 
 async def test_different_errors_in_turn_are_a_loss():

@@ -11,7 +11,8 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
 from coevolve.parts.units import KILLED
 from coevolve.runs import unable
-from coevolve.runs.unable import AT_START, GROUPS, MIXED_AT_START, Failing, kind_of, until_unable
+from coevolve.runs.part_failures import kind_of
+from coevolve.runs.unable import AT_START, GROUPS, MIXED_AT_START, Failing, until_unable
 from protocols.control import PartFailed
 from protocols.errors import UnableError
 from protocols.journal import Message
