@@ -288,3 +288,6 @@ class PartStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     memory_bytes: int = 0
     """Resident memory of its process, without child processes; 0 if it did not answer."""
+
+    peak_bytes: int = 0
+    """The most that its process has had so far; 0 if it did not answer."""

@@ -16,6 +16,7 @@ from coevolve.runs.degraded import copy_failure
 from coevolve.runs.display import score_tables
 from coevolve.runs.evolution_totals import EvolutionTotals, evolution_snapshots
 from coevolve.runs.histories import WAITING, SynthesizerTotals
+from coevolve.runs.memory import excesses, expected
 from coevolve.runs.progress import Progress, progress_snapshots
 from coevolve.runs.scaling import sentence as sentence_of_scale
 from coevolve.runs.teaching import sentence as regression
@@ -59,6 +60,7 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
         *([_engines_table(progress)] if progress.deliveries.newest else ()),
         *_evolution_tables(evolution),
         *([_journal_table(statistics)] if statistics and journal else ()),
+        *_memory(subject, statuses),
         *_without(subject),
     ):
         out.print(part)
@@ -210,6 +212,14 @@ def _copied(copy: RunCopied) -> str:
     )
 
 
+def _memory(subject: Subject, statuses: Sequence[PartStatus]) -> list[str]:
+    """Return one line for each process that took more memory than was estimated."""
+    if subject.folder is None or not statuses:
+        return []
+    others = subject.environment.imitates_others
+    return excesses(expected(subject.config, subject.folder, imitates_others=others), statuses)
+
+
 def _without(subject: Subject) -> list[str]:
     """Return one line for each optional capability that the environment does not offer."""
     return [
@@ -249,7 +259,7 @@ def _parts_table(statuses: Sequence[PartStatus], backlog: Mapping[str, int]) -> 
 
 
 def _processes_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
-    processes = table("processes", ("part", "pid", "CPU", "memory", "restarts"))
+    processes = table("processes", ("part", "pid", "CPU", "memory", "peak", "restarts"))
     for entry in statuses:
         answers = entry.pid is not None
         processes.add_row(
@@ -257,6 +267,7 @@ def _processes_table(statuses: Sequence[PartStatus], progress: Progress) -> Tabl
             str(entry.pid) if answers else "",
             f"{entry.cpu_s:.0f} s" if answers else "",
             f"{entry.memory_bytes / 1e6:.0f} MB" if answers else "",
+            f"{entry.peak_bytes / 1e6:.0f} MB" if answers else "",
             str(progress.restarts.get(entry.part, 0)),
         )
     return processes

@@ -40,6 +40,7 @@ from coevolve.runs.display import Display
 from coevolve.runs.drive import BesideIt, Run
 from coevolve.runs.estimate import estimate
 from coevolve.runs.estimate_lines import estimate_lines, replaced_model_line
+from coevolve.runs.memory import excesses, expected
 from coevolve.runs.scaling import recorded_scale
 from coevolve.runs.screen.ending import Ending, print_ending
 from coevolve.runs.step_time import Throughput, read_throughput
@@ -293,13 +294,16 @@ async def summarize(ended: Ended, config: RunConfig, console: Console) -> None:
     run, directory = ended.run, ended.directory
     reader = run_reader(directory.path)
     costs, _ = await costs_snapshots(reader).folded()
+    others = environment_of(config).imitates_others
+    foreseen = expected(config, directory.path, imitates_others=others)
     ending = Ending(
         config=config,
         progress=run.progress,
         costs=costs,
         run=_shown(directory.path),
         report=_shown(directory.report) if ended.reported else None,
-        stopped=not run.finished and not isinstance(ended.failure, LostError),
+        stopped=not run.finished and ended.failure is None,
+        remarks=excesses(foreseen, run.statuses_at_end),
         lost=await _lost(reader, config) if run.finished else None,
     )
     print_ending(console, ending)

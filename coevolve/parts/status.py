@@ -1,6 +1,7 @@
 """The source of a part's `PartStatus`."""
 
 import os
+import resource
 import time
 
 import psutil
@@ -38,4 +39,5 @@ class StatusReporter:
             last_error=self.last_error,
             cpu_s=time.process_time(),
             memory_bytes=psutil.Process().memory_info().rss,
+            peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         )

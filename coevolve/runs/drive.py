@@ -165,6 +165,7 @@ class Run:
         """The newest record of `WAKING` that was folded."""
 
         self.progress = self._of_progress.new()
+        self.statuses_at_end: Sequence[PartStatus] = ()
         self.finished = False
 
     async def drive(self, stop: asyncio.Event, *beside_it: BesideIt) -> None:
@@ -208,6 +209,7 @@ class Run:
                 self._display.begin("stops")
                 await self._measure(stops=True)
             scaling.cancel()
+            self.statuses_at_end = await self.statuses()
             await self._supervisor.stop()
             await _unwrapped(supervising)
             if self.finished:

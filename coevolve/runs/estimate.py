@@ -21,6 +21,13 @@ from coevolve.runs.step_time import StepTime, Throughput, step_time
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
 from protocols.objectives import Dpo, NoObjective, Sft
 
+LIBRARIES = 480_000_000
+"""Resident bytes of a process that has imported torch and transformers, on a CPU."""
+
+ROW_SUM_BYTES = 25
+"""Bytes of a weight while its row is summed for the proof of delivery, one matrix at a time: the
+weight itself without tiny values, two 64-bit integers, and masks."""
+
 MOMENTS = 2 * FP32
 """Bytes of AdamW's moments for each trained weight."""
 
@@ -74,7 +81,12 @@ class Estimate:
 
     disk: Disk
     host: Mapping[str, Bytes]
-    """Main memory for tensors: of the learner's first process, and of each engine's."""
+    """Main memory for tensors: of the learner's first process, and of each engine's. On a CPU, this
+    comes besides what its device holds."""
+
+    processes: Mapping[str, Bytes]
+    """Peak main memory of the learner's process and of each engine's, on a CPU, with libraries;
+    empty for GPUs and for vLLM."""
 
     throughput: Throughput
     step: StepTime | None
@@ -104,17 +116,20 @@ def estimate(
     cache = cache_bytes_a_token(config, sizes)
     engine = engine_memory(config, count, cache)
     speed = throughput or Throughput()
+    host = host_memory(config, sizes, count, learning)
+    learner = learner_memory(config, sizes, count, learning, moments(config, imitates_others))
     return Estimate(
         parameters=count,
         trained=learning,
-        learner=learner_memory(config, sizes, count, learning, moments(config, imitates_others)),
+        learner=learner,
         engine=engine,
         cache_bytes_a_token=cache,
         cached_tokens=cached_tokens(config, cache),
         rollout_tokens=rollout_tokens(config),
         trained_tokens=trained_tokens(config),
         disk=disk(config, learning, moments(config, imitates_others)),
-        host=host_memory(config, count, learning),
+        host=host,
+        processes=process_memory(config, learner, engine, host),
         throughput=speed,
         step=step_time(config, sizes, count, engine, cache, speed),
     )
@@ -162,12 +177,36 @@ def engine_memory(config: RunConfig, count: int | None, cache: Bytes) -> Mapping
     return {"weights": times(count, _engine_width(config)), "keys and values": held}
 
 
-def host_memory(config: RunConfig, count: int | None, learning: int | None) -> Mapping[str, Bytes]:
+def process_memory(
+    config: RunConfig,
+    learner: Mapping[str, Bytes],
+    engine: Mapping[str, Bytes],
+    host: Mapping[str, Bytes],
+) -> Mapping[str, Bytes]:
+    """Return the peak bytes of the processes that hold a model in main memory.
+
+    The learner's is the larger of reading the model and a step. An engine's holds its weights and
+    cache beside a version that it reads.
+    """
+    if config.policy.device != "cpu" or isinstance(config.rollout.engine, VllmEngine):
+        return {}
+    step, reading = summed(*learner.values()), host["learner"]
+    most = None if step is None or reading is None else max(step, reading)
+    return {
+        "learner": summed(LIBRARIES, most),
+        "engine": summed(LIBRARIES, *engine.values(), host["engine"]),
+    }
+
+
+def host_memory(
+    config: RunConfig, sizes: Architecture | None, count: int | None, learning: int | None
+) -> Mapping[str, Bytes]:
     """Return the bytes of tensors in main memory while models and versions are read.
 
     The learner reads the model, 4 P, or b P beside an adapter. An engine's process holds a
     version while it reads it, 4 T; beside an adapter it also has the initial weights in float32,
-    4 P for the comparison, and 4 P more to merge it. The self-test reads 4 P before.
+    4 P for the comparison, and 4 P more to merge it. The self-test reads 4 P before. The proof of
+    delivery of transformers' engine sums the rows of the largest matrix, the embedding.
     """
     policy, engine = config.policy, config.rollout.engine
     frozen = BF16 if policy.train == "lora" and policy.precision == "bf16" else FP32
@@ -175,6 +214,9 @@ def host_memory(config: RunConfig, count: int | None, learning: int | None) -> M
     if policy.train == "lora":
         merged = not isinstance(engine, VllmEngine) or engine.deliver == "merged"
         reading = summed(reading, times(count, 2 * FP32 if merged else FP32))
+    if not isinstance(engine, VllmEngine):
+        matrix = sizes and sizes.vocab_size * sizes.hidden_size
+        reading = summed(reading, times(matrix, ROW_SUM_BYTES))
     tested = times(count, FP32) if isinstance(engine, VllmEngine) and engine.self_test else 0
     known = None if reading is None or tested is None else max(reading, tested)
     return {"learner": times(count, frozen), "engine": known}

@@ -35,10 +35,22 @@ def estimate_lines(found: Estimate, config: RunConfig) -> list[str]:
         f"disk, whole run of {config.learner.steps} steps: {_size(disk.whole_run)}; a day at a "
         f"step a minute: {_size(disk.a_day)}",
         *([f"at store.copies: {_size(disk.copies)}"] if config.store.copies else ()),
-        f"main memory for tensors: {_size(found.host['learner'])} in the learner's first process, "
-        f"{_size(found.host['engine'])} in each engine's",
+        _memory_line(found),
         *(_step_lines(found, found.step, config) if found.step else ()),
     ]
+
+
+def _memory_line(found: Estimate) -> str:
+    """Return the main memory of the processes with a model: on a CPU with all that they hold."""
+    if found.processes:
+        return (
+            f"main memory at the peak, with libraries: {_size(found.processes['learner'])} in the "
+            f"learner's process, {_size(found.processes['engine'])} in each engine's"
+        )
+    return (
+        f"main memory for tensors: {_size(found.host['learner'])} in the learner's first process, "
+        f"{_size(found.host['engine'])} in each engine's"
+    )
 
 
 def _step_lines(found: Estimate, step: StepTime, config: RunConfig) -> list[str]:

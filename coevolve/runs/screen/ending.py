@@ -45,6 +45,9 @@ class Ending:
     lost: PolicyRegressed | None
     """What the guard found lost after the last step."""
 
+    remarks: Sequence[str] = ()
+    """Further sentences."""
+
 
 def print_ending(console: Console, ending: Ending) -> None:
     """Print how a run went; its held-out scores come last."""
@@ -172,6 +175,7 @@ def _processors(shares: CpuShares) -> str:
 
 def _words(ending: Ending, measured: Sequence[Fact]) -> Iterator[str]:
     """Yield what the user may want to do next; paths are not cut."""
+    yield from ending.remarks
     if attribution.UNKNOWN in measured:
         yield f"to measure the shares: {attribution.COMMAND.format(run=ending.run)}"
     if ending.report is None:
