@@ -217,6 +217,7 @@ class ScriptPart:
             last_error="",
             cpu_s=12.0,
             memory_bytes=34_000_000,
+            peak_bytes=56_000_000,
         )
 
     async def cpu_s(self) -> float:

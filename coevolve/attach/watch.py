@@ -89,8 +89,9 @@ class _Watching:
     async def until_it_ends(self, display: Display) -> None:
         """Show the run until it has finished, its launcher has ended, or its store is gone."""
         tasks = [asyncio.create_task(self._follow(display))]
-        if self._subject.folder is not None:
-            tasks.append(asyncio.create_task(_launcher_ends(RunDirectory(self._subject.folder))))
+        folder = self._subject.folder
+        if folder is not None and is_launched(RunDirectory(folder)):
+            tasks.append(asyncio.create_task(_launcher_ends(RunDirectory(folder))))
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
@@ -99,6 +100,9 @@ class _Watching:
             for each in tasks:
                 each.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        if not self._ended:  # the last records may have come with the launcher's end
+            with contextlib.suppress(CoevolveError):
+                await self._fold(display)
 
     async def _follow(self, display: Display) -> None:
         """Return when the run has finished, or when its store answers no longer."""
@@ -106,24 +110,29 @@ class _Watching:
             asyncio.create_task(look_at_parts(self._parts, display.look)) if display.look else None
         )
 
-        def take(record: StoredRecord) -> None:
-            message = decode(record)
-            self._ended = self._ended or isinstance(message, RunFinished)
-            self._progress.fold(message)
-            display.show(message, self._progress)
-
         try:
             with contextlib.suppress(CoevolveError):  # the run has ended, or its cluster is lost
                 while not self._ended:
                     await asyncio.sleep(LOOK_GATHER_S)
-                    reader, through = self._subject.reader, self._through
-                    self._through = await fold_records(reader, FOLLOWED, take, through)
+                    await self._fold(display)
                     if not self._ended:
                         await self._live.store.wait(WOKEN_BY, self._through, IDLE_WAIT_S)
         finally:
             if looking is not None:
                 looking.cancel()
                 await asyncio.gather(looking, return_exceptions=True)
+
+    async def _fold(self, display: Display) -> None:
+        """Show the records since the last call."""
+
+        def take(record: StoredRecord) -> None:
+            message = decode(record)
+            self._ended = self._ended or isinstance(message, RunFinished)
+            self._progress.fold(message)
+            display.show(message, self._progress)
+
+        reader, through = self._subject.reader, self._through
+        self._through = await fold_records(reader, FOLLOWED, take, through)
 
     def _parts(self) -> Sequence[SupervisedPart]:
         """Return the parts, without engines that the run has let go."""

@@ -48,7 +48,7 @@ async def test_status_of_a_live_run_shows_its_parts_and_its_journal(
     assert "evolving: running; step 8 of 120" in said
     assert rows(said, "learner") == [
         ["learner", "", "", "0", "0", "complete groups (5 of 8)", "7 s"],
-        ["learner", "1", "12 s", "34 MB", "1"],
+        ["learner", "1", "12 s", "34 MB", "56 MB", "1"],
     ]
     assert "newest sequence" not in said
     await status(stage.subject(running=True), as_json=False, journal=True)
@@ -67,7 +67,7 @@ async def test_a_part_that_does_not_answer_has_no_process_id(
     assert json.loads(capsys.readouterr().out)["parts"][0]["pid"] is None
     await status(subject, as_json=False)
     _, process = rows(capsys.readouterr().out, "learner")
-    assert process == ["learner", "", "", "", "0"]
+    assert process == ["learner", "", "", "", "", "0"]
 
 
 async def test_status_shows_a_pause_and_the_new_synthesizer(

@@ -97,4 +97,7 @@ async def test_programs_get_a_line_for_each_event(
         ("evaluation", None),
     ]
     assert events[-1]["step"] == 2
-    assert said.err == "evolving: not running\n"
+    assert said.err == (
+        "evolving: not running; this is its state in the journal; step 2 of 120; "
+        "no policy version yet\n"
+    )
