@@ -25,6 +25,7 @@ from protocols.numbers import (
     Seconds,
     Seed,
     Tokens,
+    TrainedTemperature,
     Tries,
 )
 
@@ -189,8 +190,8 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     concurrent: AtOnce = 96
     """Rollouts in flight per actor, beside attempts that are scored (``evaluator.concurrent``)."""
 
-    temperature: Annotated[float, msgspec.Meta(ge=0.001, le=100.0)] = 1.0
-    """Sampling temperature of training rollouts."""
+    temperature: TrainedTemperature = 1.0
+    """Sampling temperature of training rollouts. vLLM samples at no lower one than 0.01."""
 
     max_tokens: Tokens = 256
     """Maximum tokens of a whole conversation, prompt included."""

@@ -28,4 +28,9 @@ Dollars = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
 Weight = Annotated[float, msgspec.Meta(ge=0.0, le=1e6)]
 LearningRate = Annotated[float, msgspec.Meta(gt=0.0, le=10.0)]
 Temperature = Annotated[float, msgspec.Meta(ge=0.0, le=100.0)]
+MIN_TEMPERATURE = 0.01
+"""Lowest temperature above 0 at which every engine samples as asked: vLLM raises lower ones to it,
+and the learner would score its tokens at another temperature than they were sampled at."""
+
+TrainedTemperature = Annotated[float, msgspec.Meta(ge=MIN_TEMPERATURE, le=100.0)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]

@@ -29,6 +29,7 @@ from transformers import PreTrainedModel
 from coevolve.engine.fitting import checked
 from coevolve.engine.grammars import GrammarTable
 from coevolve.engine.kv_slots import SlotCache
+from coevolve.engine.masks import Masks
 from coevolve.engine.sampling import sample
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
@@ -58,7 +59,7 @@ class Engine(Generic[Ticket]):
         self._slot_of: dict[str, int] = {}
         """Conversations by name, least recently used first."""
         self._grammars = GrammarTable(model.config.get_text_config().vocab_size)
-        self._arange_T = torch.arange(positions)
+        self._masks = Masks(model.config, model.dtype, positions)
         self._version = version
         self.positions = positions
 
@@ -193,11 +194,9 @@ class Engine(Generic[Ticket]):
             longest,
         )
         positions_R_Q = torch.from_numpy(at_R_Q)
-        hidden_R_1_Q_T = (self._arange_T[:longest] > positions_R_Q[..., None])[:, None]
-        bias_R_1_Q_T = torch.zeros(hidden_R_1_Q_T.shape, dtype=self._model.dtype)
         output = cast("Any", self._model)(
             input_ids=torch.from_numpy(tokens_N_T[slots_R_1, at_R_Q]),
-            attention_mask=bias_R_1_Q_T.masked_fill_(hidden_R_1_Q_T, float("-inf")),
+            attention_mask=self._masks.of(positions_R_Q, longest),
             position_ids=positions_R_Q,
             use_cache=True,
             logits_to_keep=1,

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -16,6 +17,7 @@ from transformers import PreTrainedModel
 from coevolve.engine import self_check
 from coevolve.engine.engine import MAX_STOPS, Engine
 from coevolve.engine.fitting import check_fits, check_grammar, check_positions
+from coevolve.engine.masks import layer_windows
 from coevolve.engine.stepping import Settled, Stepper, Waiter
 from coevolve.models.load import read_model
 from coevolve.weights.models import Base
@@ -28,8 +30,10 @@ from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, ServedWeights
 
-WINDOWS = ("sliding_window", "window_size")
-"""Names of the settings for the number of tokens that a layer attends to."""
+LOCAL_WINDOW = "window_size"
+"""Setting of models whose layers attend locally in a way that `coevolve.engine.masks` lacks."""
+
+_OTHERWISE = "choose rollout.engine.kind vllm, or another policy.model"
 
 
 class _QueuedEngine:
@@ -208,13 +212,7 @@ class TransformersGenerator:
 def _load(folder: Path, max_length: int, dtype: torch.dtype) -> PreTrainedModel:
     model = read_model(folder, dtype)
     config = model.config
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = min(getattr(config, name, None) or max_length for name in WINDOWS)
-    if not kinds <= {"full_attention", "sliding_attention"} or window < max_length:
-        raise GeneratorError(
-            f"{folder}: every layer must attend to all {max_length} tokens of a conversation; "
-            f"found layers of {sorted(kinds)}, window {window}"
-        )
+    _check_layers(config, folder, max_length)
     longest = getattr(config, "max_position_embeddings", None) or max_length
     if longest < max_length:
         raise GeneratorError(
@@ -223,3 +221,17 @@ def _load(folder: Path, max_length: int, dtype: torch.dtype) -> PreTrainedModel:
         )
     check_positions(config, folder, max_length)
     return model.eval().requires_grad_(False)
+
+
+def _check_layers(config: Any, folder: Path, max_length: int) -> None:
+    """Check that the engine can mask every kind of layer. Raises GeneratorError."""
+    needed = f"{folder}: rollout.engine.kind transformers needs layers of full or sliding attention"
+    try:
+        layer_windows(config)
+    except ValueError as error:
+        raise GeneratorError(f"{needed}, found {error}; {_OTHERWISE}") from error
+    local: int | None = getattr(config, LOCAL_WINDOW, None)
+    if local is not None and local < max_length:
+        raise GeneratorError(
+            f"{needed}, found local attention to {local} of {max_length} tokens; {_OTHERWISE}"
+        )

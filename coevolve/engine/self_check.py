@@ -11,11 +11,13 @@ from transformers import PreTrainedModel
 
 from coevolve.engine.engine import Engine
 from coevolve.engine.fitting import in_short
+from coevolve.engine.masks import length_beyond_window
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 
 PROMPTS = (4, 72)
-"""Prompt lengths of two concurrent conversations; the second gets a separate forward."""
+"""Prompt lengths of two concurrent conversations; the second gets a separate forward. A model with
+sliding layers gets a third, longer than their window."""
 
 ANSWER_TOKENS = 4
 TOLERANCE = {"float32": 1e-2, "bfloat16": 0.5}
@@ -37,11 +39,13 @@ def check(model: PreTrainedModel, folder: Path, max_length: int) -> None:
 
 def _difference(model: PreTrainedModel, max_length: int) -> float:
     """Return the mean difference between logprobs in a batch and those of a plain forward."""
-    positions = min(max_length, max(PROMPTS) + ANSWER_TOKENS)
-    engine = Engine[GenerationRequest](model, len(PROMPTS), positions)
+    beyond = length_beyond_window(model.config, max_length - ANSWER_TOKENS)
+    lengths = PROMPTS if beyond is None else (*PROMPTS, beyond)
+    positions = min(max_length, max(lengths) + ANSWER_TOKENS)
+    engine = Engine[GenerationRequest](model, len(lengths), positions)
     vocabulary = model.config.get_text_config().vocab_size
     rng = np.random.default_rng(0)
-    for length in PROMPTS:
+    for length in lengths:
         count = max(1, min(length, positions - ANSWER_TOKENS))
         request = _request(f"{length}", rng.integers(vocabulary, size=count).tolist())
         engine.start(request, request)

@@ -105,7 +105,10 @@ def _outline(config: Any, dtype: torch.dtype) -> PreTrainedModel:
     with _READING:
         with init_empty_weights(include_buffers=False):
             model = cast("Any", AutoModelForCausalLM).from_config(
-                config, dtype=dtype, trust_remote_code=False
+                config,
+                dtype=dtype,
+                attn_implementation=_attention(config),
+                trust_remote_code=False,
             )
         # As after reading weights: tables may have been computed in the model's precision before.
         model.apply(model._init_weights)
@@ -136,8 +139,14 @@ def _config_error(folder: Path, reason: str) -> ConfigError:
 
 
 def _attention(config: Any) -> str:
-    """Return the fastest attention that the model supports without further packages."""
-    kind = cast("Any", AutoModelForCausalLM)._model_mapping[type(config)]
+    """Return the fastest attention that the model supports without further packages.
+
+    Only the eager one caps the logits of attention (Gemma 2); the others leave the cap out, without
+    a word.
+    """
+    if getattr(config, "attn_logit_softcapping", None):
+        return "eager"
+    kind = cast("Any", AutoModelForCausalLM)._model_mapping.get(type(config), None)
     return "sdpa" if getattr(kind, "_supports_sdpa", False) else "eager"
 
 

@@ -174,6 +174,13 @@ def test_engines_that_would_never_work_are_refused(quickstart: RunConfig):
     assert load_config(CONFIGS / "quickstart.yaml", [f"rollout.actors={most}"])
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.001, 0.0099])
+def test_a_temperature_at_which_no_engine_samples_as_asked_is_refused(temperature: float):
+    text = refusal(CONFIGS / "quickstart.yaml", f"rollout.temperature={temperature}")
+    assert "0.01" in text
+    assert "rollout.temperature" in text
+
+
 def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
     most = quickstart.most_groups_in_flight
     text = refusal(CONFIGS / "quickstart.yaml", f"rollout.in_flight_groups={most + 1}")

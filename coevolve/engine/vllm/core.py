@@ -39,6 +39,7 @@ from protocols.config import VllmEngine
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import Computed
+from protocols.numbers import MIN_TEMPERATURE
 
 SEEDS = 1 << 63
 
@@ -101,6 +102,7 @@ class Core(Generic[Ticket]):
             ) from error
         self._llm.set_weight_version("0")
         (model,) = self._llm.apply_model(lambda model: model)
+        _check_is_own(model, folder)
         self._tensors = Tensors(
             model, read_parameters(folder, with_values=False), self._llm.model_config.dtype
         )
@@ -125,6 +127,7 @@ class Core(Generic[Ticket]):
                 f"conversation {request.conversation_id!r} already has a request in flight; "
                 "send a conversation's requests one after the other"
             )
+        _check_temperature(request)
         settings = _sampling(
             temperature=request.temperature,
             seed=request.seed % SEEDS,
@@ -194,7 +197,7 @@ class Core(Generic[Ticket]):
         except (ValueError, RuntimeError, OSError) as error:
             raise GeneratorError(
                 f"{folder}: vLLM cannot serve the adapter of version {version}: {error}; the "
-                "engine keeps its weights"
+                "engine keeps its weights. rollout.engine.deliver: merged serves every adapter"
             ) from error
         self._adapter = _Adapter(request=request, version=version)
         self._resident[request.lora_int_id] = self._adapter
@@ -338,6 +341,29 @@ class Core(Generic[Ticket]):
             for number, state in found.items()
             if state is not None and state.detokenizer is not None
         }
+
+
+def _check_is_own(model: object, folder: Path) -> None:
+    """Refuse a model that vLLM runs with transformers' code.
+
+    vLLM changes transformers' class for the whole process, which then cannot make the model whose
+    weights this engine compares with.
+    """
+    if type(model).__module__.startswith("vllm.model_executor.models.transformers"):
+        raise GeneratorError(
+            f"{folder}: rollout.engine.kind vllm needs an architecture that vLLM implements "
+            "itself, found one that it runs with transformers' code, whose weights cannot be "
+            "proven there; choose rollout.engine.kind transformers"
+        )
+
+
+def _check_temperature(request: GenerationRequest) -> None:
+    """Refuse a temperature that vLLM would raise, because the logprobs would be of another one."""
+    if 0 < request.temperature < MIN_TEMPERATURE:
+        raise GeneratorError(
+            f"conversation {request.conversation_id!r} needs the temperature 0 or at least "
+            f"{MIN_TEMPERATURE}, the lowest that vLLM samples at, found {request.temperature:g}"
+        )
 
 
 def _adapter_manager(worker: Any) -> Any:

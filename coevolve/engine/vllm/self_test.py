@@ -5,7 +5,8 @@ answer, in three situations. In each of them, vLLM has computed wrong numbers wi
 
 1. conversations with and without an adapter in one batch, if adapters are served;
 2. after all weights were replaced by themselves, shifted by one row;
-3. after they were replaced again, by the initial weights.
+3. after they were replaced again, by the initial weights; if layers slide, also with a prompt that
+   is longer than their window.
 
 For this, the model is read a second time, on the CPU and in float32.
 
@@ -24,6 +25,7 @@ import vllm
 from safetensors.torch import save
 
 from coevolve.engine.fitting import in_short
+from coevolve.engine.masks import length_beyond_window
 from coevolve.engine.vllm.arguments import Limits
 from coevolve.engine.vllm.core import Core
 from coevolve.models.load import read_model
@@ -84,6 +86,10 @@ def _check(core: Core[Any], folder: Path, settings: VllmEngine, limits: Limits, 
         core.serve_weights(model.named_parameters(), NUMBER)
         _start(core, prompts, "weights")
         _compare(model, _answers(core), tolerance, what)
+    longer = length_beyond_window(model.config, limits.length - ANSWER_TOKENS)
+    if longer is not None:
+        _start(core, [rng.integers(model.config.vocab_size, size=longer).tolist()], "longer")
+        _compare(model, _answers(core), tolerance, "beyond the window of its layers")
 
 
 def _check_adapter(

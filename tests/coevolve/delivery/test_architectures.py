@@ -101,8 +101,8 @@ async def test_conversations_match_a_plain_forward(kind: str, tmp_path: Path) ->
         ),
         ("falcon", {"alibi": True}, "found falcon, which fails: "),
         ("openai-gpt", {}, "found openai-gpt, which fails: "),
-        ("gpt_neo", EAGER["gpt_neo"] | {"window_size": 16}, "must attend to all .* window 16"),
-        ("mamba", {"state_size": 8}, r"found layers of \['linear_attention'\]"),
+        ("gpt_neo", EAGER["gpt_neo"] | {"window_size": 16}, "found local attention to 16 of 256"),
+        ("mamba", {"state_size": 8}, "found layers of linear_attention"),
     ],
 )
 def test_a_model_that_cannot_be_batched_is_refused(

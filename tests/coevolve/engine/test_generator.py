@@ -412,8 +412,8 @@ async def test_an_idle_engine_spends_no_cpu_time(served: TransformersGenerator) 
     ("settings", "words"),
     [
         (
-            {"layer_types": ["sliding_attention"] * 2, "sliding_window": 128},
-            "all 256 tokens .* 128",
+            {"layer_types": ["full_attention", "chunked_attention"]},
+            "full or sliding attention, found layers of chunked_attention, full_attention",
         ),
         ({"max_position_embeddings": 200}, r"supports 200; lower rollout\.max_tokens"),
     ],

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import PreTrainedModel
+from transformers import Gemma2Config, Gemma2ForCausalLM, PreTrainedModel
 
 from coevolve.models import load as reading
 from coevolve.models.chat_template import read_tokenizer
 from coevolve.models.load import read_model, read_outline
 from protocols.errors import ConfigError
-from tests.serving import new_model
+from tests.serving import SHAPE, new_model
 
 
 @pytest.fixture
@@ -31,6 +31,16 @@ def test_an_outline_has_the_tables_and_the_ties_of_the_model(folder: Path):
     assert tables
     for name, table in model.named_buffers():
         assert torch.equal(tables[name], table)
+
+
+@pytest.mark.parametrize("read", [read_model, read_outline])
+@pytest.mark.parametrize(("cap", "attention"), [(None, "sdpa"), (2.0, "eager")])
+def test_only_a_model_that_caps_the_logits_of_attention_pays_for_it(
+    read: Callable[[Path], PreTrainedModel], cap: float | None, attention: str, tmp_path: Path
+):
+    gemma = Gemma2Config(**(SHAPE | {"num_hidden_layers": 1}), attn_logit_softcapping=cap)
+    Gemma2ForCausalLM(gemma).save_pretrained(tmp_path)
+    assert read(tmp_path).config._attn_implementation == attention
 
 
 @pytest.mark.parametrize(

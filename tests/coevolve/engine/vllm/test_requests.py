@@ -96,6 +96,7 @@ async def test_a_second_request_of_a_conversation_in_flight_is_refused(served: "
         (ask("talk", [1] * 250), r"250 \+ 8 tokens, the maximum is 256"),
         (ask("talk", []), r"0 \+ 8 tokens"),
         (ask("talk", [1, 5000]), "tokens from 0 to 199, found 1 to 5000"),
+        (ask("talk", [1], temperature=0.005), "temperature 0 or at least 0.01, .* found 0.005"),
     ],
 )
 async def test_invalid_requests_are_refused(
