@@ -1,20 +1,26 @@
 """Facts about transformers' attention."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from transformers import AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Qwen3Config
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from tests.serving import SHAPE
 
 IDS = torch.arange(1, 41)[None]
+Auto = cast("Any", AutoModelForCausalLM)
+
+
+def new(kind: str, attention: str, **settings: object) -> Any:
+    torch.manual_seed(0)
+    config = cast("Any", AutoConfig).for_model(kind, **(SHAPE | settings))
+    return Auto.from_config(config, attn_implementation=attention).eval()
 
 
 def logits(folder: Path, attention: str) -> torch.Tensor:
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, attn_implementation=attention)
     with torch.no_grad():
-        return model.eval()(IDS).logits
+        return Auto.from_pretrained(folder, attn_implementation=attention).eval()(IDS).logits
 
 
 def test_only_eager_attention_caps_its_logits(tmp_path: Path):
@@ -22,9 +28,7 @@ def test_only_eager_attention_caps_its_logits(tmp_path: Path):
 
     Needed by: coevolve/models/load.py
     """
-    torch.manual_seed(0)
-    sizes = SHAPE | {"sliding_window": 256}
-    Gemma2ForCausalLM(Gemma2Config(**sizes, attn_logit_softcapping=2.0)).save_pretrained(tmp_path)
+    new("gemma2", "eager", attn_logit_softcapping=2.0).save_pretrained(tmp_path)
     capped, ignored = logits(tmp_path, "eager"), logits(tmp_path, "sdpa")
     config = tmp_path / "config.json"
     config.write_text(
@@ -41,10 +45,8 @@ def test_a_model_with_two_kinds_of_layers_takes_a_mask_for_each():
 
     Needed by: coevolve/engine/masks.py
     """
-    torch.manual_seed(0)
-    both = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8}
-    config = Qwen3Config(**(SHAPE | both), use_sliding_window=True)
-    model: Any = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").eval()
+    kinds = ["sliding_attention", "full_attention"]
+    model = new("qwen3", "sdpa", layer_types=kinds, sliding_window=8, use_sliding_window=True)
     after = torch.arange(IDS.shape[1])
     hidden = after[None] > after[:, None]
     masks = {

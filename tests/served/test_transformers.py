@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from coevolve.engine.generator import TransformersGenerator
+from protocols.learning import WeightsFormat
 from tests.served.families import FAMILIES, WINDOW, write_family
 from tests.served.trained import FLOAT32, apart, trained
 from tests.serving import MAX_LENGTH
@@ -16,7 +17,8 @@ async def test_samples_are_scored_by_the_learner_as_they_were_sampled(family: st
     base = tmp_path / "model"
     write_family(family, base)
     generator = TransformersGenerator(base, tmp_path, max_concurrent=4, max_length=MAX_LENGTH)
-    for number, train in ((1, "lora"), (2, "full")):
+    formats: tuple[WeightsFormat, ...] = ("lora", "full")
+    for number, train in enumerate(formats, 1):
         policy, version = trained(base, tmp_path, number, train)
         await generator.load(version)
         assert await apart(generator, policy) < FLOAT32

@@ -52,8 +52,8 @@ def _import_architecture(base: Path) -> None:
     """Import vLLM's class here; otherwise vLLM inspects it in a process of its own, for 10 s."""
     from vllm import ModelRegistry
 
-    (name,) = AutoConfig.from_pretrained(base).architectures
-    ModelRegistry.register_model(name, ModelRegistry.models[name].load_model_cls())
+    for name in AutoConfig.from_pretrained(base).architectures or ():
+        ModelRegistry.register_model(name, ModelRegistry.models[name].load_model_cls())
 
 
 def compare_all(families: Iterable[str], folder: Path) -> None:

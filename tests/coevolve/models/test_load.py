@@ -2,6 +2,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -38,8 +39,8 @@ def test_an_outline_has_the_tables_and_the_ties_of_the_model(folder: Path):
 def test_only_a_model_that_caps_the_logits_of_attention_pays_for_it(
     read: Callable[[Path], PreTrainedModel], cap: float | None, attention: str, tmp_path: Path
 ):
-    gemma = Gemma2Config(**(SHAPE | {"num_hidden_layers": 1}), attn_logit_softcapping=cap)
-    Gemma2ForCausalLM(gemma).save_pretrained(tmp_path)
+    shape: dict[str, Any] = SHAPE | {"attn_logit_softcapping": cap}
+    Gemma2ForCausalLM(Gemma2Config(**shape)).save_pretrained(tmp_path)
     assert read(tmp_path).config._attn_implementation == attention
 
 
