@@ -24,6 +24,16 @@ TEXTS = (
 )
 """Every text that tells commands: pages, and the comments of run files."""
 
+SAVED = {
+    "mine.yaml": (README, "name: mine"),
+    "keyvalue.py": (README, "class KeyValue"),
+    "keyvalue.jsonl": (README, '{"id": "put-1"'),
+    "letters.py": (FOLDER / "environments.md", "class Letters"),
+    "letters.jsonl": (FOLDER / "environments.md", '{"id": "after-a"'),
+    "letters.yaml": (FOLDER / "environments.md", "name: letters"),
+}
+"""File that the pages tell to save -> its page, and the beginning of its block there."""
+
 BEGINNING = re.compile(r"(?:\.venv/bin/)?(?:python -m [\w.]+|coevolve|make|pytest) ")
 INLINE = re.compile(r"`([^`]+)`")
 BLOCK = re.compile(r"(?:^    .*\n|^\n+(?=    ))+", re.MULTILINE)
@@ -86,6 +96,17 @@ def blocks(file: Path) -> Iterator[Block]:
     for found in BLOCK.finditer(text):
         blank = len(found[0]) - len(found[0].lstrip("\n"))
         yield Block(file, _line(text, found.start() + blank), textwrap.dedent(found[0]).strip("\n"))
+
+
+def block_of(page: Path, beginning: str) -> Block:
+    """Return the block of a page that begins in a certain way."""
+    return next(block for block in blocks(page) if block.text.startswith(beginning))
+
+
+def write_files(folder: Path) -> None:
+    """Write the files that the pages tell to save."""
+    for name, (page, beginning) in SAVED.items():
+        (folder / name).write_text(block_of(page, beginning).text)
 
 
 def _line(text: str, position: int) -> int:

@@ -40,7 +40,19 @@ from protocols.tasks import Task
 from tests.bench.__main__ import BENCHES
 from tests.bench.intervals import interval
 from tests.commands import answered, called
-from tests.documented import FOLDER, PAGES, README, ROOT, TEXTS, Block, Command, blocks, commands
+from tests.documented import (
+    FOLDER,
+    PAGES,
+    README,
+    ROOT,
+    TEXTS,
+    Block,
+    Command,
+    block_of,
+    blocks,
+    commands,
+    write_files,
+)
 from tests.launched import SMALL
 
 NAMED = re.compile(r"`((?:coevolve|actors|protocols|tests|configs|designs)[/.][\w./]*\w/?)`")
@@ -50,13 +62,6 @@ SETTING = re.compile(
     r"|evaluator|store|watchdog|cluster)\.[a-z_.]+)(?:[=:][^`]*)?`"
 )
 LONGEST_README = 150
-
-GRADED = {
-    "letters.py": "class Letters",
-    "letters.jsonl": '{"id": "after-a"',
-    "letters.yaml": "name: letters",
-}
-"""File -> beginning of its block on the page on environments."""
 
 COMMANDS = [command for file in TEXTS for command in commands(file)]
 BLOCKS = [block for file in PAGES for block in blocks(file)]
@@ -162,11 +167,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which a reader types: with the files that the pages tell to write."""
     folder = tmp_path_factory.mktemp("typed") / "mine"
     assert answered("environment", "init", str(folder)).returncode == 0
-    (folder / "mine.yaml").write_text(block_of(README, "name: mine").text)
-    (folder / "keyvalue.py").write_text(block_of(README, "class KeyValue").text)
-    (folder / "keyvalue.jsonl").write_text(block_of(README, '{"id": "put-1"').text)
-    for name, beginning in GRADED.items():
-        (folder / name).write_text(block_of(FOLDER / "environments.md", beginning).text)
+    write_files(folder)
     return folder
 
 
@@ -175,13 +176,6 @@ def typed(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(workplace)
     monkeypatch.syspath_prepend(str(workplace))
     return workplace
-
-
-def block_of(page: Path, beginning: str) -> Block:
-    """Return the block of a page that begins in a certain way."""
-    return next(
-        block for block in BLOCKS if block.file == page and block.text.startswith(beginning)
-    )
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=str)

@@ -1,0 +1,186 @@
+"""Every documented command that trains or evaluates is typed in an empty folder, and works."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from coevolve.journal.codec import decode_as
+from coevolve.journal.reader import STORE_FOLDER, JournalReader
+from coevolve.runs.directory import RunDirectory
+from coevolve.runs.starting import is_launched
+from protocols.learning import StepReport
+from tests.documented import ROOT, SAVED, write_files
+from tests.tried import (
+    EXAMPLE,
+    STEPS,
+    UNTRIED,
+    continued,
+    documented,
+    form,
+    marks,
+    run_file_of,
+    short,
+    starts,
+    untried,
+)
+
+pytestmark = pytest.mark.timeout(900)
+
+TYPED_S = 400
+
+TRIED = {text: words for text, words in documented().items() if not untried(text)}
+LATER = {text: words for text, words in TRIED.items() if not starts(words)}
+"""Commands about a run that has taken its steps."""
+
+COPIED = "--from"
+
+
+def run_of(words: Sequence[str]) -> str:
+    """Return the run that a later command is about: what it names, or any."""
+    names = [word for word in words[2:] if word in ("quickstart", "hdl_tiny")]
+    return names[0] if names else "quickstart"
+
+
+FIRST = {run_of(words): ("coevolve", "launch", run_of(words)) for words in LATER.values()}
+STARTS = [words for words in TRIED.values() if starts(words) and words not in FIRST.values()]
+
+
+def suites(words: Sequence[str]) -> list[pytest.MarkDecorator]:
+    """Return the marks of a command that starts a run."""
+    return [pytest.mark.ray, *(getattr(pytest.mark, name) for name in marks(words))]
+
+
+def typed(words: Sequence[str], folder: Path, timeout_s: float = TYPED_S) -> str:
+    """Type a command in a folder, and return what it printed; it has to end with code 0."""
+    program, *rest = words
+    if program == "make":  # of a clone, with what is installed
+        venv = sys.prefix
+        command = ["make", "-C", str(ROOT), "-o", f"{venv}/.run", "-o", f"{venv}/.vllm"]
+        command += [f"VENV={venv}", *rest]
+    else:
+        command = [str(Path(sys.prefix, "bin", program)), *rest]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert done.returncode == 0, f"{shlex.join(words)}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def steps_of(run: Path) -> list[int]:
+    """Return the steps of a run, in order."""
+    with JournalReader(run / STORE_FOLDER).snapshot() as state:
+        return [decode_as(each, StepReport).step for each in state.scan("step_report")]
+
+
+def only_run(folder: Path) -> Path:
+    """Return the run of a folder that has one."""
+    (identity,) = folder.glob("runs/*/run.json")
+    return identity.parent
+
+
+def wait_for_the_end(run: Path) -> None:
+    """Wait until the launcher of a detached run has ended."""
+    deadline = time.monotonic() + TYPED_S
+    while is_launched(RunDirectory(run)):
+        assert time.monotonic() < deadline, (run / "launch.log").read_text()
+        time.sleep(0.5)
+
+
+def started(words: Sequence[str], folder: Path) -> Path:
+    """Type a command that starts a run; return the run, which has taken its steps."""
+    if run_file_of(words) in SAVED:
+        write_files(folder)
+    if run_file_of(words) == EXAMPLE.name:
+        typed(("coevolve", "environment", "init", "mine"), folder)
+        folder /= "mine"
+    typed(short(words, folder), folder)
+    run = only_run(folder)
+    if "--detach" in words:
+        wait_for_the_end(run)
+    assert steps_of(run) == list(range(1, STEPS + 1))
+    assert (run / "config.yaml").is_file()
+    return run
+
+
+@pytest.mark.parametrize(
+    "words", [pytest.param(each, id=form(each), marks=suites(each)) for each in STARTS]
+)
+def test_a_command_that_starts_a_run_takes_two_steps(words: Sequence[str], tmp_path: Path):
+    run = started(words, tmp_path)
+    assert (run / "report.html").is_file()
+
+
+def about(name: str) -> list[tuple[str, ...]]:
+    """Return the later commands about a run; those that take further steps come last."""
+    every = (each for each in LATER.values() if run_of(each) == name and COPIED not in each)
+    found = {tuple(continued(each, name, 0)): each for each in every}
+    return sorted(found.values(), key=lambda words: words[1] == "resume")
+
+
+@pytest.mark.ray
+@pytest.mark.parametrize("name", FIRST)
+def test_what_is_documented_of_a_run_works_after_two_steps(name: str, tmp_path: Path):
+    run = started(FIRST[name], tmp_path)
+    steps = STEPS
+    for words in about(name):
+        steps += words[1] == "resume"
+        said = typed(continued(words, name, steps), tmp_path)
+        if "--detach" in words:
+            wait_for_the_end(run)
+        assert said
+        assert steps_of(run) == list(range(1, steps + 1))
+        if words[1] == "resume" and "--detach" not in words:
+            assert f"after {1 + steps - STEPS} starts of " in said
+
+
+@pytest.mark.ray
+def test_a_run_is_continued_from_its_copies(tmp_path: Path):
+    (words,) = [each for each in LATER.values() if COPIED in each]
+    run = started(("coevolve", "launch", "quickstart", "store.copies=copies"), tmp_path)
+    shutil.rmtree(run)
+    copies = ["copies" if each == "FOLDER" else each for each in words]
+    typed(continued(copies, run.name, STEPS + 1), tmp_path)
+    assert steps_of(run) == [1, 2, 3]
+
+
+# What is not tried.
+
+
+def test_every_reason_is_one_of_a_documented_command():
+    for each in UNTRIED:
+        assert [text for text in documented() if untried(text) == each], each.pattern
+
+
+@pytest.mark.parametrize(
+    "text", [text for text in documented() if untried(text)], ids=lambda text: text
+)
+def test_a_command_that_is_not_tried_lacks_what_is_said(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    reason = untried(text)
+    assert reason is not None
+    if reason.evidence not in text:
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+        monkeypatch.chdir(tmp_path)
+        write_files(tmp_path)
+        words = documented()[text]
+        checked = subprocess.run(
+            [sys.executable, "-m", "coevolve", "config", "check", *words[2:]],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert checked.returncode == 3, checked.stdout + checked.stderr
+        assert reason.evidence in checked.stderr
+
+
+def test_a_new_command_is_tried_without_anything_to_add():
+    assert "coevolve launch quickstart --detach" in TRIED
+    assert len(TRIED) > 20
+    assert not untried("coevolve launch quickstart arm=uniform")

@@ -1,0 +1,184 @@
+"""The documented commands that train or evaluate, and how each is tried in seconds.
+
+The commands are those of the README, the pages and the run files, and `coevolve launch NAME` for
+each run file that coevolve carries. Commands that differ in names, seeds and numbers of steps alone
+are one. A tried command is the documented one with placeholders filled in and with settings that
+make it short; settings that the page gives stay, but for the number of steps.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from coevolve.run_files import carried, run_file
+from tests.documented import PAGES, RUN_FILES, SAVED, block_of, commands
+
+EXAMPLE = RUN_FILES[-1]
+"""The run file of the example that `coevolve environment init` writes."""
+
+STEPS = 2
+
+ALIKE = ("name", "seed", "learner.steps")
+"""Settings in which commands may differ and still be one."""
+
+PLACEHOLDERS = {"S": "0", "300": "4", "30": "4"}
+"""Word of a page -> what is typed; 300 and 30 are numbers of instances."""
+
+STATIC = ("arm=static", "evolve_every=0", "rollout.max_call_tokens=24")
+
+SHORT: dict[str, Sequence[str]] = {
+    "filesystem": ("environment.held_out=12", "rollout.in_flight_groups=6"),
+    "hdl": ("environment.evaluation_rounds=1",),
+    "tiny_hdl": ('environment.stages=[{"writers":["grammar"],"groups":4},{"writers":["policy"]}]',),
+    "bfcl": ("environment.seeds=8", "environment.held_out=4", *STATIC),
+}
+"""Environment or model -> settings that make its runs short. BFCL's need an endpoint unless the
+arm is static, as the README says."""
+
+
+class Untried(NamedTuple):
+    """Why commands are not tried."""
+
+    pattern: str
+    """Regular expression of the commands."""
+
+    lacking: str
+    """What is lacking here, in words."""
+
+    evidence: str
+    """A part of the command, or of what `coevolve config check` says of it, that shows it."""
+
+
+DOWNLOAD = "hf download"
+"""What `config check` says of a model that is not on this machine."""
+
+UNTRIED = (
+    Untried(r".* cluster\.address=HEAD:6379 .*", "a cluster of several machines", "HEAD"),
+    Untried(r"coevolve resume mine --runs /data/runs", "a disk of several machines", "/data/"),
+    Untried(r".*s3://BUCKET/runs", "a bucket", "BUCKET"),
+    Untried(r"coevolve evaluate --endpoint .*", "an endpoint with a language model", "--endpoint"),
+    Untried(r"coevolve launch mine\.yaml learner\.gpus=.*", "GPUs and a model", DOWNLOAD),
+    Untried(r"coevolve launch \w+_qwen\w+", "GPUs and a model", DOWNLOAD),
+)
+
+
+def form(words: Sequence[str]) -> str:
+    """Return the command without what `ALIKE` names: commands with one form are one."""
+    flat = [each for word in words for each in (_argument(word) if "ARGS=" in word else (word,))]
+    return shlex.join(word for word in flat if word.partition("=")[0] not in ALIKE)
+
+
+def _argument(word: str) -> Sequence[str]:
+    """Return the words that `make quickstart ARGS=...` passes on."""
+    return ("ARGS", *shlex.split(word.partition("=")[2]))
+
+
+@cache
+def documented() -> dict[str, tuple[str, ...]]:
+    """Return the commands that train or evaluate by form, in the order of the pages."""
+    found: dict[str, tuple[str, ...]] = {}
+    for words in (*_typed(), *(("coevolve", "launch", name) for name in carried())):
+        if _trains(words):
+            found.setdefault(form(words), words)
+    return found
+
+
+def _typed() -> Iterator[tuple[str, ...]]:
+    for file in (*PAGES, *RUN_FILES):
+        yield from (command.words for command in commands(file))
+
+
+def _trains(words: Sequence[str]) -> bool:
+    """Return whether a command trains or evaluates; the bare name of one is no command."""
+    match words:
+        case ("coevolve", "launch" | "resume", _, *rest):
+            return "--dry-run" not in rest
+        case ("coevolve", "evaluate", _, *_) | ("coevolve", "replay", *_):
+            return True  # `replay` has a run by default
+        case ("make", "quickstart" | "quickstart-vllm", *rest):
+            return "ARGS=KEY=VALUE" not in rest
+        case _:
+            return False
+
+
+def untried(command: str) -> Untried | None:
+    """Return why a command is not tried; None if it is."""
+    return next((each for each in UNTRIED if re.fullmatch(each.pattern, command)), None)
+
+
+def starts(words: Sequence[str]) -> bool:
+    """Return whether a command starts a new run."""
+    return words[0] == "make" or words[1] == "launch"
+
+
+def overrides_of(words: Sequence[str]) -> list[str]:
+    """Return the settings that a command gives."""
+    flat = (
+        shlex.split(words[2].removeprefix("ARGS=")) if words[0] == "make" and words[2:] else words
+    )
+    return [word for word in flat if re.match(r"[a-z_.]+=", word)]
+
+
+def run_file_of(words: Sequence[str]) -> str:
+    """Return the run file that a command starts."""
+    return words[2] if words[0] == "coevolve" else words[1].replace("-", "_")
+
+
+def settings_of(words: Sequence[str]) -> Any:
+    """Return the content of the run file that a command starts, as it is written."""
+    file = run_file_of(words)
+    if file in SAVED:
+        return msgspec.yaml.decode(block_of(*SAVED[file]).text)
+    path = EXAMPLE if file == EXAMPLE.name else run_file(file)
+    return msgspec.yaml.decode(path.read_bytes())
+
+
+def marks(words: Sequence[str]) -> list[str]:
+    """Return the marks of the suite that has what a command needs; [] for `make test`."""
+    settings = settings_of(words)
+    if settings["environment"]["use"] == "appworld":
+        return ["appworld"]
+    engine = settings["rollout"].get("engine", {})
+    return ["vllm"] if engine.get("kind") == "vllm" else []
+
+
+def short(words: Sequence[str], folder: Path) -> list[str]:
+    """Return the words to type in ``folder`` for a command that starts a run."""
+    given = {each.partition("=")[0] for each in overrides_of(words)} - {"learner.steps"}
+    shorter = _shorter(settings_of(words))
+    added = [each for each in shorter if each.partition("=")[0] not in given]
+    if words[0] == "make":
+        runs = f"--runs {shlex.quote(str(folder / 'runs'))}"
+        told = [*(_filled(each) for each in overrides_of(words)), *added]
+        return ["make", words[1], f"ARGS={shlex.join(told)} {runs}"]
+    return [*map(_filled, words), *added]
+
+
+def _shorter(settings: Any) -> Iterator[str]:
+    yield f"learner.steps={STEPS}"
+    yield from ("learner.groups_per_step=2", "rollout.group_size=4", "simulator.workers=1")
+    for what in (settings["environment"]["use"], settings["policy"]["model"]):
+        yield from SHORT.get(what, ())
+    if settings.get("learner", {}).get("imitation", {}).get("replay_per_step"):
+        yield "learner.imitation.replay_per_step=4"
+    if settings.get("evaluator", {}).get("fresh"):
+        yield "evaluator.fresh=4"
+
+
+def continued(words: Sequence[str], run: str, steps: int) -> list[str]:
+    """Return the words to type for a command about ``run``; a resumption goes on to ``steps``."""
+    typed = [run if each in ("RUN", "NAME") else _filled(each) for each in words]
+    typed = [
+        each for each in typed if not re.search(r"=(?:VALUE|MORE|\d+)$", each) or "devices" in each
+    ]
+    return [*typed, f"learner.steps={steps}"] if words[1] == "resume" else typed
+
+
+def _filled(word: str) -> str:
+    name, equals, value = word.rpartition("=")
+    return f"{name}{equals}{PLACEHOLDERS.get(value, value)}"
