@@ -310,8 +310,10 @@ class ChatTemplate:
         Both are empty unless a generation may contain several messages, as with gpt-oss, so that
         tokens which stand between messages also stand in them.
         """
-        text = self._continued(self._render([_STUB, _SAID], prompts=False))
-        header = text[len(self.prompt) :].partition(SENTINEL)[0]
+        text = self._render([_STUB, _SAID], prompts=False)
+        header = text.removeprefix(self.prompt).partition(SENTINEL)[0]
+        if not text.startswith(self.prompt):
+            return "", ()
         if not self.border_ids.intersection(self.encode(header)):
             return "", ()
         begun = self.encode(border.partition(_STUB["content"])[2].lstrip())

@@ -32,11 +32,13 @@ TokenIds = int | list[int] | None
 
 
 def has_chat_template(folder: Path) -> bool:
-    """Return whether the model has a chat template."""
+    """Return whether the model has a chat template, or several with names."""
     if (folder / "chat_template.jinja").is_file():
         return True
+    if any(folder.glob("additional_chat_templates/*.jinja")):
+        return True
     settings = folder / "tokenizer_config.json"
-    return settings.is_file() and "chat_template" in read_settings(settings)
+    return settings.is_file() and bool(read_settings(settings).get("chat_template"))
 
 
 def ends_of_text(folder: Path) -> tuple[int, ...]:

@@ -36,7 +36,9 @@ _PIECES = r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+"
 class ChatFormat:
     """The tokens and the template that a chat model's tokenizer adds to plain text."""
 
-    template: str
+    template: str | dict[str, str]
+    """Several have names."""
+
     end: str
     """Token that ends a message."""
 
@@ -64,7 +66,7 @@ def format_of(folder: Path | None) -> ChatFormat:
 
 
 def _format_of(tokenizer: Any) -> ChatFormat:
-    if not isinstance(tokenizer.chat_template, str):
+    if not tokenizer.chat_template:
         return CHATML
     added = list(tokenizer.added_tokens_decoder.values())
     return ChatFormat(

@@ -158,7 +158,7 @@ WORDS = (
 
 
 @cache
-def _trained() -> str:
+def trained() -> str:
     """Return a small byte-pair tokenizer over the texts of some tasks."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
@@ -181,7 +181,7 @@ def _trained() -> str:
 def tokenizer_with(template: str, *, end: str = "<|im_end|>") -> Any:
     """Return a tokenizer that has ``template`` and ends texts by ``end``."""
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(_trained()),
+        tokenizer_object=Tokenizer.from_str(trained()),
         eos_token=end,
         bos_token="<|begin_of_text|>",
     )
