@@ -24,6 +24,7 @@ from transformers import PreTrainedTokenizerFast
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.chat.renderer import ChatRenderer
+from coevolve.environments.tools.conversations import check_conversations
 from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.models.chat_template import ChatTemplate
@@ -74,6 +75,8 @@ NAMES: Mapping[str, str] = {
 }
 """Template of TRL -> the family in the table."""
 
+LIMITS = RolloutConfig(max_tokens=100_000, max_call_tokens=2000, max_calls_per_turn=50)
+
 Tools = Literal["template", "prompt"]
 WAYS: tuple[Tools, ...] = ("template", "prompt")
 
@@ -113,6 +116,7 @@ _ENDS = {
 _REASONS = {
     "needs a chat template that lists the tools": "lists no tools",
     "needs a chat template that writes calls": "writes calls in a form that is not read",
+    "needs a reference that the policy can write": "writes texts with quotes unreadably",
     "no attribute 'id'": "its calls and answers have ids",
     "it must end an assistant message": "ends messages with no special token",
 }
@@ -174,7 +178,7 @@ def carry(renderer: ChatRenderer) -> None:
         generator=RecitingGenerator(ids, mask),
         simulator=InProcessSimulator(),
         renderer=renderer,
-        limits=RolloutConfig(max_tokens=100_000, max_call_tokens=2000, max_calls_per_turn=50),
+        limits=LIMITS,
         temperature=1.0,
     )
     played = asyncio.run(agent.attempt(task, "session", seed=0))
@@ -191,6 +195,7 @@ def verdict(name: str, template: str, tools: Tools) -> str:
     """Return the form of calls if the conversation works, else why not, in a few words."""
     try:
         renderer = renderer_of(name, template, tools)
+        check_conversations(renderer, [conversation()], LIMITS, references=True)
         carry(renderer)
     except ConfigError as error:
         said = str(error)
