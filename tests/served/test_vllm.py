@@ -21,7 +21,7 @@ FOREIGN = ("smollm3", "olmo3", "seed_oss")
 """Families that vLLM runs with transformers' code."""
 
 REFUSED = {
-    "cohere2": "computes other numbers than transformers, beyond the window of its layers",
+    "cohere2": "computes other numbers than transformers",
     "mixtral": "stores the parameter model.layers.0.mlp.gate.weight of the model in an unknown way",
     "gpt_oss": "stores the parameter model.layers.0.mlp.experts.gate_up_proj of the model in an",
 }
