@@ -52,7 +52,9 @@ def _small() -> Path:
     heads = {"num_attention_heads": 1, "num_key_value_heads": 1, "layer_types": ["full_attention"]}
     kept = json.loads((TINY_FOLDER / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps(kept | sizes | heads | {"vocab_size": 64}))
-    read_outline(folder).to_empty(device="cpu").save_pretrained(folder)
+    model = read_outline(folder).to_empty(device="cpu")
+    model.tie_weights()
+    model.save_pretrained(folder)
     return folder
 
 
