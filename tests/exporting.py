@@ -13,19 +13,21 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
 from coevolve.environments.tools.task import tool_task
+from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.learning.checkpoint_folder import TrainerState, write_checkpoint_files
 from coevolve.learning.optimizers import Optimizers
 from coevolve.learning.policy import Policy
 from coevolve.learning.sharded.ranks import ALONE
+from coevolve.models.atomic_folder import folder_digest, folder_size
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES, version_digest
 from coevolve.runs import starting
 from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import RunConfig
-from protocols.journal import Message
-from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore
+from protocols.journal import Append, Message, Receipt
+from protocols.learning import CanaryScores, Checkpoint, Evaluation, PolicyVersion, TaskScore
 from protocols.rollouts import Action, Ending, Rollout, Tokens
 from protocols.tasks import Task
 from tests import evolving
@@ -135,10 +137,17 @@ def move_to_checkpoint(directory: RunDirectory, number: int) -> None:
     policy = policy_of(directory, number)
     optimizers = Optimizers(policy.named_parameters(), directory.config().learner)
     state = TrainerState(step=number, seed=0, learning_rate=0.0, replay=())
-    checkpoint = directory.path / f"checkpoints/step_{number}"
-    checkpoint.mkdir(parents=True)
-    write_checkpoint_files(checkpoint, state, policy, optimizers, ALONE)
+    path = f"checkpoints/step_{number}"
+    folder = directory.path / path
+    folder.mkdir(parents=True)
+    write_checkpoint_files(folder, state, policy, optimizers, ALONE)
     shutil.rmtree(directory.path / f"versions/v_{number}")
+    digest, size = folder_digest(folder), folder_size(folder)
+    record = Checkpoint(step=number, path=path, digest=digest, size_bytes=size, devices=1)
+    journal = Journal.open(directory.store)
+    receipt = Receipt(producer="checkpoints", counter=number + 1)
+    journal.append(Append(records=(encode(record),), receipt=receipt)).result(10)
+    journal.close()
 
 
 def scored(version: int, passed: int, total: int = 4) -> Evaluation:

@@ -1,4 +1,7 @@
-"""The board's own pages: the list of runs, and a comparison of some of them."""
+"""The board's own pages: the list of runs, and a comparison of some of them.
+
+Their links are relative, because the first part of each address is the board's key.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,7 +47,7 @@ def list_page(root: str, runs: Sequence[Overview]) -> str:
     return document(
         "Runs",
         tag("header", tag("h1", "Runs"), tag("p", "", id="live", role="status")),
-        tag("main", tag("form", scroll, empty, tag("p", compare), action="/compare")),
+        tag("main", tag("form", scroll, empty, tag("p", compare), action="compare")),
         scripts=[own("board")],
         board="'self'",
     )
@@ -70,7 +73,7 @@ def compare_page(runs: Sequence[Overview], series: Sequence[RunSeries]) -> str:
     names = ", ".join(run.name for run in runs)
     return document(
         f"Comparison of {names}",
-        tag("header", tag("p", tag("a", "All runs", href="/")), tag("h1", "Comparison of runs")),
+        tag("header", tag("p", tag("a", "All runs", href=".")), tag("h1", "Comparison of runs")),
         tag(
             "main",
             section("scores", "Held-out scores", _scores(runs), _arms(runs)),
@@ -83,9 +86,9 @@ def compare_page(runs: Sequence[Overview], series: Sequence[RunSeries]) -> str:
     )
 
 
-def failure_page(sentence: str) -> str:
-    """Return a page that says what is wrong."""
-    back = tag("p", tag("a", "All runs", href="/"))
+def failure_page(sentence: str, home: str = "") -> str:
+    """Return a page that says what is wrong; ``home`` is the address of the list of runs."""
+    back = tag("p", tag("a", "All runs", href=home)) if home else ""
     return document(
         "Error", tag("main", tag("h1", "This cannot be shown"), tag("p", sentence), back)
     )
@@ -115,7 +118,7 @@ def _half_width(found: Sequence[float]) -> float | None:
 def _scores(runs: Sequence[Overview]) -> Markup:
     rows = [
         [
-            tag("a", run.name, href=f"/runs/{quote(run.name)}"),
+            tag("a", run.name, href=f"runs/{quote(run.name)}"),
             run.arm,
             str(run.seed),
             "" if run.version is None else str(run.version),
@@ -150,6 +153,6 @@ def _row(run: Overview) -> Markup:
     box = tag(
         "input", type="checkbox", name="run", value=name, aria_label=f"Compare the run {name}"
     )
-    link = tag("th", tag("a", name, href=f"/runs/{quote(name)}"), scope="row")
+    link = tag("th", tag("a", name, href=f"runs/{quote(name)}"), scope="row")
     told = [tag("td", text) for text in others]
     return tag("tr", tag("td", box), link, joined(told), data_run=name)

@@ -1,19 +1,20 @@
 """The board's server: on the loopback interface, read-only, and for its own user alone.
 
-*What is covered.* Only a browser that has opened the printed address once, which holds a random
-key, gets answers, because other users of the machine can connect too. A page of another site
-cannot ask: the name in the Host header must be the loopback interface's own, and the cookie with
-the key is sent for requests of the board's own pages alone. Only GET and HEAD are answered.
+*What is covered.* The printed address holds a random key, as the first part of its path, and only
+addresses below it get answers, because other users of the machine can connect too. No cookie holds
+the key: browsers send cookies to every port of a host, so whoever listens on another port would get
+it. A page of another site or port cannot ask, even with the key: the name in the Host header must
+be the loopback interface's own, and what a browser tells of the asking page (Origin,
+Sec-Fetch-Site) must be the board. Only GET and HEAD are answered.
 
-*What is not covered.* Whoever reads the terminal, or the user's files, can read what the board
-shows.
+*What is not covered.* Whoever reads the terminal, the browser's history, or the user's files, can
+read what the board shows.
 """
 
 import hmac
 import secrets
 import sys
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlsplit
 
@@ -23,6 +24,9 @@ from protocols.errors import CoevolveError, RunError
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
+OWN_SITES = ("same-origin", "none")
+"""What Sec-Fetch-Site is for the board's own pages, and for an address that the user gave."""
+
 PATIENCE_S = 30.0
 MOST_FIELDS = 100
 
@@ -60,7 +64,7 @@ class Server(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         """The address to open, with the key."""
-        return f"http://{HOST}:{self.port}/?key={self.key}"
+        return f"http://{HOST}:{self.port}/{self.key}/"
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a browser that went away before it had its answer."""
@@ -77,46 +81,43 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a request."""
         parts = urlsplit(self.path)
-        if self.headers.get("Host", "") not in [f"{name}:{self.server.port}" for name in NAMES]:
+        own = [f"{name}:{self.server.port}" for name in NAMES]
+        key, slash, path = parts.path.removeprefix("/").partition("/")
+        if self.headers.get("Host", "") not in own:
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, f"Open {HOST}:{self.server.port} itself.")
-            return
-        try:
-            query = parse_qsl(parts.query, max_num_fields=MOST_FIELDS)
-        except ValueError:
-            self._refuse(HTTPStatus.BAD_REQUEST, "The address has too many fields.")
-            return
-        if parts.path == "/" and self._is_key(dict(query).get("key", "")):
-            self._let_in()
-        elif not self._is_known():
+        elif not self._is_own_page(own):
+            told = "Another page asked. Enter the address that `coevolve board` printed yourself."
+            self._refuse(HTTPStatus.FORBIDDEN, told)
+        elif not (slash and self._is_key(key)):
             self._refuse(HTTPStatus.FORBIDDEN, "Open the address that `coevolve board` printed.")
         else:
-            self._answer(parts.path, query)
+            self._answer(path, parts.query)
 
     do_HEAD = do_GET  # noqa: N815
 
-    def _answer(self, path: str, query: list[tuple[str, str]]) -> None:
+    def _answer(self, path: str, query: str) -> None:
         try:
-            answer = self.server.answers.to(path, query)
+            answer = self.server.answers.to(path, parse_qsl(query, max_num_fields=MOST_FIELDS))
+        except ValueError:
+            self._fail(HTTPStatus.BAD_REQUEST, "The address has too many fields.")
+            return
         except CoevolveError as error:
-            self._refuse(HTTPStatus.NOT_FOUND, str(error))
+            self._fail(HTTPStatus.NOT_FOUND, str(error))
             return
         if answer is None:
-            self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
+            self._fail(HTTPStatus.NOT_FOUND, "There is no such page.")
         elif answer.tag and self.headers.get("If-None-Match") == answer.tag:
             self._send(HTTPStatus.NOT_MODIFIED, Answer(answer.kind, b"", answer.tag))
         else:
             self._send(HTTPStatus.OK, answer)
 
     def _refuse(self, status: HTTPStatus, sentence: str) -> None:
+        """Tell a stranger what is wrong, and nothing else."""
         self._send(status, Answer(HTML, failure_page(sentence).encode()))
 
-    def _let_in(self) -> None:
-        self.send_response(HTTPStatus.SEE_OTHER)
-        cookie = f"{self._cookie}={self.server.key}; HttpOnly; SameSite=Strict; Path=/"
-        self.send_header("Set-Cookie", cookie)
-        self.send_header("Location", "/")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+    def _fail(self, status: HTTPStatus, sentence: str) -> None:
+        page = failure_page(sentence, home=f"/{self.server.key}/")
+        self._send(status, Answer(HTML, page.encode()))
 
     def _send(self, status: HTTPStatus, answer: Answer) -> None:
         self.send_response(status)
@@ -130,17 +131,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(answer.body)
 
-    @property
-    def _cookie(self) -> str:
-        """The cookie's name; browsers send the cookies of all ports to each."""
-        return f"coevolve-board-{self.server.port}"
-
-    def _is_known(self) -> bool:
-        try:
-            found = SimpleCookie(self.headers.get("Cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return found is not None and self._is_key(found.value)
+    def _is_own_page(self, own: list[str]) -> bool:
+        """Return whether a page of the board asks, or the user; other programs say nothing."""
+        origin = self.headers.get("Origin")
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        return site in OWN_SITES and origin in (None, *(f"http://{name}" for name in own))
 
     def _is_key(self, text: str) -> bool:
         return hmac.compare_digest(text.encode(), self.server.key.encode())

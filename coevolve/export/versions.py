@@ -15,8 +15,11 @@ import structlog
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.learning.checkpoint_folder import read_checkpoint_weights
+from coevolve.learning.checkpoints import checkpoint_path
 from coevolve.learning.policy import Policy
+from coevolve.learning.recorded_checkpoints import recorded_checkpoints
 from coevolve.learning.sharded.shards import INDEX_FILE
+from coevolve.models.atomic_folder import verify
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES, version_digest
 from coevolve.runs.progress import Progress
@@ -24,7 +27,7 @@ from coevolve.runs.score import Choice
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.interfaces import Reader
-from protocols.learning import PolicyVersion
+from protocols.learning import Checkpoint, PolicyVersion
 
 log = structlog.get_logger()
 
@@ -40,16 +43,21 @@ class HeldVersion:
     folder: Path
     """The version's own folder, or a checkpoint."""
 
+    checkpoint: Checkpoint | None = None
+    """The record of the checkpoint that ``folder`` is; None for the version's own folder."""
+
     choice: Choice | None = None
     """How it was found to be the best; None if the user named it, or the newest one."""
 
     def unpacked(self, config: RunConfig, scratch: Path) -> "HeldVersion":
         """Return the version in its own folder; one in a checkpoint is written to ``scratch``.
 
-        Raises CheckpointError if the checkpoint cannot be read.
+        Raises CheckpointError if the checkpoint is not as recorded, before any of it is parsed, or
+        cannot be read.
         """
-        if self.weights.is_file():
+        if self.checkpoint is None:
             return self
+        verify(self.folder.parents[1], self.checkpoint)
         policy = Policy(
             msgspec.structs.replace(config.policy, device="cpu"),
             model_folder(config.policy.model),
@@ -57,7 +65,7 @@ class HeldVersion:
         )
         read_checkpoint_weights(self.folder, policy)
         policy.save(scratch)
-        return replace(self, folder=scratch)
+        return replace(self, folder=scratch, checkpoint=None)
 
     @property
     def weights(self) -> Path:
@@ -78,10 +86,11 @@ async def find_version(
     async for record in whole_topic(reader, "policy_version"):
         version = decode_as(record, PolicyVersion)
         versions[version.version] = version
+    checkpoints = (await recorded_checkpoints(reader)).existing
     held = {
-        number: HeldVersion(version, folder)
+        number: found
         for number, version in versions.items()
-        if (folder := _folder(run_dir, version)) is not None
+        if (found := _held(run_dir, version, checkpoints.get(number))) is not None
     }
     if not held:
         raise RunError(
@@ -94,7 +103,9 @@ async def find_version(
     best = progress.choice(held) if wanted == "best" else None
     number = best.version if best else _number(run_dir, wanted, held)
     if number in held:
-        whole = await asyncio.to_thread(_whole, run_dir, held[number], _listed(held))
+        whole = await asyncio.to_thread(
+            _whole, run_dir, held[number], checkpoints.get(number), _listed(held)
+        )
         return replace(whole, choice=best)
     found = "its weights were removed" if number in versions else "the run never made it"
     raise RunError(
@@ -119,38 +130,49 @@ def _number(run_dir: Path, wanted: str, held: Mapping[int, HeldVersion]) -> int:
             return int(wanted)
 
 
-def _folder(run_dir: Path, version: PolicyVersion) -> Path | None:
+def _held(
+    run_dir: Path, version: PolicyVersion, checkpoint: Checkpoint | None
+) -> HeldVersion | None:
     own = run_dir / version.path
     if (own / WEIGHTS_FILES[version.format]).is_file():
-        return own
-    return _checkpoint(run_dir, version.version)
+        return HeldVersion(version, own)
+    return _in_checkpoint(run_dir, version, checkpoint)
 
 
-def _checkpoint(run_dir: Path, number: int) -> Path | None:
-    """Return the checkpoint of the step that made a version, if the run still has it."""
-    checkpoint = run_dir / f"checkpoints/step_{number}"
-    return checkpoint if (checkpoint / INDEX_FILE).is_file() else None
+def _in_checkpoint(
+    run_dir: Path, version: PolicyVersion, checkpoint: Checkpoint | None
+) -> HeldVersion | None:
+    """Return the version in the checkpoint of the step that made it, if the run still has that."""
+    folder = run_dir / checkpoint_path(version.version)
+    if checkpoint is None or not (folder / INDEX_FILE).is_file():
+        return None
+    checkpoint = msgspec.structs.replace(checkpoint, path=checkpoint_path(version.version))
+    return HeldVersion(version, folder, checkpoint)
 
 
-def _whole(run_dir: Path, found: HeldVersion, listed: str) -> HeldVersion:
+def _whole(
+    run_dir: Path, found: HeldVersion, checkpoint: Checkpoint | None, listed: str
+) -> HeldVersion:
     """Return the version, from its checkpoint if its own folder is damaged. Raises RunError."""
     fault, number = _fault(found), found.version.version
     if not fault:
         return found
-    checkpoint = _checkpoint(run_dir, number)
-    if checkpoint is None:
+    instead = _in_checkpoint(run_dir, found.version, checkpoint)
+    if instead is None:
         raise RunError(
             f"{found.folder}: version {number} is damaged: {fault}; restore the folder, or choose "
             f"another version: weights exist for {listed}. If it is the newest, `coevolve resume` "
             "writes it again"
         )
-    log.warning("version_damaged", path=str(found.folder), reason=fault, instead=str(checkpoint))
-    return replace(found, folder=checkpoint)
+    log.warning(
+        "version_damaged", path=str(found.folder), reason=fault, instead=str(instead.folder)
+    )
+    return instead
 
 
 def _fault(held: HeldVersion) -> str:
     """Return what is wrong with the files of a version's own folder; empty if nothing is."""
-    if not held.weights.is_file():
+    if held.checkpoint is not None:
         return ""
     try:
         digest = version_digest(held.folder, held.version.format)

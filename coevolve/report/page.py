@@ -92,7 +92,7 @@ def write_report(path: Path, data: ReportData) -> None:
 def page(data: ReportData, *, served: bool = False) -> str:
     """Return the report as an HTML document; ``served`` if it comes from a board."""
     links = [tag("a", name.replace("-", " "), href=f"#{name}") for name in SECTIONS]
-    board = [tag("a", "all runs", href="/")] if served else []
+    board = [tag("a", "all runs", href="..")] if served else []
     blocks: list[Markup] = []
     scripts = [library(), own("charts"), own("tables")]
     lives = {} if served else lives_data(data)

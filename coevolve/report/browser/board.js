@@ -8,7 +8,7 @@
 
   async function refresh() {
     try {
-      const answer = await fetch("/runs.json", { cache: "no-store" });
+      const answer = await fetch("runs.json", { cache: "no-store" });
       if (!answer.ok) throw new Error(answer.statusText);
       for (const [name, ...cells] of await answer.json()) {
         const row = body.querySelector(`[data-run="${CSS.escape(name)}"]`);

@@ -5,7 +5,9 @@ import shutil
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -39,17 +41,18 @@ class Board:
         path: str,
         *,
         host: str | None = None,
-        cookie: str | None = None,
+        key: str | None = None,
         tag: str = "",
         method: str = "GET",
+        **told: str,
     ) -> tuple[http.client.HTTPResponse, str]:
-        """Return the answer to one request and its body; by default a known browser asks."""
+        """Return the answer to one request and its body; by default somebody with the key asks."""
         port = self.server.port
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        known = f"coevolve-board-{port}={self.server.key}"
         headers = {"Host": host or f"127.0.0.1:{port}", "If-None-Match": tag}
-        headers["Cookie"] = known if cookie is None else cookie
-        connection.request(method, path, headers=headers)
+        headers |= {name.replace("_", "-"): value for name, value in told.items()}
+        before = f"/{self.server.key}" if key is None else key
+        connection.request(method, f"{before}{path}", headers=headers)
         answer = connection.getresponse()
         return answer, answer.read().decode()
 
@@ -155,19 +158,91 @@ def test_a_name_that_another_site_gave_this_machine_is_refused(board: Board, hos
     assert "held-out score" not in text
 
 
-@pytest.mark.parametrize("cookie", ["", "coevolve-board-1=x", "a=b; c", "\x7f=;;"])
-def test_whoever_has_not_opened_the_printed_address_is_refused(board: Board, cookie: str):
-    for path in ("/", "/runs.json", "/runs/one", "/?key=wrong"):
-        answer, text = board.ask(path, cookie=cookie)
+@pytest.mark.parametrize("key", ["", "/wrong", "/wrong/..", "//", "/%2e", "/%ff"])
+def test_whoever_has_not_the_printed_address_is_refused(board: Board, key: str):
+    told = f"coevolve-board-{board.server.port}={board.server.key}"
+    for path in ("/", "/runs.json", "/runs/one", f"/?key={board.server.key}"):
+        answer, text = board.ask(path, key=key, Cookie=told)
         assert answer.status == 403
         assert "coevolve board" in text
+        assert board.server.key not in text
 
 
-def test_the_printed_address_lets_a_browser_in(board: Board):
-    answer, _ = board.ask(f"/?key={board.server.key}", cookie="")
-    assert answer.status == 303
-    assert "HttpOnly; SameSite=Strict" in answer.headers["Set-Cookie"]
-    assert answer.headers["Location"] == "/"
+def test_the_key_is_in_no_cookie_and_no_word_of_it_reaches_other_pages(board: Board):
+    answer, _ = board.ask("/")
+    assert "Set-Cookie" not in answer.headers
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert board.server.address == f"http://127.0.0.1:{board.server.port}/{board.server.key}/"
+    assert board.ask("", key=f"/{board.server.key}")[0].status == 403
+
+
+@pytest.mark.parametrize("site", ["same-site", "cross-site", "SAME-ORIGIN, cross-site"])
+def test_a_page_of_another_port_or_site_is_refused_with_the_key_too(board: Board, site: str):
+    for path in ("/", "/runs.json", "/runs/one"):
+        answer, text = board.ask(path, Sec_Fetch_Site=site)
+        assert answer.status == 403
+        assert "Another page asked" in text
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://127.0.0.1:1", "http://127.0.0.1", "https://evil.example", "null", ""]
+)
+def test_a_request_that_names_another_origin_is_refused(board: Board, origin: str):
+    assert board.ask("/runs.json", Origin=origin)[0].status == 403
+    mine = f"http://127.0.0.1:{board.server.port}"
+    assert board.ask("/runs.json", Origin=mine, Sec_Fetch_Site="same-origin")[0].status == 200
+
+
+class _Other(BaseHTTPRequestHandler):
+    """Another user's server, whose page tries to read the board; it keeps all that it is sent."""
+
+    sent: ClassVar[list[str]] = []
+    port: ClassVar[int] = 0
+    key: ClassVar[str] = ""
+
+    def do_GET(self) -> None:
+        self.sent.append(f"{self.path}\n{self.headers}")
+        body = f"""<title>other</title><script>
+        const read = async (host, path, options) => {{
+          const address = `http://${{host}}:{self.port}${{path}}`;
+          try {{ return await (await fetch(address, options)).text(); }}
+          catch {{ return ""; }}
+        }};
+        (async () => {{
+          const found = [];
+          for (const host of ["127.0.0.1", "localhost"])
+            for (const path of ["/", "/runs.json", "/{self.key}/", "/{self.key}/runs.json"])
+              for (const mode of ["cors", "no-cors"])
+                found.push(await read(host, path, {{ mode, credentials: "include" }}));
+          document.title = "done:" + found.join("");
+        }})();
+        </script>""".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@needs_browser
+def test_in_a_browser_a_page_of_another_port_gets_no_key_and_reads_nothing(board: Board):
+    _Other.sent.clear()
+    _Other.port, _Other.key = board.server.port, board.server.key
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Other) as other, opened(board.server.address) as b:
+        threading.Thread(target=other.serve_forever).start()
+        try:
+            b.page.locator("#runs tr").first.wait_for()
+            b.page.goto(f"http://127.0.0.1:{other.server_address[1]}/")
+            b.page.wait_for_function("document.title.startsWith('done:')")
+            assert b.page.title() == "done:"
+            b.faults.clear()  # the browser reports what it blocked
+        finally:
+            other.shutdown()
+    assert _Other.sent
+    assert board.server.key not in "".join(_Other.sent)
 
 
 @pytest.mark.parametrize(

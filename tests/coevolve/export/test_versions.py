@@ -11,11 +11,13 @@ from safetensors.torch import load_file, save_file
 
 from coevolve.export.versions import find_version
 from coevolve.journal.reader import run_reader
+from coevolve.learning.checkpoint_folder import STATE_FILE
+from coevolve.learning.sharded.shards import INDEX_FILE
 from coevolve.models.weight_files import version_digest
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.progress import Progress
 from protocols.config import RunConfig
-from protocols.errors import RunError
+from protocols.errors import CheckpointError, RunError
 from tests.coevolve.export.conftest import Refusal
 from tests.exporting import move_to_checkpoint, settings, write_run, write_versions
 
@@ -120,6 +122,15 @@ async def test_a_damaged_version_is_read_from_its_checkpoint(run: RunDirectory):
     folder = await chosen(run, "1")
     assert folder == run.path.parent / "unpacked"
     assert version_digest(folder, "full") == digest
+
+
+@pytest.mark.parametrize("file", [INDEX_FILE, "__0_0.distcp", STATE_FILE, "new"])
+async def test_a_checkpoint_that_is_not_as_recorded_is_not_parsed(run: RunDirectory, file: str):
+    move_to_checkpoint(run, 1)
+    path = run.path / "checkpoints/step_1" / file
+    path.write_bytes((path.read_bytes() if path.exists() else b"") + b"\n")
+    with pytest.raises(CheckpointError, match="is incomplete or was changed: its digest is"):
+        await chosen(run, "1")
 
 
 def test_an_export_of_a_damaged_version_leaves_nothing(

@@ -1,11 +1,20 @@
+import contextlib
+import importlib
+import os
+import pickle
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
 
 from coevolve.learning.sharded.ranks import ALONE
 from coevolve.learning.sharded.shards import (
+    INDEX_FILE,
     names_of,
     read_safetensors,
     read_shards,
@@ -53,3 +62,62 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_the_disk(tmp_path: Path)
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=r"rank 0: .*file"):
         write_shards(TENSORS, tmp_path / "file", ALONE)
+
+
+class _Runs:
+    """Writes a file once it is unpickled."""
+
+    def __init__(self, call: object, *arguments: object) -> None:
+        self._made = (call, arguments)
+
+    def __reduce__(self) -> Any:
+        return self._made
+
+
+def _index(folder: Path) -> Metadata:
+    return pickle.loads((folder / INDEX_FILE).read_bytes())
+
+
+HOSTILE: dict[str, Callable[[Path], Any]] = {
+    "a call": lambda mark: _Runs(Path.touch, mark),
+    "a shell": lambda mark: _Runs(subprocess.run, ["touch", str(mark)]),
+    "evaluated text": lambda mark: _Runs(eval, f"open({str(mark)!r}, 'w')"),
+    "an import": lambda mark: _Runs(importlib.import_module, "antigravity"),
+    "a loader of torch": lambda mark: _Runs(torch.load, str(mark)),
+    "an object of bytes": lambda mark: BytesStorageMetadata(),
+    "no index": lambda mark: {"a": 1},
+}
+
+
+@pytest.mark.parametrize("kind", [*HOSTILE, "nested", "cut", "a path", "a link", "a pipe"])
+def test_an_index_of_a_stranger_runs_nothing_and_leads_nowhere(tmp_path: Path, kind: str):
+    folder, mark = tmp_path / "checkpoint", tmp_path / "mark"
+    write_shards(TENSORS, folder, ALONE)
+    index, path = _index(folder), folder / INDEX_FILE
+    if kind == "nested":
+        index.planner_data = {"a": [_Runs(Path.touch, mark)]}
+        path.write_bytes(pickle.dumps(index))
+    elif kind == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    elif kind == "a path":
+        (tmp_path / "__0_0.distcp").write_bytes((folder / "__0_0.distcp").read_bytes())
+        for each in index.storage_data.values():
+            each.relative_path = "../__0_0.distcp"
+        path.write_bytes(pickle.dumps(index))
+    elif kind == "a link":
+        (folder / "__0_0.distcp").rename(tmp_path / "outside")
+        (folder / "__0_0.distcp").symlink_to(tmp_path / "outside")
+    elif kind == "a pipe":
+        path.unlink()
+        os.mkfifo(path)
+    else:
+        index.state_dict_metadata["a"] = HOSTILE[kind](mark)
+        path.write_bytes(pickle.dumps(index if kind != "no index" else HOSTILE[kind](mark)))
+    if kind == "an object of bytes":
+        (folder / "__0_0.distcp").write_bytes(pickle.dumps(_Runs(Path.touch, mark)))
+    with pytest.raises(CheckpointError):
+        read_shards(blank(), folder, ALONE)
+    assert not mark.exists()
+    with contextlib.suppress(CheckpointError):
+        names_of(folder)
+    assert not mark.exists()
