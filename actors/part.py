@@ -178,7 +178,7 @@ def _died(error: RayError) -> type[PartDiedError]:
 
 def _first_sentence(error: BaseException) -> str:
     if isinstance(error, ActorUnavailableError):
-        return "its process is restarting"
+        return "its process ended or cannot be reached; Ray starts it again"
     if isinstance(error, TimeoutError):
         return f"no answer within {ANSWER_S:.0f} s: it is still loading or computing"
     lines = str(error).strip().splitlines()

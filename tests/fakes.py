@@ -179,7 +179,7 @@ class ScriptPart:
         self.runs = 0
         self.renewals = 0
         self.alive = True
-        self.pid: int | None = 1
+        self.pid = 1
         self.done = 0
 
     @property
@@ -198,6 +198,7 @@ class ScriptPart:
 
     async def renew(self) -> None:
         self.renewals += 1
+        self.pid += 1
 
     async def stop(self) -> None:
         return
@@ -233,6 +234,7 @@ class SteadyPart:
         self._ended = asyncio.Event()
         self.stopped = False
         self.alive = True
+        self._pid = 1
 
     @property
     def name(self) -> str:
@@ -246,7 +248,7 @@ class SteadyPart:
             raise PartDiedError(f"{self._name}: its process ended")
 
     async def renew(self) -> None:
-        return
+        self._pid += 1
 
     async def stop(self) -> None:
         self.stopped = True
@@ -259,7 +261,7 @@ class SteadyPart:
     async def status(self) -> PartStatus:
         return PartStatus(
             part=self._name,
-            pid=1 if self.alive else None,
+            pid=self._pid if self.alive else None,
             waits_for="requests",
             since_s=0.0,
             mailbox=0,

@@ -22,6 +22,9 @@ SETTINGS = (*SMALL, "arm=static", "learner.steps=400", "cluster.stop_s=60")
 NOTICED_S = 2.0
 """Seconds within which `attach watch` ends after its run's launcher."""
 
+STEPS_SHOWN = 3
+"""The first of them may have been taken before the watch began."""
+
 
 def test_a_signal_to_the_whole_group_stops_a_run_as_cleanly_as_an_interrupt(tmp_path: Path):
     with launched(tmp_path, "grouped", *SETTINGS) as run:
@@ -51,15 +54,21 @@ def stop_group(run: LaunchedRun, *signals: signal.Signals) -> None:
 def check_watch_notices_a_killed_launcher(run: LaunchedRun) -> None:
     """Check that `attach watch` ends soon after the launcher, with the words of `attach status`."""
     until_further_step(run)
-    steps = run.count(StepReport)
-    with subprocess.Popen(
-        [sys.executable, "-m", "coevolve", "attach", str(run.directory), "watch"],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as watching:
-        run.until("steps that are watched", lambda: run.count(StepReport) > steps + 2)
+    shown = run.directory.parent / "watched"
+    with (
+        shown.open("w") as output,
+        subprocess.Popen(
+            [sys.executable, "-m", "coevolve", "attach", str(run.directory), "watch"],
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as watching,
+    ):
+        run.until(
+            "steps that are watched",
+            lambda: shown.read_text().count('"event": "step"') > STEPS_SHOWN,
+        )
         assert run.process is not None
         psutil.Process(run.process.pid).kill()
         killed = time.monotonic()

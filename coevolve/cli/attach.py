@@ -117,9 +117,16 @@ def watch(*, as_json: bool) -> None:
 
     with StartScreen(Terminal(), "coevolve attach watch") as screen:
         from coevolve.attach.watch import watch
+        from coevolve.launcher.interrupts import end_after_output
+
+        async def until_it_ends(subject: "Subject") -> None:
+            await watch(subject, screen, as_json=as_json)
+            if subject.live is not None:  # Ray would wait for a cluster that ended with the run
+                screen.close()
+                end_after_output()
 
         screen.begin("join the run")
-        _carry_out(lambda subject: watch(subject, screen, as_json=as_json))
+        _carry_out(until_it_ends)
 
 
 @command.command()

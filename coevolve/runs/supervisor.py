@@ -288,11 +288,12 @@ class Supervisor:
 
     async def _revive(self, part: SupervisedPart, error: CoevolveError) -> None:
         """Wait until the part's process answers again; replace one that is alive but broken."""
-        if (await part.status()).pid:
+        broken = (await part.status()).pid
+        if broken:
             await part.renew()
         await noted(self._note, PartFailed(part=part.name, reason=str(error)))
         deadline = time.monotonic() + self._restart_s
-        while not (await part.status()).pid:
+        while (await part.status()).pid in (None, broken):  # a killed one may answer once more
             if self._ends(part):
                 return
             if time.monotonic() > deadline:

@@ -5,7 +5,7 @@ import pytest
 
 from coevolve.runs.part_failures import ALIKE, FAILURES
 from coevolve.runs.supervisor import Supervisor, note_replacements
-from protocols.control import PartFailed
+from protocols.control import PartFailed, PartStatus
 from protocols.errors import (
     CoevolveError,
     ContractError,
@@ -47,6 +47,34 @@ async def test_a_part_that_raised_but_is_alive_gets_a_new_process():
     part = ScriptPart("rollout-0", [PartDiedError("engine broke"), None])
     await supervised(part)
     assert part.renewals == 1
+
+
+class LingeringPart(ScriptPart):
+    """A part whose killed process still answers for a while, as a process of Ray does."""
+
+    def __init__(self, error: CoevolveError) -> None:
+        super().__init__("rollout-0", [error] * FAILURES)
+        self._dying = 0
+
+    async def run(self) -> None:
+        if self._dying:
+            raise PartDiedError("rollout-0: its process ended")
+        await super().run()
+
+    async def renew(self) -> None:
+        self._dying = 2
+
+    async def status(self) -> PartStatus:
+        if self._dying:
+            self._dying -= 1
+            self.pid += not self._dying
+        return await super().status()
+
+
+async def test_a_killed_process_that_still_answers_is_not_taken_for_the_new_one():
+    part = LingeringPart(GeneratorError("the logits are not finite"))
+    with pytest.raises(RunError, match=r"raised the same error 5 times .* logits are not finite"):
+        await supervised(part)
 
 
 async def test_a_part_that_keeps_failing_ends_the_run_with_its_error_message():
