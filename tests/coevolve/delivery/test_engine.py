@@ -28,7 +28,7 @@ from protocols.learning import (
     WeightsDiffer,
     WeightSyncAlarm,
 )
-from tests.delivering import DeafGenerator, Published
+from tests.delivering import DeafGenerator, Published, TamperedGenerator
 from tests.fakes import ScriptGenerator
 
 
@@ -199,6 +199,24 @@ async def test_an_engine_that_says_itself_that_it_serves_an_old_version_is_belie
     await refused(run.engine(Honest([])), run.versions()[2])
     (alarm,) = run.alarms()
     assert alarm.reason == OldVersionServed(served=0, evidence="statement")
+
+
+class PartlySilent(TamperedGenerator):
+    """Says nothing about one kind of tensor."""
+
+    async def load(self, version: PolicyVersion) -> ServedWeights:
+        served = await super().load(version)
+        rows = {name: sums for name, sums in served.rows.items() if "down_proj" not in name}
+        assert len(rows) < len(served.rows)
+        return msgspec.structs.replace(served, rows=rows)
+
+
+async def test_a_tensor_that_an_engine_does_not_report_is_noticed(
+    run: Published, generator: TransformersGenerator
+) -> None:
+    said = await refused(run.engine(PartlySilent(generator)), run.versions()[-1])
+    assert "differ from the published files" in said
+    assert "down_proj" in said
 
 
 async def test_nan_logprobs_raise_an_alarm(run: Published) -> None:

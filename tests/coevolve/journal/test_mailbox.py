@@ -173,6 +173,25 @@ async def test_one_lost_lease_costs_only_its_own_caller(store: LocalStore) -> No
     assert box.held == {4}
 
 
+async def test_of_two_merged_writes_the_one_whose_lease_is_kept_is_stored(
+    store: LocalStore,
+) -> None:
+    slow = SlowStore(store)
+    box = mailbox(slow)
+    await store.append(append_of(2))
+    await box.take(2, LONG_S)
+    for _ in range(9):
+        slow.permitted.release()
+    await box.complete([1])
+    tasks = [asyncio.create_task(box.complete([n], [stalled(n)])) for n in (1, 2)]
+    lost, kept = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(lost, LeaseLostError)
+    assert kept == (3,)
+    assert [len(write.outputs) for write in slow.writes if isinstance(write, Complete)][1:] == [
+        *(2, 1, 1)  # both together, then one by one
+    ]
+
+
 async def test_a_full_disk_leaves_the_work_in_hand(store: LocalStore) -> None:
     slow = SlowStore(store)
     box = mailbox(slow)

@@ -26,3 +26,12 @@ async def test_no_behaviour_of_a_server_gives_a_usable_answer_or_a_raw_error(nam
         await chat.close()
     assert len(str(caught.value)) < 2_000
     assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["300 MB", "300 MB of an error", "chunks for ever"])
+async def test_an_answer_is_read_up_to_its_bound_and_no_further(name: str) -> None:
+    with misbehaving([name]) as server:
+        chat = Chat(model_at(server.base_url, timeout_s=60.0, tries=1))
+        with pytest.raises(EndpointError, match=r"its answer is longer than \d+ bytes"):
+            await chat.ask(QUESTION)
+        await chat.close()

@@ -17,6 +17,7 @@ from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
 from protocols.control import DeadLetter
 from protocols.errors import DeliveryError, SimulatorError
+from protocols.evolution import ProbeReport, ProbeRequest
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
 from protocols.journal import Append, Complete, Message, Receipt
@@ -380,6 +381,41 @@ async def test_what_a_machine_fault_ends_is_sampled_again_with_another_seed(
         seeds.append(generator.seeds)
     assert len(set(seeds[0])) == faults + 1
     assert seeds[0] == seeds[1]  # they depend on the request and the number of the try only
+
+
+class Lossy(ScriptGenerator):
+    """Ends every turn at once; the machine fails at every try of the second probe."""
+
+    def __init__(self) -> None:
+        super().__init__([None] * 100)
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        if request.conversation_id.startswith("p/1/"):
+            raise SimulatorError("the child ended")
+        return await super().generate(request)
+
+
+async def test_a_probe_that_the_machine_ended_is_no_attempt_of_the_policy(
+    published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coevolve.rollouts.worker.RETRY_PAUSE_S", 0.001)
+    loop = Loop(published, tmp_path)
+    asked = ProbeRequest(
+        probe_id="p",
+        candidate_id="c",
+        body=TASK.body,
+        rollouts=3,
+        seed=0,
+        policy_version_at_least=0,
+    )
+    await loop.append(published.versions()[0], asked)
+    worker = loop.worker(Lossy())
+    running = asyncio.create_task(worker.run())
+    (report,) = await loop.written(ProbeReport, 1)
+    await worker.stop()
+    await running
+    assert isinstance(report, ProbeReport)
+    assert (report.successes, report.rollouts, report.errors) == (0, 2, 1)
 
 
 async def test_an_attempt_after_the_death_of_its_process_has_another_seed(

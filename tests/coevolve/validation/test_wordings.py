@@ -17,6 +17,17 @@ def test_trusted_tasks_decide_where_they_use_a_wording():
     assert conflict.wording.turn == 1
 
 
+def test_a_meaning_that_one_trusted_task_has_is_right_whatever_others_mean():
+    book = WordingBook()
+    book.add("seed-1", [CAT], trusted=True)
+    for key in ("seed-2", "seed-3"):
+        book.add(key, [SORT], trusted=True)
+    book.add("made", [SORT], trusted=False)
+    assert book.conflict([CAT]) is None
+    assert book.conflict([SORT]) is None
+    assert book.conflict([Wording("read #", "tail", 0)]) is not None
+
+
 def test_without_them_the_other_meaning_of_most_tasks_is_named():
     book = WordingBook()
     book.add("a", [SORT], trusted=False)

@@ -384,6 +384,32 @@ async def test_a_call_that_cannot_be_interrupted_fails_its_own_session_alone(
     assert worker.restarts == 1
 
 
+STUCK = """
+class Stuck:
+    def reset(self, world: dict) -> None:
+        "Begin anew."
+
+    def count(self) -> int:
+        "Count for ever, in one function of the interpreter that no signal interrupts."
+        return sum(range(10**15))
+"""
+
+
+async def test_the_cpu_limit_ends_a_call_that_no_signal_interrupts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stuck.py").write_text(STUCK)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    worker = ToolWorker(SimulatorConfig(timeout_s=60.0), ("stuck:Stuck",))
+    task = ToolTask(
+        classes=("stuck:Stuck",), world="{}", turns=(ToolTurn(instruction="count", reference=()),)
+    )
+    replies = await worker.execute([Reset(session="x", task=task), act("x", "count()")])
+    assert replies == (Ready(), OUT_OF_TIME.answer), worker.last_error
+    assert worker.restarts == 1
+    await worker.close()
+
+
 async def test_a_guilty_session_may_be_opened_again_in_the_same_batch(worker: ToolWorker) -> None:
     await worker.execute([reset("x")])
     os.kill(worker.pid, signal.SIGSTOP)
