@@ -55,11 +55,26 @@ def check_rows(folder: Path) -> None:
         )
     if embedding and head and _is_tied(folder, config):
         _check_same(folder, embedding, files[embedding][0], head, files[head][0])
+    if embedding and not _may_be_head(files, embedding) and not _is_tied(folder, config):
+        raise ConfigError(
+            f"policy.model: {folder} needs a head, because tie_word_embeddings is false in its "
+            f"config.json, found no {_HEADS[0]} in its weights; set tie_word_embeddings to true "
+            "there if the embedding is the head, or save the model again with its head"
+        )
 
 
 def _named(files: Mapping[str, Any], endings: tuple[str, ...]) -> str:
     """Return the shortest name with one of these endings; empty if there is none."""
     return min((name for name in files if name.endswith(endings)), key=len, default="")
+
+
+def _may_be_head(files: Mapping[str, Any], embedding: str) -> bool:
+    """Return whether a tensor can be the head: by its name, or by its rows."""
+    rows = files[embedding][1][:1]
+    return any(
+        name != embedding and ("head" in name or shape[:1] == rows)
+        for name, (_, shape) in files.items()
+    )
 
 
 def _text(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -69,9 +84,9 @@ def _text(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_tied(folder: Path, config: Mapping[str, Any]) -> bool:
-    for settings in (config, _text(config)):
-        if "tie_word_embeddings" in settings:
-            return bool(settings["tie_word_embeddings"])
+    said = [each.get("tie_word_embeddings") for each in (config, _text(config))]
+    if any(isinstance(each, bool) for each in said):
+        return any(said)
     from coevolve.models.load import read_config  # it loads transformers, which knows the default
 
     return bool(read_config(folder).get_text_config().tie_word_embeddings)

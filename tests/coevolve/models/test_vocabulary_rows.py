@@ -117,3 +117,28 @@ def test_weights_with_other_rows_than_the_config_says_are_refused(tmp_path: Path
     configure(tmp_path, vocab_size=len(embedding(tmp_path)) + 64)
     with pytest.raises(ConfigError, match="as many rows in its embedding and head"):
         check_rows(tmp_path)
+
+
+@pytest.mark.parametrize("said", [False, None])
+def test_a_model_that_is_not_tied_needs_a_head(tmp_path: Path, said: bool | None) -> None:
+    model(tmp_path)  # its weights have no head
+    configure(tmp_path, tie_word_embeddings=said)
+    with pytest.raises(ConfigError, match=r"needs a head.* found no lm_head.weight"):
+        check_model(PolicyConfig(model=str(tmp_path)), ())
+    change(tmp_path, head=embedding(tmp_path) + 1)
+    check_rows(tmp_path)
+
+
+def test_a_head_may_have_another_name(tmp_path: Path) -> None:
+    model(tmp_path)
+    configure(tmp_path, tie_word_embeddings=False)
+    file = tmp_path / "model.safetensors"
+    weights = {**load_file(file), "output.weight": embedding(tmp_path) + 1}
+    save_file(weights, file, metadata={"format": "pt"})
+    check_rows(tmp_path)
+
+
+def test_a_model_whose_text_part_is_tied_needs_no_head(tmp_path: Path) -> None:
+    model(tmp_path)
+    configure(tmp_path, tie_word_embeddings=False, text_config={"tie_word_embeddings": True})
+    check_rows(tmp_path)
