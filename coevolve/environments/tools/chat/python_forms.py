@@ -24,7 +24,8 @@ _NEEDED = "calls need the form [f(a=1), g()], and nothing else in the message"
 _FENCE = "`\n "
 _CALL_AHEAD = re.compile(r"\[?[ \n]*[A-Za-z_][\w.]*\(")
 _SERVED_HEAD = re.compile(r"\[[A-Za-z]\w*\((?:\)|[A-Za-z]\w*=)")
-_LABEL = re.compile(r"(?:python|json|py)?\s*(?=\[|[A-Za-z_][\w.]*\()")
+_LABEL = re.compile(r"(?:\w{1,20}(?![\w.]))?\s*(?=\[|[A-Za-z_][\w.]*\()")
+_NEXT_CALL = re.compile(r"[ \t]*[\r\n]\s*\[?[A-Za-z_][\w.]*\(")
 _LINE_END = re.compile(rb"\r\n?|\n")
 _BLANKED = re.compile(
     r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^\\'])*'|\"(?:\\.|[^\\\"])*\"", re.DOTALL
@@ -122,7 +123,10 @@ def _is_attempt(text: str) -> bool:
 
 
 def _goes_on(text: str) -> bool:
-    """Return whether more follows the bracket that closes the first one, beside other calls."""
+    """Return whether more follows the bracket that closes the first one, beside other calls.
+
+    Another call may stand on the next line.
+    """
     blanked = _BLANKED.sub(lambda found: "_" * len(found[0]), text)
     opened: list[str] = []
     for position, char in enumerate(blanked):
@@ -132,8 +136,10 @@ def _goes_on(text: str) -> bool:
             if not opened or opened.pop() != _BRACKETS[char]:
                 return False
             if not opened:
-                rest = text[position + 1 :].lstrip()
-                return bool(rest) and not rest.startswith((",", "]", ";"))
+                rest = text[position + 1 :]
+                if _NEXT_CALL.match(rest):
+                    return False
+                return bool(rest.strip()) and not rest.lstrip().startswith((",", "]", ";"))
     return False
 
 

@@ -190,6 +190,13 @@ def test_json_calls_stand_among_words(text: str, calls: tuple[str, ...] | None) 
         ("[put(key=a b)]", MALFORMED),
         ("[ls()], [ls()]", MALFORMED),
         ("```python\n[ls(a=True)]\n```", MALFORMED),
+        ("```python3\n[ls(a=True)]\n```", MALFORMED),
+        ("```Python\r\n[ls(a=True)]\r\n```", MALFORMED),
+        ("```tool_code\nls(a=True)\n```", MALFORMED),
+        ("ls(a=True)\ncd('x')", MALFORMED),
+        ("[ls()]\r\n\r\n  [cd('x')]", MALFORMED),
+        ("ls(a=True)\nIt listed all (five).", ()),
+        ("```text\nAll is set (see above).\n```", ()),
     ],
 )
 def test_python_is_a_list_of_calls(text: str, calls: tuple[str, ...] | None) -> None:
