@@ -390,7 +390,7 @@ PIECES = ["", "x", '"', "'", "\n", "{", "]", "```", "</think>", "<tool_call>", "
 def test_a_mutated_message_is_calls_words_or_a_named_error(form: CallForm) -> None:
     chance = random.Random(form)
     kinds = {"calls": 0, "words": 0, "error": 0}
-    for _ in range(600):
+    for _ in range(1250):
         try:
             found = read_calls(form, mutated(form, chance), TYPES)
         except MalformedCallsError as error:
