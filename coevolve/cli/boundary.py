@@ -11,6 +11,7 @@ import click
 
 from coevolve.environments.cache_folder import compiled_kernels
 from coevolve.foreign import DESCRIBED_CHARS, plain
+from coevolve.import_guard import guard_imports
 from coevolve.launcher.interrupts import INTERRUPTED, LOST, raise_when_interrupted
 from coevolve.visible import visible_output
 from protocols.errors import CoevolveError, LostError
@@ -96,12 +97,13 @@ def _open_closed_streams() -> None:
 def _find_own_environments() -> None:
     """Make modules of the working folder importable, with the lowest priority.
 
-    Raises CoevolveError if that folder was removed.
+    Those in a run's folder stay out. Raises CoevolveError if that folder was removed.
     """
     try:
         folder = str(Path.cwd())
     except FileNotFoundError as error:
         raise CoevolveError("the working folder was removed; cd into one that exists") from error
+    guard_imports()
     if folder not in sys.path:  # last, or a user's json.py would hide the standard one
         sys.path.append(folder)
 

@@ -180,7 +180,7 @@ def _dotted(module: str) -> str:
 def _module(name: str, use: str) -> ModuleType:
     """Import a module. Raises ConfigError if there is none, and the module's own errors."""
     meant = f"did you mean {_dotted(name)}{use.removeprefix(name)}?"
-    advice = "run from the folder that holds it, or install its package"
+    advice = "run from the folder that holds it, which may be no run's, or install its package"
     missing = ConfigError(
         f"environment.use: {shown(use)} cannot be imported: there is no module {name!r}; "
         "package.module:Class names a module, and no file: "

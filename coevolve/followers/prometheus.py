@@ -7,10 +7,11 @@ stands still.
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from prometheus_client import CollectorRegistry, start_http_server
@@ -21,11 +22,17 @@ from coevolve.followers.numbers import Number, numbers_of
 from coevolve.runs.drive import Run
 from protocols.config import RunConfig
 
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
 ANSWER_S = 10.0
 AGAIN_S = 30.0
 """Pause before an address that is taken is tried again."""
 
 NAME = "prometheus"
+
+NAMES = ("127.0.0.1", "[::1]", "localhost")
+"""How a request then names this machine."""
 
 log = structlog.get_logger()
 
@@ -34,7 +41,6 @@ async def serve(config: RunConfig, say: Callable[[str, str], None], run: Run) ->
     """Serve until cancelled. ``say`` gets `NAME` and why it cannot, or an empty text."""
     host, port = config.prometheus.host, config.prometheus.port
     registry = CollectorRegistry()
-    registry.register(_Collected(partial(numbers_of, config, run), asyncio.get_running_loop()))
     while True:
         try:
             server, thread = start_http_server(port, addr=host, registry=registry)
@@ -42,6 +48,13 @@ async def serve(config: RunConfig, say: Callable[[str, str], None], run: Run) ->
         except OSError as error:
             say(NAME, f"cannot listen on {host}:{port}: {error.strerror}")
             await asyncio.sleep(AGAIN_S)
+    if ip_address(str(server.server_address[0])).is_loopback:
+        names = frozenset(f"{name}:{port}" for name in (host, *NAMES))
+        app = server.get_app()
+        assert app is not None, "prometheus_client has set one"
+        server.set_app(_only_for(names, app))
+    # Only now, because the server answers already.
+    registry.register(_Collected(partial(numbers_of, config, run), asyncio.get_running_loop()))
     say(NAME, "")
     try:
         await asyncio.Event().wait()
@@ -49,6 +62,18 @@ async def serve(config: RunConfig, say: Callable[[str, str], None], run: Run) ->
         await asyncio.to_thread(server.shutdown)
         thread.join()
         server.server_close()
+
+
+def _only_for(names: Collection[str], app: "WSGIApplication") -> "WSGIApplication":
+    """Return ``app`` for requests whose Host header is one of ``names``; others get no number."""
+
+    def answer(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+        if environ.get("HTTP_HOST", "") in names:
+            return app(environ, start)
+        start("421 Misdirected Request", [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"Ask for {min(names)}.\n".encode()]
+
+    return answer
 
 
 Ask = Callable[[], Coroutine[Any, Any, Sequence[Number]]]

@@ -18,6 +18,7 @@ from coevolve.config import load_config
 from coevolve.environments.registry import environment_of
 from coevolve.followers.supervision import Followers, followers
 from coevolve.foreign import resolved
+from coevolve.import_guard import refuse_run_folder
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight, working_folder
 from coevolve.launcher.address import VARIABLE, with_address
@@ -135,6 +136,7 @@ def settings(
     With ``resume``, the run under ``runs`` keeps the number of rollout actors that it was last
     scaled to, whatever the file says, unless an override changes it. Raises CoevolveError.
     """
+    refuse_run_folder()
     config = load_config(run_file, overrides)
     if not resume:
         return config

@@ -1,6 +1,7 @@
 """A scrape has the run's present numbers, and the shipped files ask for no others."""
 
 import asyncio
+import http.client
 import json
 import re
 import socket
@@ -171,6 +172,39 @@ async def test_a_run_that_hangs_or_errs_shows_its_last_numbers(
     await scrape()
     serving.cancel()
     await asyncio.wait([serving])
+
+
+def asked(port: int, host: str) -> tuple[int, str]:
+    """Return the answer to a request with a Host header."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.putrequest("GET", "/metrics", skip_host=True)
+    if host:
+        connection.putheader("Host", host)
+    connection.endheaders()
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+async def test_a_name_that_another_site_gave_this_machine_gets_no_number(
+    tmp_path: Path, quickstart: RunConfig
+):
+    port = free_port()
+    prometheus = msgspec.to_builtins(PrometheusConfig(port=port))
+    run = FollowedFolder(tmp_path / "run", quickstart, prometheus=prometheus)
+    foreign = ("evil.example", f"evil.example:{port}", f"127.0.0.1.evil:{port}", "127.0.0.1", "")
+    found: dict[str, tuple[int, str]] = {}
+    up = asyncio.Event()
+
+    async def act(store: LocalStore) -> None:
+        await up.wait()
+        for host in (*foreign, f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"):
+            found[host] = await asyncio.to_thread(asked, port, host)
+
+    serving = partial(serve, run.config, lambda *_: up.set())
+    await driven(run, act, BesideIt("prometheus", serving))
+    for host, (status, text) in found.items():
+        assert status == (421 if host in foreign else 200), host
+        assert ("coevolve_" in text) == (host not in foreign)
 
 
 async def test_an_address_that_is_taken_costs_the_run_nothing(

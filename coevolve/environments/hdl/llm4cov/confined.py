@@ -23,6 +23,16 @@ def folder(path: Path | str, *, inside: int | None = None) -> Generator[int]:
         os.close(descriptor)
 
 
+def make_folder(name: str, *, inside: int) -> None:
+    """Make a folder unless there is one; a link or a file in its place goes. Raises OSError."""
+    try:
+        os.mkdir(_single(name), dir_fd=inside)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.stat(name, dir_fd=inside, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=inside)
+            os.mkdir(name, dir_fd=inside)
+
+
 def read(inside: int, name: str, most: int) -> bytes:
     """Return at most ``most`` bytes of a regular file. Raises OSError."""
     # Non-blocking, because a planted FIFO would block the reader for ever.

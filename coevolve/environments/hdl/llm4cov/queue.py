@@ -8,8 +8,9 @@ number of processes on one machine can share a folder.
 Guarantees: every job that was renamed into place is answered, by one worker at a time. A worker
 holds a job by a kernel lock on ``claims/<job>.lock``, which ends with its process, so the next
 worker takes a job whose worker was killed. An invalid manifest, or inputs with another hash, are
-answered with an ``exception``. No content or name of a job can lead outside of the folder. Locks do
-not work over network file systems, so all workers have to run on one machine.
+answered with an ``exception``. No content or name of a job can lead outside of the folder: a link
+in the place of its result folder is removed. Locks do not work over network file systems, so all
+workers have to run on one machine.
 """
 
 import contextlib
@@ -50,8 +51,10 @@ class DropFolder:
         return [name for _, name in sorted(found)]
 
     def _open(self, job_id: str) -> bool:
-        named = _JOB.match(job_id) and not job_id.endswith(_STAGING)
-        return bool(named) and not os.path.lexists(self.root / "results" / job_id / ".done")
+        if not _JOB.match(job_id) or job_id.endswith(_STAGING):
+            return False
+        result = self.root / "results" / job_id
+        return result.is_symlink() or not os.path.lexists(result / ".done")
 
     def inputs(self, job_id: str) -> Path:
         """Return the incoming folder of a job."""
@@ -75,8 +78,7 @@ class DropFolder:
     def finish(self, job_id: str, answer: dict[str, object]) -> None:
         """Write the answer, then remove the job. Raises OSError if the answer cannot be written."""
         with confined.folder(self.root / "results") as results:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(job_id, dir_fd=results)
+            confined.make_folder(job_id, inside=results)
             with confined.folder(job_id, inside=results) as result:
                 confined.write(result, "result.json", msgspec.json.encode(answer))
                 confined.write(result, ".done", b"")

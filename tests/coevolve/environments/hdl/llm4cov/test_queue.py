@@ -189,12 +189,40 @@ async def test_a_job_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert (outside / "incoming" / "j" / "manifest.json").exists()
 
 
-async def test_no_answer_is_written_through_a_link(tmp_path: Path, capsys) -> None:
+@pytest.mark.parametrize(
+    "kind", ["a link", "a link to an answer", "a broken link", "a link to another job", "a file"]
+)
+async def test_a_job_whose_result_folder_is_a_link_is_answered_and_not_through_it(
+    tmp_path: Path, kind: str
+) -> None:
     drop(tmp_path, "j")
-    outside = tmp_path / "outside"
+    DropFolder(tmp_path)
+    outside, place = tmp_path / "outside", tmp_path / "results" / "j"
     outside.mkdir()
+    if kind == "a link to an answer":
+        (outside / ".done").touch()
+    targets = {"a broken link": tmp_path / "gone", "a link to another job": Path("other")}
+    (tmp_path / "results" / "other").mkdir()
+    if kind == "a file":
+        place.write_text("mine")
+    else:
+        place.symlink_to(targets.get(kind, outside))
+    before = sorted(outside.iterdir())
+    await served(tmp_path, ScriptedSimulator())
+    assert not place.is_symlink()
+    assert result(tmp_path, "j")["status"] == "success"
+    assert sorted(outside.iterdir()) == before
+    assert not any((tmp_path / "results" / "other").iterdir())
+    assert not (tmp_path / "gone").exists()
+
+
+async def test_a_job_that_cannot_be_answered_stays_and_holds_up_no_other(
+    tmp_path: Path, capsys
+) -> None:
+    drop(tmp_path, "j")
     queue = DropFolder(tmp_path)
-    (tmp_path / "results" / "j").symlink_to(outside)
+    place = tmp_path / "results" / "j" / "result.json"
+    (place / "full").mkdir(parents=True)
     stop = asyncio.Event()
     serving = asyncio.create_task(
         serve(queue, ScriptedSimulator(), workers=1, stop=stop, wait_s=0.02)
@@ -203,7 +231,7 @@ async def test_no_answer_is_written_through_a_link(tmp_path: Path, capsys) -> No
     await asyncio.to_thread(until, (tmp_path / "results" / "k" / ".done").exists)
     stop.set()
     await serving
-    assert list(outside.iterdir()) == []
+    assert queue.waiting() == ["j"]
     assert "job j cannot be answered" in capsys.readouterr().err
 
 

@@ -1,0 +1,214 @@
+"""Run folders made to harm: whatever a command does with them, nothing of them is executed.
+
+Each kind of folder would write the file `Stranger.mark` from any code of its own that runs.
+"""
+
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from coevolve.board.answers import Answers
+from coevolve.board.overview import RunsFolder
+from coevolve.import_guard import is_in_run
+from coevolve.journal.codec import encode
+from coevolve.journal.journal import Journal
+from coevolve.learning.sharded.shards import INDEX_FILE
+from coevolve.models.atomic_folder import folder_digest
+from coevolve.models.model_folder import TINY_FOLDER
+from coevolve.runs.directory import RunDirectory
+from protocols.config import RunConfig
+from protocols.errors import CoevolveError
+from protocols.journal import Append, Receipt
+from protocols.learning import Checkpoint
+from tests.commands import answered
+from tests.exporting import move_to_checkpoint, settings, write_run, write_versions
+
+CONFIG = msgspec.structs.replace(settings(RunConfig(name="stranger")), name="stranger")
+COMMAND = Path(sys.executable).with_name("coevolve")
+
+COMMANDS = (
+    ("report", "{run}"),
+    ("export", "{run}", "merged", "--to", "{out}/merged"),
+    ("export", "{run}", "conversations", "--to", "{out}/conversations"),
+    ("evaluate", "{run}"),
+    ("replay", "{run}"),
+    ("resume", "{run}"),
+    ("attach", "{run}", "status"),
+    ("audit", "{run}"),
+    ("journal", "verify", "{run}"),
+)
+
+SHADOWS = (
+    *("json", "coevolve", "sitecustomize", "usercustomize", "evil", "numpy", "torch"),
+    *("orjson", "simplejson", "ray", "msgspec", "click", "typing_extensions", "readline"),
+)
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A run's folder from a stranger."""
+
+    run: RunDirectory
+    mark: Path
+    """The file that its code would write."""
+
+    @property
+    def code(self) -> str:
+        """A module that leaves the mark."""
+        return f"open({str(self.mark)!r}, 'w').close()\nclass Tools:\n    '''Tools.'''\n"
+
+    def write(self, *names: str) -> None:
+        """Write modules into the folder."""
+        for name in names:
+            (self.run.path / f"{name}.py").write_text(self.code)
+
+    def set(self, **changed: object) -> None:
+        """Change settings, as somebody does who knows how the folder is written."""
+        tree = msgspec.to_builtins(self.run.written_config()) | changed
+        self.run.write_config(msgspec.convert(tree, RunConfig))
+
+
+@dataclass(frozen=True)
+class _Marks:
+    mark: Path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.mark,)
+
+
+def index(found: Stranger) -> None:
+    move_to_checkpoint(found.run, 1)
+    folder = found.run.path / "checkpoints/step_1"
+    (folder / INDEX_FILE).write_bytes(pickle.dumps(_Marks(found.mark)))
+    size = sum(each.stat().st_size for each in folder.iterdir())
+    digest = folder_digest(folder)
+    record = Checkpoint(step=1, path="checkpoints/step_1", digest=digest, size_bytes=size)
+    journal = Journal.open(found.run.store)
+    receipt = Receipt(producer="stranger", counter=1)
+    journal.append(Append(records=(encode(record),), receipt=receipt)).result(10)
+    journal.close()
+
+
+def module(found: Stranger) -> None:
+    found.write("evil")
+    found.set(environment={"use": "evil:Tools", "tasks": "tasks.jsonl"})
+
+
+def package(found: Stranger) -> None:
+    found.write("__init__", "evil")
+    name = found.run.path.name
+    found.set(environment={"use": f"{name}.evil:Tools", "tasks": "tasks.jsonl"})
+
+
+def shadows(found: Stranger) -> None:
+    found.write(*SHADOWS)
+
+
+def tracker(found: Stranger) -> None:
+    found.write("evil")
+    found.set(trackers={"use": ["evil:Tools"]})
+
+
+def model_code(found: Stranger) -> None:
+    folder = found.run.path / "model"
+    shutil.copytree(TINY_FOLDER, folder, dirs_exist_ok=True)
+    (folder / "evil.py").write_text(found.code)
+    settings = json.loads((folder / "config.json").read_text())
+    names = ("AutoConfig", "AutoModelForCausalLM", "AutoTokenizer")
+    settings |= {"model_type": "evil", "auto_map": dict.fromkeys(names, "evil.Tools")}
+    for name in ("config.json", "tokenizer_config.json"):
+        (folder / name).write_text(json.dumps(settings))
+
+
+def link(found: Stranger) -> None:
+    (found.run.path / "report.html").symlink_to(found.mark)
+    shutil.rmtree(found.run.path / "logs", ignore_errors=True)
+    for name in ("launch.log", "metrics.jsonl"):
+        (found.run.path / name).unlink(missing_ok=True)
+        (found.run.path / name).symlink_to(found.mark)
+
+
+KINDS: tuple[Callable[[Stranger], None], ...] = (
+    *(index, module, package, shadows, tracker, model_code, link),
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with the versions 0 and 1, which nobody changes."""
+    root = tmp_path_factory.mktemp("made")
+    run = write_run(root / "stranger", CONFIG, write_versions(root, CONFIG, (0, 1)))
+    shutil.move(root / "versions", run.path / "versions")
+    return run.path
+
+
+@pytest.fixture
+def stranger(made: Path, tmp_path: Path) -> Stranger:
+    path = tmp_path / "stranger"
+    shutil.copytree(made, path)
+    return Stranger(RunDirectory(path), tmp_path / "mark")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_no_command_executes_anything_of_a_strangers_folder(
+    kind: Callable[[Stranger], None],
+    stranger: Stranger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    kind(stranger)
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    monkeypatch.chdir(stranger.run.path)
+    for words in COMMANDS:
+        answered(*(each.format(run=".", out=tmp_path) for each in words))
+        assert not stranger.mark.exists(), words
+    monkeypatch.chdir(tmp_path)
+    for words in COMMANDS if kind in {module, package} else COMMANDS[:1]:
+        answered(*(each.format(run="stranger", out=tmp_path / "out") for each in words))
+        assert not stranger.mark.exists(), words
+    try:
+        Answers(RunsFolder(tmp_path)).to("runs/stranger", [])
+    except CoevolveError:
+        assert kind in {module, package}
+    assert not stranger.mark.exists()
+
+
+@pytest.mark.parametrize("command", ["report", "resume"])
+def test_the_command_itself_starts_in_a_strangers_folder_without_its_modules(
+    stranger: Stranger, command: str
+):
+    module(stranger)
+    shadows(stranger)
+    done = subprocess.run(
+        [COMMAND, command, "."],
+        cwd=stranger.run.path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    told = "is in a run's folder" if command == "resume" else "there is no module 'evil'"
+    assert told in done.stderr
+    assert not stranger.mark.exists()
+
+
+def test_a_module_beside_the_runs_is_found_as_before(
+    stranger: Stranger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    module(stranger)
+    monkeypatch.chdir(tmp_path)
+    assert not is_in_run(tmp_path)
+    assert is_in_run(stranger.run.path / "logs")
+    assert "there is no module 'evil'" in answered("report", "stranger").stderr
+    (tmp_path / "evil.py").write_text("class Tools:\n    '''No tool.'''\n")
+    assert "there is no module" not in answered("report", "stranger").stderr
+    sys.modules.pop("evil", None)
