@@ -19,6 +19,7 @@ from coevolve.environments.hdl.designs.rtl import (
 )
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH, Question, Refusal
 from coevolve.environments.hdl.gate.extents import excesses
+from coevolve.environments.hdl.gate.parameters import without_parameters
 from coevolve.environments.hdl.gate.testbench_top import top_module
 from coevolve.environments.hdl.simulate.messages import (
     CompileFailed,
@@ -51,6 +52,8 @@ def _answer(question: Question) -> object:
             return _complaints(question)
         case "top":
             return _top(question)
+        case "parameters":
+            return without_parameters(question.testbench, question.unit)
         case "design":
             return _reads(question.unit)
 

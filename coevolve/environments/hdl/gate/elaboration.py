@@ -9,6 +9,7 @@ only after `check_design` has shown that a process with a smaller stack could.
 """
 
 import contextlib
+import re
 import signal
 from functools import lru_cache
 from typing import Literal
@@ -50,7 +51,7 @@ _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHU
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A question about a design or a testbench."""
 
-    about: Literal["complaints", "top", "design"]
+    about: Literal["complaints", "top", "parameters", "design"]
     unit: Unit
     testbench: str = ""
     told_top: str = ""
@@ -88,6 +89,19 @@ def find_top(testbench: str, unit: Unit, told: str = "") -> str | Refusal:
         message = NESTED if status in _OVERFLOWN else UNREADABLE
         return Rejected(violations=(Violation(line=1, column=1, message=message),))
     return msgspec.json.decode(answer, type=str | Refusal)
+
+
+def without_parameters(testbench: str, unit: Unit) -> str:
+    """Return a testbench that `find_top` accepted, without the parameters of the design. Blocks.
+
+    They have the design's own values, and Verilator takes some of these for others, such as -1 and
+    arrays. Blanks stand in their place. Raises SimulatorError on an infrastructure failure.
+    """
+    if not re.search(rf"\b{re.escape(unit.top)}\s*#", testbench):
+        return testbench
+    question = Question(about="parameters", testbench=testbench, unit=unit)
+    status, answer = _ask_server(question, LIMITS)
+    return msgspec.json.decode(answer, type=str) if status == 0 else testbench
 
 
 @lru_cache(maxsize=1024)

@@ -1,10 +1,12 @@
 """Finds instances of the design whose parameters have other values than the design's own.
 
 An instance may name parameters, in any form, as long as the values stay the same. pyslang compares
-them, to name both values. `hdl.coverage.scopes` refuses what Verilator finds different, whatever a
-text shows to one of the two alone.
+them, to name both values. Then they are left out, because Verilator names a module differently if
+its parameters are written differently. `hdl.coverage.scopes` refuses what Verilator still finds
+different, whatever a text shows to one of the two alone.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -17,9 +19,10 @@ from pyslang.ast import (
     TypeParameterSymbol,
     VisitAction,
 )
+from pyslang.syntax import HierarchyInstantiationSyntax, SyntaxNode
 
 from coevolve.environments.hdl.designs.rtl import compilation_of, options_for, parse
-from coevolve.environments.hdl.simulate.messages import Unit
+from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
 
 _Symbol = ParameterSymbol | TypeParameterSymbol
 
@@ -46,6 +49,29 @@ def changed_parameters(root: RootSymbol, unit: Unit) -> Iterator[tuple[SourceLoc
                 f"parameter {parameter.name} of {unit.top} is {here}, and the design's is "
                 f"{expected}; leave it out, or give the design's value",
             )
+
+
+def without_parameters(testbench: str, unit: Unit) -> str:
+    """Return the text with blanks in place of the parameters of the design's instances.
+
+    Parameters that a macro writes, also partly, stay.
+    """
+    sources = SourceManager()
+    tree = parse([SourceFile(name="tb.sv", text=testbench)], sources)
+    buffer = tree.root.sourceRange.start.buffer
+    text = bytearray(testbench.encode())
+
+    def visit(node: object) -> VisitAction:
+        if isinstance(node, HierarchyInstantiationSyntax) and node.type.valueText == unit.top:
+            parameters = cast("SyntaxNode | None", node.parameters)
+            ends = (parameters.sourceRange.start, parameters.sourceRange.end) if parameters else ()
+            if ends and all(sources.isFileLoc(end) and end.buffer == buffer for end in ends):
+                start, end = (each.offset for each in ends)
+                text[start:end] = re.sub(rb"[^\r\n]", b" ", text[start:end])
+        return VisitAction.Advance
+
+    tree.root.visit(visit)
+    return text.decode()
 
 
 def _instances(root: RootSymbol, module: str) -> list[InstanceSymbol]:

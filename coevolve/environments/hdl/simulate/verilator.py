@@ -33,7 +33,7 @@ from coevolve.environments.hdl.coverage.points import (
     score,
 )
 from coevolve.environments.hdl.designs.rtl import elaborate, ports_of
-from coevolve.environments.hdl.gate.elaboration import find_top
+from coevolve.environments.hdl.gate.elaboration import find_top, without_parameters
 from coevolve.environments.hdl.gate.patch import PatchError, apply
 from coevolve.environments.hdl.gate.source import violations
 from coevolve.environments.hdl.simulate.grading import encodable
@@ -241,7 +241,8 @@ def _simulate(
     text: str, top: str, request: Evaluate, design: Prepared, under_way: Simulation
 ) -> Outcome:
     """Return the coverage. Raises Stopped with any other outcome."""
-    under_way.translate(design.instrumented.files, text, top)
+    compiled = without_parameters(text, request.unit)
+    under_way.translate(design.instrumented.files, compiled, top)
     dut = under_way.find_dut(request.instance)
     under_way.compile()
     ran = under_way.run(request.seed)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coevolve.environments.hdl.gate.elaboration import find_top
+from coevolve.environments.hdl.gate.elaboration import find_top, without_parameters
 from coevolve.environments.hdl.simulate.messages import Rejected, SourceFile, Unit
 
 RTL = """module m #(parameter W = 8, N = 4, parameter [7:0] V = 8'hFF, parameter S = "ab",
@@ -62,3 +62,22 @@ def test_an_instance_in_a_wrapper_or_an_array_is_compared_too():
         assert isinstance(answer, Rejected) == refused, instance
     array = "module tb; logic [7:0] x; m #(.W(7)) dut [1:0] (.x(x[6:0])); endmodule"
     assert isinstance(find_top(array, UNIT), Rejected)
+
+
+@pytest.mark.parametrize(
+    ("text", "removed"),
+    [
+        ("m #(.W(8)) dut (.x);", "#(.W(8))"),
+        ("m #(\n  .N(-(-4)),\r\n  .V('1)) a (.x), b (.x);", "#(\n  .N(-(-4)),\r\n  .V('1))"),
+        ("/* \u00e9\u4e2d */ m #(8) dut (.x);", "#(8)"),
+        ("m dut (.x); /* m #(9) */", ""),
+        ("w #(.A(8)) m (.x); initial #5 $finish;", ""),
+        ("`define P #(8)\n m `P dut (.x);", ""),
+        ("`ifdef VERILATOR\n m #(9) dut (.x);\n`endif", ""),
+    ],
+)
+def test_blanks_replace_the_parameters_of_the_design_s_instances_only(text: str, removed: str):
+    around = "module tb; logic [7:0] x; {} endmodule"
+    blanks = "".join(char if char in "\r\n" else " " for char in removed)
+    expected = text.replace(removed, blanks)
+    assert without_parameters(around.format(text), UNIT) == around.format(expected)
