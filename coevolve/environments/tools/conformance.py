@@ -17,7 +17,6 @@ import msgspec
 from coevolve.environments.findings import Checks, Finding, UnfitError, findings
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.commands import Passed, Tried
-from coevolve.environments.tools.digest import DEFINE_STATE
 from coevolve.environments.tools.endings import HOST_REACHED
 from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import ToolSource
@@ -329,7 +328,7 @@ def _remedy(reason: str) -> str:
     """Return what to do about the reason for which a task was left out; empty if it says so."""
     if _varies(reason):
         return DETERMINISTIC
-    if DEFINE_STATE in reason:
+    if "state()" in reason:
         return ""
     if HOST_REACHED in reason:
         return "read the files that the tools need when their module is imported"

@@ -1,154 +1,199 @@
-"""Digests of the whole state of a world: equal for equal worlds, in every process.
+"""Digests of a whole state: equal in every process if no read of the state tells two apart.
 
-The digest covers everything that the simulators hold, private attributes included: the working
-directory, the state of random generators, caches. As in the simulators' own comparison, the order
-of a dict's entries does not matter, numbers compare by value, and a tree that shares its files
-equals a tree with copies. Two things differ from a plain walk over attributes:
+A digest covers all that an object holds: its attributes, the slots of its class and of all bases,
+and what a base written in C holds, as content or as the parts that pickle takes. It refuses an
+object that has more than that, such as a lock, a file or a generator (`tools.contents`).
 
-- if a folder's parent is not the folder that holds it, the digest uses the names of the folders
-above it instead of the parent;
-- a file's time of last change is left out, because it depends on the wall clock.
+What is equal:
 
-For an object that is no plain value and has no attributes, the digest covers its pickled parts.
+- Values of other types differ, as a tool's answer shows them: ``1``, ``1.0`` and ``True`` differ,
+  and so do ``0.0`` and ``-0.0``, a list and a tuple, a class and its subclass. NaN equals NaN.
+- The order of a list, a deque or an OrderedDict counts. The order of the entries of any other dict
+  does not, nor does that of a set, as in their own comparison: a policy may set the same keys in
+  another order than the reference.
+- Two places that hold one object equal two places that hold equal ones. Cycles may be of any form;
+  two are equal if every walk through them finds the same values.
+- Private attributes and caches count, because a later call can show them.
+- A function or a class that its module names equals itself only. Other functions, such as lambdas,
+  are compared by their code, their defaults and the values that they enclose.
+
+What is not covered: attributes of classes, variables of modules, and members of an Enum that were
+changed, because none of them belongs to one session.
 """
 
 import hashlib
-import random
-from collections.abc import Iterable, Mapping
-from types import FunctionType
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any, cast
 
+from coevolve.environments.tools.contents import (
+    PLAIN,
+    Contents,
+    Kind,
+    RefusedError,
+    by_name,
+    contents,
+)
 from protocols.errors import SimulatorError
 
 DIGEST_BYTES = 16
 
 DEFINE_STATE = "define state(), which returns what to compare"
 
-_CLOCK = "_last_modified"
-_UP = "parent"
-_HELD = "contents"
-_PICKLED = 4
-"""The last pickle protocol in which arrays are bytes."""
-_WORKING = "_current_dir"
+STATE = "state()"
+"""The place of a state that a class returns itself."""
+
+MAX_OBJECTS = 1_000_000
+"""Maximum number of objects of a state."""
+
+MAX_CYCLE_WORK = 2_000_000
+"""Maximum number of hashes for objects that lead to a cycle: their number times the rounds. A list
+of 1,000 nodes that are linked both ways needs half of it."""
 
 
-class CyclicWorldError(Exception):
-    """The world contains itself, so a walk over it would never end."""
+class EndlessStateError(Exception):
+    """A state is too large to walk, or cannot be walked to its end."""
 
 
-def digest(instances: Mapping[str, Any]) -> str:
-    """Return the digest of a world's simulators, by class; empty if the world is cyclic.
+def digest(state: object, place: str = "self") -> str:
+    """Return the digest of a state; empty if it is too large.
+
+    ``place`` names the state in an error.
 
     Raises:
-        SimulatorError: A simulator holds an object that this module cannot digest.
+        SimulatorError: The state holds an object that cannot be compared.
     """
     try:
-        return _digest(_parts(dict(instances), ())).hex()
-    except (CyclicWorldError, RecursionError):
+        return _Graph(state, place).digest().hex()
+    except EndlessStateError:
         return ""
 
 
 def text_digest(text: str) -> str:
     """Return a short digest of a text: equal for equal texts, in every process."""
-    return _digest((text.encode("utf-8", "surrogatepass"),)).hex()
+    return _hash((text.encode("utf-8", "surrogatepass"),)).hex()
 
 
-def _digest(parts: Iterable[bytes]) -> bytes:
+def _hash(parts: Iterable[bytes]) -> bytes:
     """Return the digest of ``parts``; the length of each separates it from the next."""
-    hashed = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for part in parts:
-        hashed.update(len(part).to_bytes(8, "little"))
-        hashed.update(part)
-    return hashed.digest()
+    found = list(parts)
+    content = f"{[*map(len, found)]}".encode() + b"".join(found)
+    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
-def _parts(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
-    """Return bytes that identify ``value``; ``above`` are its containers, outermost first."""
-    match value:
-        case None | str():
-            return type(value).__name__.encode(), str(value).encode("utf-8", "surrogatepass")
-        case bool() | int():
-            return b"number", hex(value).encode()
-        case float():
-            text = hex(int(value)) if value.is_integer() else value.hex()
-            return b"number", text.encode()
-        case bytes():
-            return b"bytes", value
-        case random.Random():
-            return b"random", repr(value.getstate()).encode()
-        case list() | tuple():
-            items = cast("list[object] | tuple[object, ...]", value)
-            inside = _inside(items, above)
-            name = type(cast("object", value)).__name__.encode()
-            return name, *(_digest(_parts(item, inside)) for item in items)
-        case set() | frozenset():
-            members = cast("set[object] | frozenset[object]", value)
-            return b"set", *sorted(_digest(_parts(member, above)) for member in members)
-        case dict():
-            return b"dict", *_entries(cast("dict[object, object]", value), above)
-        case _:
-            return _object(value, above)
+class _Graph:
+    """All objects that a state holds, numbered from its root."""
 
+    def __init__(self, state: object, place: str) -> None:
+        """Walk the state. Raises SimulatorError, EndlessStateError."""
+        self._place = place
+        self._numbers: dict[int, int] = {}
+        self._objects: list[object] = []
+        self._found: list[tuple[int, int]] = []
+        """For each object the number of the one that holds it, and its position there."""
+        self._nodes: list[tuple[bytes, Kind, list[bytes | int]]] = []
+        """For each object its label, and its parts: plain values, and numbers of objects. The
+        first one holds the state alone."""
+        self._number((state,), 0, 0)
+        while (number := len(self._nodes)) < len(self._objects):
+            if len(self._objects) > MAX_OBJECTS:
+                raise EndlessStateError
+            held = self._contents(number)
+            parts = [
+                to_bytes(part)
+                if (to_bytes := PLAIN.get(cast("type[Any]", type(part))))
+                else self._number(part, number, position)
+                for position, part in enumerate(held.parts)
+            ]
+            self._nodes.append((held.label, held.kind, parts))
 
-def _entries(entries: Mapping[Any, object], above: tuple[object, ...]) -> list[bytes]:
-    inside = _inside(entries, above)
-    return sorted(
-        _digest((*_parts(key, inside), *_parts(entry, inside))) for key, entry in entries.items()
-    )
+    def digest(self) -> bytes:
+        """Return the digest of the root, from those of the objects that it holds."""
+        done: dict[int, bytes] = {}
+        left: list[int] = []
+        for number in range(len(self._nodes) - 1, -1, -1):  # in a tree, parts have higher numbers
+            try:
+                done[number] = self._hashed(number, done)
+            except KeyError:
+                left.append(number)
+        if left:
+            self._finish(left, done)
+        return done[0] if 0 in done else self._refined(done)
 
+    def _finish(self, left: list[int], done: dict[int, bytes]) -> None:
+        """Add the digests of all objects that lead to no cycle."""
+        holders: dict[int, list[int]] = {number: [] for number in left}
+        waits: dict[int, int] = {}
+        for number in left:
+            parts = [p for p in self._nodes[number][2] if isinstance(p, int) and p in holders]
+            waits[number] = len(parts)
+            for part in parts:
+                holders[part].append(number)
+        ready = [number for number, count in waits.items() if not count]
+        while ready:
+            number = ready.pop()
+            done[number] = self._hashed(number, done)
+            for holder in holders[number]:
+                waits[holder] -= 1
+                if not waits[holder]:
+                    ready.append(holder)
 
-def _object(value: object, above: tuple[object, ...]) -> tuple[bytes, ...]:
-    if isinstance(value, type | FunctionType):
-        return b"code", f"{value.__module__}.{value.__qualname__}".encode()
-    if not hasattr(value, "__dict__"):
-        return b"reduced", *_entries(_pickle_parts(value), _inside(value, above))
-    attributes = {name: held for name, held in vars(value).items() if name != _CLOCK}
-    if _UP in attributes and _HELD in attributes:
-        holder = next((each for each in reversed(above) if hasattr(each, _UP)), None)
-        attributes[_UP] = None if value is holder else _way_up(attributes[_UP], holder)
-    if _WORKING in attributes:
-        attributes[_WORKING] = _way_up(attributes[_WORKING], None)
-    entries = _entries(attributes, _inside(value, above))
-    return type(value).__name__.encode(), *entries
+    def _refined(self, done: dict[int, bytes]) -> bytes:
+        """Return the digest of a root that leads to a cycle.
 
+        Each round tells apart the objects whose parts the last one told apart, until no more
+        are: the digests of all then determine every walk from the root.
+        """
+        left = [number for number in range(len(self._nodes)) if number not in done]
+        now, told = dict.fromkeys(left, b""), 0
+        for _ in range(MAX_CYCLE_WORK // len(left)):
+            last = done | now
+            now = {number: self._hashed(number, last) for number in left}
+            different = sorted(set(now.values()))
+            if len(different) == told:
+                return _hash((now[0], *different))
+            told = len(different)
+        raise EndlessStateError
 
-def _pickle_parts(value: object) -> dict[str, object]:
-    """Return the parts that pickle gives for ``value``, such as a date, slots or an array."""
-    try:
-        made = value.__reduce_ex__(_PICKLED)
-    except Exception as error:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}"
-        raise SimulatorError(
-            f"the tools hold a {kind}, which cannot be compared; {DEFINE_STATE}"
-        ) from error
-    if isinstance(made, str):
-        return {made: None}
-    maker, given, *rest = made
-    name = f"{maker.__module__}.{maker.__qualname__}"
-    parts: dict[str, object] = {name: given}
-    return parts | {str(n): list(e) if n else e for n, e in enumerate(rest) if e}
+    def _hashed(self, number: int, done: dict[int, bytes]) -> bytes:
+        """Return the digest of an object whose parts are done. Raises KeyError if one is not."""
+        label, kind, parts = self._nodes[number]
+        found = [done[part] if isinstance(part, int) else part for part in parts]
+        match kind:
+            case Kind.ORDERED:
+                return _hash((label, *found))
+            case Kind.SET:
+                return _hash((label, *sorted(found)))
+            case Kind.MAPPING:
+                pairs = sorted(zip(found[::2], found[1::2], strict=True))
+                return _hash((label, *chain.from_iterable(pairs)))
 
+    def _number(self, value: object, holder: int, position: int) -> bytes | int:
+        """Return the number of an object, new or not; as bytes what a module names."""
+        if (number := self._numbers.get(id(value))) is not None:
+            return number
+        if named := by_name(value):
+            return named
+        self._numbers[id(value)] = number = len(self._objects)
+        self._objects.append(value)
+        self._found.append((holder, position))
+        return number
 
-def _way_up(folder: Any, holder: object) -> object:
-    """Return the names from ``folder`` up, and the content of the first folder outside the tree."""
-    if folder is holder:
-        return "holder"
-    names: list[str] = []
-    passed: list[object] = []
-    lost: object = None
-    while folder is not None:
-        if any(folder is each for each in passed):
-            raise CyclicWorldError
-        passed.append(folder)
-        names.append(folder.name)
-        up = folder.parent
-        if lost is None and up is not None and up.contents.get(folder.name) is not folder:
-            lost = list(folder.contents)
-        folder = up
-    return [names, lost]
+    def _contents(self, number: int) -> Contents:
+        value = self._objects[number]
+        try:
+            return contents(value)
+        except RefusedError as error:
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
+            remedy = "leave it out of state()" if self._place == STATE else DEFINE_STATE
+            raise SimulatorError(
+                f"{self._path(number)}: the tools hold a {kind}, which cannot be compared; {remedy}"
+            ) from error
 
-
-def _inside(value: object, above: tuple[object, ...]) -> tuple[object, ...]:
-    if any(value is each for each in above):
-        raise CyclicWorldError
-    return (*above, value)
+    def _path(self, number: int) -> str:
+        steps: list[str] = []
+        while number > 1:  # the number of the state itself
+            number, position = self._found[number]
+            held = contents(self._objects[number])
+            steps.append(held.step(held.parts, position))
+        return "".join((self._place, *reversed(steps)))

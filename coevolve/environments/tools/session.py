@@ -65,7 +65,7 @@ from coevolve.environments.tools.digest import digest, text_digest
 from coevolve.environments.tools.endings import OUT_OF_MEMORY, Ending
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.toolsets import OpenTools, tool_documents, tool_set
-from coevolve.environments.tools.weight import MAX_WEIGHT, VALUE_WEIGHT, OverweightError, weigh
+from coevolve.environments.tools.weight import MAX_WEIGHT, VALUE_WEIGHT, OverweightError
 from coevolve.foreign import described
 from protocols.errors import DependencyError, SimulatorError
 
@@ -107,7 +107,7 @@ class World:
         self._opened = _opened(body)
         self.answers = []
         try:
-            self.weight = weigh(self.instances)
+            self.weight = self._weighed()
         except OverweightError as error:
             raise SimulatorError(
                 f"the task's world is too large: it weighs more than {MAX_WEIGHT:,}, where a value "
@@ -148,7 +148,7 @@ class World:
         except Exception as error:  # noqa: BLE001 -- BFCL prints whatever a simulator raises
             observed = Observed(result=_short_enough(f"{_ERROR}{error}"), failed=True)
         self.answers.append(text_digest(observed.result))
-        self.weight = weigh(self.instances)
+        self.weight = self._weighed()
         return observed
 
     def _execute(self, text: str) -> Observed:
@@ -178,9 +178,20 @@ class World:
             if tools.rewards
         )
 
+    def _weighed(self) -> int:
+        """Return the weight of all tools. Raises OverweightError."""
+        weight = sum(tools.weigh() for tools in self._opened.values())
+        if weight > MAX_WEIGHT:
+            raise OverweightError
+        return weight
+
     def digest(self) -> str:
-        """Return a digest of the whole state; empty if the state is cyclic."""
-        return digest(self.instances)
+        """Return a digest of the whole state; empty if it cannot be walked to its end.
+
+        Raises SimulatorError if it cannot be compared.
+        """
+        digests = {name: tools.digest() for name, tools in self._opened.items()}
+        return digest(digests) if all(digests.values()) else ""
 
 
 class Session:

@@ -43,8 +43,9 @@ import msgspec
 
 from coevolve.environments.foreign import told
 from coevolve.environments.tools.calls import Call
-from coevolve.environments.tools.digest import digest
+from coevolve.environments.tools.digest import STATE, digest
 from coevolve.environments.tools.toolsets import STATE_MISMATCH, ToolDocument, import_named
+from coevolve.environments.tools.weight import weigh
 from coevolve.foreign import described
 from protocols.errors import ConfigError, SimulatorError
 
@@ -147,12 +148,19 @@ class PlainTools:
 
     @property
     def state(self) -> Any:
-        """The current state: the result of ``state()``, or the attributes. Raises SimulatorError.
+        """The result of ``state()``, or the attributes; None without a world.
 
-        A class without a world has no state.
+        Raises SimulatorError.
         """
-        if not self._tells_state:
-            return _State(object.__getstate__(self._object) if self._has_world else None)
+        if self._tells_state:
+            return self._told_state()
+        return object.__getstate__(self._object) if self._has_world else None
+
+    def weigh(self) -> int:
+        """Return the weight of the state. Raises OverweightError, SimulatorError."""
+        return weigh(self.state)
+
+    def _told_state(self) -> object:
         try:
             state = self._object.state()
         except MemoryError:
@@ -161,7 +169,13 @@ class PlainTools:
             raise SimulatorError(f"state() raised {described(error)}") from error
         if state is None:
             raise SimulatorError("state() has to return a state to compare, but returned None")
-        return _State(state)
+        return state
+
+    def digest(self) -> str:
+        """Return a digest of the result of ``state()``, or of the object. Raises SimulatorError."""
+        if self._tells_state:
+            return digest(self._told_state(), STATE)
+        return digest(self._object if self._has_world else None)
 
     def call(self, call: Call) -> object:
         """Execute a call whose arguments match the method's types."""
@@ -178,7 +192,7 @@ class PlainTools:
 
     def fault(self, reference: "PlainTools", *, checks_directory: bool) -> str:
         """Return a word if the digests of the states differ (`tools.digest`); empty if equal."""
-        here, there = (digest({"": each.state}) for each in (self, reference))
+        here, there = self.digest(), reference.digest()
         if not (here and there):
             return UNCOMPARED
         return "" if here == there else STATE_MISMATCH
@@ -196,13 +210,6 @@ class PlainTools:
         if not 0.0 <= reward <= 1.0:
             raise SimulatorError(f"{name} has to return 0 to 1, but returned {reward}")
         return reward
-
-
-class _State:
-    """Holds a state as its only attribute."""
-
-    def __init__(self, state: object) -> None:
-        self.state = state
 
 
 def _methods(kind: type[Any], *, needs_tools: bool) -> dict[str, Callable[..., object]]:

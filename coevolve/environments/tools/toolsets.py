@@ -32,7 +32,18 @@ class OpenTools(Protocol):
 
     @property
     def state(self) -> Any:
-        """The object to weigh and digest; its attributes are the state."""
+        """The current state."""
+        ...
+
+    def weigh(self) -> int:
+        """Return the weight of the state (`tools.weight`). Raises OverweightError."""
+        ...
+
+    def digest(self) -> str:
+        """Return a digest of the state (`tools.digest`); empty if it cannot be walked to its end.
+
+        Raises SimulatorError if the state cannot be compared.
+        """
         ...
 
     def call(self, call: Call) -> object:

@@ -6,7 +6,6 @@ at each of them, because printing and comparing visit it each time: folders that
 take hardly any memory, yet walking them may never end. The weight is the same on every machine.
 """
 
-from collections.abc import Mapping
 from typing import Any, cast
 
 VALUE_WEIGHT = 64
@@ -22,15 +21,15 @@ class OverweightError(Exception):
     """A world is heavier or deeper than allowed."""
 
 
-def weigh(instances: Mapping[str, Any]) -> int:
-    """Return the weight of a world's simulators, by class.
+def weigh(state: Any, *, has_folders: bool = False) -> int:
+    """Return the weight of a state; its objects may be BFCL's files and folders.
 
     Raises:
         OverweightError: The weight exceeds ``MAX_WEIGHT``, or folders are nested deeper than
             ``MAX_FOLDERS``, as they are in a folder that holds itself.
     """
     total = 0
-    left: list[tuple[Any, int, int]] = [(vars(each), 0, 0) for each in instances.values()]
+    left: list[tuple[Any, int, int]] = [(state, 0, 0)]
     while left:
         value, path, folders = left.pop()
         total += VALUE_WEIGHT
@@ -45,14 +44,14 @@ def weigh(instances: Mapping[str, Any]) -> int:
             case list() | tuple() | set():
                 items = cast("list[Any]", value)
                 left += [(each, path, folders) for each in items]
-            case _ if hasattr(value, "contents"):
+            case _ if has_folders and hasattr(value, "contents"):
                 path, folders = (path, folders) if folders else _way_up(value)
                 total += path
                 left += [
                     (each, path + len(name) + 1, folders + 1)
                     for name, each in value.contents.items()
                 ]
-            case _ if hasattr(value, "content"):
+            case _ if has_folders and hasattr(value, "content"):
                 total += path
                 left.append((value.content, path, folders))
             case _:

@@ -8,9 +8,12 @@ from typing import Any
 from coevolve.environments.tools.bfcl import stock
 from coevolve.environments.tools.bfcl.arithmetic import MAX_PRECISION, bounded
 from coevolve.environments.tools.bfcl.catalogue import read_documents
+from coevolve.environments.tools.bfcl.compared import CyclicWorldError, compared
 from coevolve.environments.tools.bfcl.directory import places, working_directory
 from coevolve.environments.tools.calls import Call
+from coevolve.environments.tools.digest import digest
 from coevolve.environments.tools.toolsets import STATE_MISMATCH, ToolDocument
+from coevolve.environments.tools.weight import weigh
 from protocols.errors import SimulatorError
 
 FILE_SYSTEM = "GorillaFileSystem"
@@ -82,6 +85,17 @@ class BfclTools:
         safe = bounded(call) if self._name == STATELESS else call
         self._shared.install()
         return getattr(self.state, safe.tool)(*safe.positional, **safe.named)
+
+    def weigh(self) -> int:
+        """Return the weight of the simulator. Raises OverweightError."""
+        return weigh(vars(self.state), has_folders=True)
+
+    def digest(self) -> str:
+        """Return a digest of what BFCL's rules compare; empty if the state contains itself."""
+        try:
+            return digest(compared(self.state), self._name)
+        except (CyclicWorldError, RecursionError):
+            return ""
 
     def fault(self, reference: "BfclTools", *, checks_directory: bool) -> str:
         """Return the fault that BFCL's checker finds; with ``checks_directory`` also its own."""

@@ -1,4 +1,3 @@
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,13 +18,9 @@ V = VALUE_WEIGHT
 FILES = '{"GorillaFileSystem": {"root": {"home": {"type": "directory", "contents": {}}}}}'
 
 
-def holding(value: Any) -> dict[str, Any]:
-    return {"Simulator": SimpleNamespace(x=value)}
-
-
 def added(value: Any) -> int:
     """Return the weight of a value in a simulator with nothing else."""
-    return weigh(holding(value)) - weigh(holding(None)) + V
+    return weigh([value]) - weigh([None]) + V
 
 
 def files() -> World:
