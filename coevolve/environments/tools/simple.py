@@ -63,7 +63,7 @@ UNNAMED = frozenset(
 """Kinds of parameters that a JSON object of arguments cannot provide."""
 
 UNCOMPARED = "state_without_end"
-"""The fault of a state that contains itself or is too deep to walk."""
+"""The fault of a state that is too large to compare (`tools.digest`)."""
 
 RETURN = "return"
 

@@ -142,7 +142,7 @@ def _failure(verdict: Failed) -> str:
     if verdict.reason == STATE_MISMATCH:
         return f"makes calls that {OTHER_STATE}"
     if verdict.reason == UNCOMPARED:
-        return f"ends in a state that contains itself or is nested too deeply; {DEFINE_STATE}"
+        return f"ends in a state that is too large to compare; {DEFINE_STATE}"
     return f"fails: {verdict.reason}"
 
 

@@ -1,5 +1,7 @@
 """The digest of any state: equal if and only if no read tells two states apart, else refused."""
 
+# pyright: basic
+
 import array
 import collections
 import contextvars
@@ -238,6 +240,23 @@ UTC, DAY = datetime.UTC, datetime.date(2026, 1, 2)
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 NOON = datetime.datetime(2026, 1, 2, 12)
 POINT_X, POINT_Y = (collections.namedtuple("Spot", names) for names in ("a b", "b a"))
+
+DERIVED: tuple[tuple[Any, Any, Any], ...] = (
+    (Days, (2026, 1, 2), (2026, 1, 3)),
+    (Money, ("1",), ("2",)),
+    (Names, ([1],), ([2],)),
+    (Prices, ({"a": 1},), ({"a": 2},)),
+    (Tags, ([1],), ([2],)),
+    (Word, ("a",), ("b",)),
+    (Count, (1,), (2,)),
+    (Share, (0.5,), (1.5,)),
+    (Raw, (b"a",), (b"b",)),
+    (Row, ([1],), ([2],)),
+    (Line, ([1],), ([2],)),
+    (Paper, ("a",), ("b",)),
+    (Dice, (1,), (2,)),
+    (Place, ("a",), ("b",)),
+)
 
 KINDS: dict[str, tuple[tuple[Make, ...], ...]] = {
     "None": ((lambda: None, lambda: None), (lambda: False,), (lambda: "None",)),
@@ -512,22 +531,7 @@ KINDS: dict[str, tuple[tuple[Make, ...], ...]] = {
             (lambda k=kind, o=other: given_attributes(k(*o), note="a"),),
             (lambda k=kind, o=one: k.__mro__[1](*o),),
         )
-        for kind, one, other in (
-            (Days, (2026, 1, 2), (2026, 1, 3)),
-            (Money, ("1",), ("2",)),
-            (Names, ([1],), ([2],)),
-            (Prices, ({"a": 1},), ({"a": 2},)),
-            (Tags, ([1],), ([2],)),
-            (Word, ("a",), ("b",)),
-            (Count, (1,), (2,)),
-            (Share, (0.5,), (1.5,)),
-            (Raw, (b"a",), (b"b",)),
-            (Row, ([1],), ([2],)),
-            (Line, ([1],), ([2],)),
-            (Paper, ("a",), ("b",)),
-            (Dice, (1,), (2,)),
-            (Place, ("a",), ("b",)),
-        )
+        for kind, one, other in DERIVED
     },
     "shared objects": ((lambda: twice([1]), lambda: [[1], [1]]), (lambda: [[1], [2]],)),
     "a list in itself": (

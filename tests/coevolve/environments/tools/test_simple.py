@@ -80,7 +80,7 @@ class Shelf:
     class Box:
         def __init__(self, content: str) -> None:
             self.content = self.contents = content
-            self.parent = self
+            self.parent: object = self
 
     def reset(self, world: Any) -> None:
         self.boxes = [self.Box("1")]
@@ -144,7 +144,7 @@ class Linked:
 
 
 CLASSES = [Queue, Ledger, Diary, Calendar, Playlist, Browser, Shelf, Lamp, Doubles, Buffer]
-CLASSES += [Typed, Linked]
+MORE = [Typed, Linked]
 
 
 def after(kind: type[Any], *values: str) -> Any:
@@ -156,7 +156,7 @@ def after(kind: type[Any], *values: str) -> Any:
     return tools
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", CLASSES + MORE)
 def test_a_wrong_call_fails_and_the_right_one_passes(kind: type[Any]) -> None:
     reference = after(kind, "1")
     assert after(kind, "1").fault(reference, checks_directory=False) == ""
