@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from coevolve.environments.registry import environment_of
-from coevolve.environments.tools.chat.calls import python_list
+from coevolve.environments.tools.chat.call_text import python_list
 from coevolve.models.chat_template import ChatTemplate
 from coevolve.models.tiny_random.model import write_model
 from protocols.config import RunConfig
