@@ -46,9 +46,9 @@ class ChatConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     answered_errors: Annotated[int, msgspec.Meta(ge=-1, le=1000)] = -1
     """Maximum number of malformed calls of an attempt that are answered by what is wrong with them,
-    as a tool answers; the policy then goes on. One more ends the attempt. -1 chooses: 3, and with
-    ``environment.use: bfcl`` 0, where a message that cannot be read ends the turn, which is then
-    graded, as in the benchmark's own loop. The tiny policy's format has no such answers."""
+    as a tool answers; the policy then goes on. One more ends the attempt. -1 chooses: 3, and 0 for
+    a benchmark in whose own loop a message that cannot be read ends the turn, which is then graded.
+    The tiny policy's format has no such answers."""
 
 
 class PolicyConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

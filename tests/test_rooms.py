@@ -16,6 +16,9 @@ MAY_IMPORT = ("coevolve/environments/", "coevolve/build/", "coevolve/cli/", "coe
 
 WORDS = re.compile(rf"\b({'|'.join(BUILT_IN)}|verilator|verilog|testbench\w*|gorilla\w*)\b", re.I)
 
+TORCHS = "torch.distributed.checkpoint.filesystem"
+"""A module of torch, which has the name of an environment."""
+
 
 def core(*, without: tuple[str, ...]) -> list[Path]:
     files = (path for house in HOUSES for path in (ROOT / house).rglob("*.py"))
@@ -27,7 +30,7 @@ def test_the_core_names_no_environment():
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in core(without=MAY_NAME)
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        if WORDS.search(line)
+        if WORDS.search(line.replace(TORCHS, ""))
     }
     assert len(core(without=MAY_NAME)) > 150
     assert not sorted(named)

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from coevolve.environments.tools.held_out_share import held_out_places
+from protocols.tasks import Split
 
 
 @pytest.mark.parametrize("groups", [2, 3, 10, 157, 1000])
@@ -23,3 +24,19 @@ def test_the_number_of_held_out_groups_is_the_share_and_leaves_each_side_one(
 def test_a_single_group_is_on_one_side() -> None:
     assert held_out_places([7], 0.3) == {7}
     assert held_out_places([], 0.3) == set()
+
+
+@pytest.mark.parametrize(
+    ("decided", "places", "held_out"),
+    [
+        (["held_out"], [7], set()),
+        (["train"], [7], {7}),
+        (["train", "held_out"], [7], set()),
+        (["held_out"], [1, 2, 3], {1}),
+        (["train"], [], set()),
+    ],
+)
+def test_groups_fill_the_side_that_no_other_task_is_on(
+    decided: list[Split], places: list[int], held_out: set[int]
+) -> None:
+    assert held_out_places(places, 0.3, decided=decided) == held_out
