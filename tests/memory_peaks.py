@@ -5,13 +5,13 @@
 
 import asyncio
 import pickle
-import resource
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from coevolve.engine.generator import TransformersGenerator
+from coevolve.parts.status import peak_bytes
 from coevolve.runs.estimate import estimate
 from protocols.config import RunConfig
 from protocols.learning import PolicyVersion, WeightsFormat
@@ -72,8 +72,7 @@ def main() -> None:
         learn(config, folder)
     else:
         asyncio.run(serve(config, folder))
-    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    sys.stdout.write(f"\n{peak}\n")
+    sys.stdout.write(f"\n{peak_bytes()}\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The source of a part's `PartStatus`."""
 
 import os
-import resource
 import time
+from pathlib import Path
 
 import psutil
 
@@ -39,5 +39,14 @@ class StatusReporter:
             last_error=self.last_error,
             cpu_s=time.process_time(),
             memory_bytes=psutil.Process().memory_info().rss,
-            peak_bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+            peak_bytes=peak_bytes(),
         )
+
+
+def peak_bytes() -> int:
+    """Return the largest resident memory that this process ever had, in bytes.
+
+    Not ``ru_maxrss``: a program begins with that of the process that started it.
+    """
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])

@@ -22,6 +22,7 @@ from types import FrameType
 import msgspec
 from rich.table import Table
 
+from coevolve.parts.status import peak_bytes
 from tests.bench import output
 from tests.foreign_models import MODEL_READERS
 from tests.foreign_readers import READERS, Reader
@@ -171,12 +172,8 @@ def _limited() -> Generator[None]:
 
 
 def _peak_mb() -> float:
-    """Return this process's largest memory since its peak was forgotten.
-
-    Not ``ru_maxrss``, which a process has from the one that started it.
-    """
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    """Return this process's largest memory since its peak was forgotten."""
+    return peak_bytes() / (1 << 20)
 
 
 def _table(outcomes: list[Outcome]) -> Table:
