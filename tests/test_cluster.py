@@ -31,7 +31,8 @@ def cluster(tmp_path: Path) -> Generator[Cluster]:
 def test_a_run_on_nodes_that_share_nothing_survives_the_loss_of_each(cluster: Cluster):
     cluster.start_ray()
     cluster.serve_chat()
-    cluster.launch(f"learner.steps={10 * STEPS}")
+    # The model is served where the synthesizer runs, which the launcher does not reach.
+    cluster.launch(f"learner.steps={10 * STEPS}", "synthesizer.may_be_missing=true")
     cluster.until("step 2", lambda: cluster.step() >= 2, START_S)
     check_what_each_node_has(cluster)
     first, second = cluster.workers
