@@ -130,14 +130,10 @@ class Mailbox:
         What the older one finished is in the journal then, and it can finish no more. Raises
         LeaseLostError if a newer incarnation has the seat.
         """
-        await self.renew()
-
-    async def renew(self) -> None:
-        """Renew the leases for another ``lease_s``, before the mailbox does so by itself."""
         self._note_holder()
-        if not self._taking.locked():  # a take in progress also renews
+        if not self._taking.locked():  # a take in progress also takes the seat
             async with self._taking:
-                await self._call(self._take((), 1, 0.0, 1))
+                await self._renew()
 
     async def complete(
         self,
@@ -183,11 +179,15 @@ class Mailbox:
             async with self._taking:
                 if self._held and now_s() >= self._renewed_s + period_s:
                     try:
-                        await self._call(self._take((), 1, 0.0, 1))
+                        await self._renew()
                     except LeaseLostError:
                         return
                     except JournalError as error:  # the holder's own calls raise it, too
                         log.warning("leases_not_renewed", reason=str(error))
+
+    async def _renew(self) -> None:
+        """Renew the leases for another ``lease_s``."""
+        await self._call(self._take((), 1, 0.0, 1))
 
     async def _call(self, request: Take) -> Sequence[StoredRecord]:
         self._renewed_s = asyncio.get_running_loop().time()

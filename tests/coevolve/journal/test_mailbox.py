@@ -271,13 +271,13 @@ async def test_a_restarted_member_gets_its_work_again(store: LocalStore) -> None
         await before.take(1, 0.0)
 
 
-async def test_renewing_keeps_the_work_and_takes_none(store: LocalStore) -> None:
+async def test_taking_the_seat_again_keeps_the_work_and_takes_none(store: LocalStore) -> None:
     box, other = mailbox(store, lease_s=0.3), mailbox(store, member="n")
     await box.append(finished(1, 2))
     await box.take(1, LONG_S)
     for _ in range(4):
         await asyncio.sleep(0.1)
-        await box.renew()
+        await box.take_seat()
     assert box.held == {1}
     assert [each.sequence for each in await other.take(5, 0.0)] == [2]
 
