@@ -434,6 +434,7 @@ async def test_candidates_join_unprobed_once_probes_have_used_up_their_share(
     early, first, second, later = sound(6, 4)
     await desk.say(early)
     (verdict,) = await desk.verdicts(1)
+    assert isinstance(verdict.outcome, Admitted), verdict
     (task,) = await desk.all(Task)
     assert verdict.outcome == Admitted(
         task_id=task.task_id, label="unprobed", probe_successes=0, probe_rollouts=0
