@@ -25,7 +25,6 @@ from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.chat.renderer import ChatRenderer
 from coevolve.environments.tools.conversations import check_conversations
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.models.chat_template import ChatTemplate
 from protocols import columns
@@ -34,6 +33,7 @@ from protocols.errors import ConfigError
 from protocols.tasks import Task, body_of
 from tests.coevolve.environments.tools.chat import models
 from tests.reciting import RecitingGenerator
+from tests.simulated import InProcessSimulator
 
 TRL = Path(trl.__file__).parent / "chat_templates"
 

@@ -37,8 +37,6 @@ MODEL_USERS = (
     "coevolve.models.load",
     "coevolve.models.tiny_random.model",
     "coevolve.models.tiny_random.tokenizer",
-    "coevolve.environments.tools.filesystem.build",
-    "coevolve.environments.tools.filesystem.scores",
     "coevolve.weights",
 )
 

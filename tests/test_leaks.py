@@ -6,13 +6,13 @@ import pytest
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT, DONE
 from coevolve.environments.tools.task import ToolTask, read_body
 from protocols.config import RolloutConfig
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, ServedWeights
 from protocols.tasks import body_of
+from tests.simulated import InProcessSimulator
 
 CANARY = "kestrel"
 RENDERER = TinyRenderer.load(CHECKPOINT)

@@ -18,7 +18,6 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from coevolve.environments.tools.filesystem.grammar import uniform_task
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.synthesis import prompt_parts
 from coevolve.environments.tools.synthesis.accounts import Account
 from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer
@@ -39,6 +38,7 @@ from tests.commands import Answer, answered, called
 from tests.exporting import chat_model, settings, write_run, write_versions
 from tests.launched import LaunchedRun, launched
 from tests.learning import MemoryJournal
+from tests.simulated import InProcessSimulator
 from tests.synthesizing import MemoryCalls, brief_about
 from tests.vllm_server import VllmServer, serving_model
 

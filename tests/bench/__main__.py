@@ -41,6 +41,7 @@ BENCHES = {
     "soak": "tests.bench.soak",
     "soak-designs": "tests.bench.soak_designs",
     "store": "tests.bench.store",
+    "tiny-policy": "tests.bench.tiny_policy",
     "trl": "tests.bench.against_trl",
 }
 """Bench -> its module, whose ``main`` gets the remaining arguments."""

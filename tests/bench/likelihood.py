@@ -27,7 +27,6 @@ import torch
 from rich.console import Group, RenderableType
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.decoys import decoys, written
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.mutants import Turns
@@ -39,6 +38,7 @@ from tests.bench import output
 from tests.bench.lexical import Curve, drawn, points_of
 from tests.meant.cases import GOOD, WORLDS, Suite, cases
 from tests.planted import candidate
+from tests.simulated import InProcessSimulator
 
 SHOTS = 10
 SHOT_EVERY = 4

@@ -23,12 +23,12 @@ from coevolve.build import parts as build
 from coevolve.commands.fresh import Comparison, compared
 from coevolve.commands.subjects import OfRunFile, opened_policy
 from coevolve.config import load_config
-from coevolve.environments.tools.filesystem.build import loss
 from coevolve.environments.tools.filesystem.environment import Filesystem
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
 from protocols.tasks import Task
 from tests.bench import output
+from tests.bench.tiny_policy import loss
 
 BATCH = 16
 

@@ -23,7 +23,6 @@ from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.evolution import unrecorded_reader
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.calibration import VARIANTS
 from coevolve.environments.tools.gates.contrast import AskedReader
 from coevolve.environments.tools.gates.gates import ToolGates
@@ -39,6 +38,7 @@ from tests.bench import output
 from tests.meant.cases import GOOD, WORLDS, Case, cases
 from tests.meant.knowing import KnowingModel
 from tests.planted import candidate, draws
+from tests.simulated import InProcessSimulator
 
 Fits = Callable[[ToolTask, Tried], bool]
 

@@ -20,7 +20,6 @@ from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, uniform_task
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.learning.batch import Batch, BatchGroup, trained_group
 from coevolve.learning.groups import Group, use_of
 from coevolve.learning.trainer import Trainer
@@ -30,6 +29,7 @@ from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.agent import Episode, rollout_of
 from protocols.config import RunConfig
 from protocols.tasks import Task
+from tests.simulated import InProcessSimulator
 
 CONCURRENT = 128
 

@@ -13,7 +13,6 @@ import pytest
 
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, static_pool
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.gates.similarity import Likenesses
@@ -61,6 +60,7 @@ from protocols.learning import PolicyVersion
 from protocols.tasks import Synthesized, Task
 from tests.evolving import visit
 from tests.planted import SPOILT, candidate, copies, draws, said, single, some_file, with_turns
+from tests.simulated import InProcessSimulator
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 

@@ -13,7 +13,6 @@ from coevolve.environments.tools.calls import parse_call
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.simulated import CLASS
 from coevolve.environments.tools.filesystem.tokenizer import CALL, DONE, END, EXPLORED, INSTRUCTION
-from coevolve.environments.tools.task import ToolTurn
 from coevolve.environments.tools.toolsets import tool_documents
 
 STOP_IDS = (DONE,)
@@ -36,13 +35,6 @@ def trajectory(
 def written(renderer: TinyRenderer, token_ids: Sequence[int]) -> str:
     """Return the instruction that the policy wrote."""
     return renderer.decode([token for token in token_ids if token != DONE])
-
-
-def lesson(renderer: TinyRenderer, turn: ToolTurn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return (token ids, mask) of a trajectory and its instruction; the mask is 1 on the latter."""
-    prompt = trajectory(renderer, turn.reference, turn.results)
-    answer = (*renderer.encode(turn.instruction), DONE)
-    return prompt + answer, (0,) * len(prompt) + (1,) * len(answer)
 
 
 def mentions_its_slots(instruction: str, calls: Sequence[str], results: Sequence[str]) -> bool:

@@ -59,8 +59,6 @@ def weights(*, well: float, rare: float, scarce: float) -> dict[str, float]:
 
 UNIFORM = weights(well=1, rare=1, scarce=1)
 SEED_IMBALANCE = weights(well=8, rare=1, scarce=0.25)
-DEMONSTRATED = weights(well=4, rare=0.7, scarce=0.15)
-"""The frequencies in the demonstrations of the warm start."""
 
 
 def draw_task(

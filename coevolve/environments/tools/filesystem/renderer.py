@@ -34,7 +34,7 @@ OBSERVATION_TOKENS = 16
 
 _NEEDS = (
     "give a folder with a chat template, or a tiny policy "
-    "(coevolve/environments/tools/filesystem/build.py); only the latter can synthesize, so for "
+    "(coevolve/models/tiny/README.md); only the latter can synthesize, so for "
     "others synthesizer.model needs the kind endpoint"
 )
 

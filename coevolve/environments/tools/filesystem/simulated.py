@@ -1,14 +1,12 @@
-"""Simulators in this process, for drawing tasks, for walks, and for the scores of the build."""
+"""Simulators in this process, for drawing tasks and for walks."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from coevolve.environments.tools.bfcl.directory import working_directory
-from coevolve.environments.tools.commands import Observed, Tried, Verdict
 from coevolve.environments.tools.filesystem.slots import Place
-from coevolve.environments.tools.session import Session, World
+from coevolve.environments.tools.session import World
 from coevolve.environments.tools.task import ToolTask
-from coevolve.environments.tools.trial import TrialRun
 
 CLASS = "GorillaFileSystem"
 
@@ -44,30 +42,3 @@ def _place(folder: Any, *, has_parent: bool) -> Place:
         else:
             files[name] = item.content
     return Place(files=files, folders=folders, has_parent=has_parent)
-
-
-class InProcessSimulator:
-    """A `protocols.interfaces.Simulator` without processes or limits, for trusted tasks."""
-
-    def __init__(self) -> None:
-        self._sessions: dict[str, Session] = {}
-
-    async def reset(self, session: str, task: ToolTask) -> None:
-        """Open a session with a new world."""
-        self._sessions[session] = Session(task)
-
-    async def act(self, session: str, text: str) -> Observed:
-        """Execute one call."""
-        return self._sessions[session].act(text)
-
-    async def grade(self, session: str, words: str = "") -> Verdict:
-        """End the turn and compare it with the reference."""
-        return self._sessions[session].grade(words)
-
-    async def release(self, session: str) -> None:
-        """Remove the session."""
-        self._sessions.pop(session, None)
-
-    async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
-        """Play calls turn by turn in a separate world and grade every turn."""
-        return TrialRun(task, turns).play()

@@ -10,7 +10,6 @@ from coevolve.config import load_config
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.commands import Failed
 from coevolve.environments.tools.filesystem.environment import Filesystem
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.instances import Instances, renamed
 from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from coevolve.environments.tools.trial import TrialRun
@@ -18,6 +17,7 @@ from coevolve.environments.tools.vocabulary import Vocabulary, named
 from protocols.errors import ConfigError
 from protocols.learning import TaskScore
 from protocols.tasks import Task
+from tests.simulated import InProcessSimulator
 
 NOTE = ToolTask(
     classes=("GorillaFileSystem",),

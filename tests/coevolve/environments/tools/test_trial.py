@@ -22,7 +22,6 @@ from coevolve.environments.tools.commands import (
 )
 from coevolve.environments.tools.endings import OUT_OF_MEMORY
 from coevolve.environments.tools.filesystem.grammar import uniform_task
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.session import World
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
@@ -30,6 +29,7 @@ from coevolve.environments.tools.trial import TrialRun
 from coevolve.environments.tools.worker import ToolWorker
 from protocols.errors import SimulatorError
 from protocols.tasks import Task
+from tests.simulated import InProcessSimulator
 
 WORLD = json.dumps(
     {

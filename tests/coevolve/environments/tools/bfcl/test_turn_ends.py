@@ -14,7 +14,6 @@ from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.bfcl.stock import package_folder
 from coevolve.environments.tools.chat.calls import read_calls
 from coevolve.environments.tools.chat.renderer import ChatRenderer
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.task import read_body
 from coevolve.models.chat_template import ChatTemplate
 from protocols.config import ChatConfig, RolloutConfig, RunConfig
@@ -22,6 +21,7 @@ from protocols.generation import Generation, GenerationRequest
 from protocols.tasks import Task
 from tests.coevolve.environments.tools.chat import models
 from tests.fakes import ScriptGenerator
+from tests.simulated import InProcessSimulator
 
 DECODER = (
     *("default_decode_execute_prompting", "ast_parse", "resolve_ast_call", "resolve_ast_by_type"),

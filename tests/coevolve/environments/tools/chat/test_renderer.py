@@ -14,7 +14,6 @@ from coevolve.environments.tools.bfcl.settings import BfclCategory
 from coevolve.environments.tools.chat.renderer import CLOSING, ChatRenderer
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.filesystem.environment import Filesystem
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
 from coevolve.launcher import preflight
@@ -25,6 +24,7 @@ from protocols.errors import ConfigError
 from protocols.tasks import Task
 from tests.coevolve.environments.tools.chat import models
 from tests.reciting import RecitingGenerator
+from tests.simulated import InProcessSimulator
 
 END = {"tags": "<|im_end|>", "json": "<|eot_id|>", "python": "<|eot_id|>"}
 KINDS = {

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.environments.tools.filesystem.abstraction import (
-    lesson,
     mentions_its_slots,
     trajectory,
     written,
@@ -13,6 +12,7 @@ from coevolve.environments.tools.filesystem.grammar import UNIFORM, draw_task, p
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
 from coevolve.environments.tools.task import ToolTurn, read_body
+from tests.bench.tiny_policy import lesson
 
 RENDERER = TinyRenderer.load(CHECKPOINT)
 FIND_AND_REMOVE = ToolTurn(

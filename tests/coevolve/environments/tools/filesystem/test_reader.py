@@ -12,7 +12,6 @@ from coevolve.environments.tools.filesystem.abstraction import trajectory
 from coevolve.environments.tools.filesystem.forward import TinyForward
 from coevolve.environments.tools.filesystem.reader import PolicyReader
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.trials import Trials
 from coevolve.environments.tools.synthesis.accounts import Account
 from coevolve.environments.tools.task import ToolTask, tool_task
@@ -20,6 +19,7 @@ from coevolve.models.load import read_model
 from coevolve.models.model_folder import TINY_FOLDER
 from protocols.evolution import Candidate, Reading
 from tests.planted import candidate, draws, single, with_turns
+from tests.simulated import InProcessSimulator
 from tests.synthesizing import MemoryCalls
 
 

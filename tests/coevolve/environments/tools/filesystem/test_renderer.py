@@ -7,7 +7,6 @@ from transformers import AutoTokenizer
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.filesystem.grammar import UNIFORM, draw_task, held_out_tasks
 from coevolve.environments.tools.filesystem.renderer import OBSERVATION_TOKENS, TinyRenderer
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.filesystem.tokenizer import (
     CALL,
     CHECKPOINT,
@@ -24,6 +23,7 @@ from protocols import columns
 from protocols.config import RolloutConfig
 from protocols.tasks import Task
 from tests.reciting import RecitingGenerator
+from tests.simulated import InProcessSimulator
 
 RENDERER = TinyRenderer.load(CHECKPOINT)
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)

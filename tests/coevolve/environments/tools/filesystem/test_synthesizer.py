@@ -10,7 +10,6 @@ from coevolve.engine.generator import TransformersGenerator
 from coevolve.environments.tools.commands import Passed
 from coevolve.environments.tools.filesystem.grammar import exploration_start, paraphrases
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.filesystem.skills import SKILLS
 from coevolve.environments.tools.filesystem.synthesizer import PolicySynthesizer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
@@ -30,6 +29,7 @@ from protocols.synthesis import Anything, Brief, Synthesis
 from protocols.synthesizers import PolicyModel
 from protocols.tasks import body_of
 from tests.fakes import ScriptGenerator
+from tests.simulated import InProcessSimulator
 
 
 class Log:

@@ -3,11 +3,11 @@
 from itertools import islice
 
 from coevolve.environments.gate_rates import GateRates, KindRate
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.planted import KINDS
 from tests.planted import draws
+from tests.simulated import InProcessSimulator
 
 
 async def rates(seed: int) -> GateRates:

@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
 from coevolve.environments.tools.gates.contrast import AskedReader
 from coevolve.environments.tools.gates.decoys import MOST, decoys
@@ -25,6 +24,7 @@ from protocols.tasks import Task
 from tests.chat_server import fails, says, serving
 from tests.meant.knowing import KnowingModel
 from tests.planted import candidate, draws, reworded
+from tests.simulated import InProcessSimulator
 from tests.synthesizing import MemoryCalls, model_at
 
 

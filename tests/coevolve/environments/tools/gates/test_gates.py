@@ -13,7 +13,6 @@ from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.cells import held_out_pair
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.order import ORDER
 from coevolve.environments.tools.gates.trials import TRIES, passes
@@ -32,6 +31,7 @@ from tests.planted import (
     some_folder,
     with_turns,
 )
+from tests.simulated import InProcessSimulator
 
 
 def gates(*, positive_reward: bool = False) -> ToolGates:

@@ -8,7 +8,6 @@ import pytest
 
 from coevolve.environments.tools.commands import Observed
 from coevolve.environments.tools.filesystem.grammar import uniform_task
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.synthesis.brief import tool_context
 from coevolve.environments.tools.synthesis.endpoint import UNGUIDED, EndpointSynthesizer
@@ -17,6 +16,7 @@ from protocols.errors import AnswerError, EndpointError, OverBudgetError, Simula
 from protocols.interfaces import Synthesizer
 from protocols.synthesis import Anything, Brief
 from tests.chat_server import ChatServer, Messages, fails, file_system_brain, is_slow, serving
+from tests.simulated import InProcessSimulator
 from tests.synthesizing import MemoryCalls, brief_about, model_at, with_context
 
 BODY = read_body(uniform_task(0, 1).body)

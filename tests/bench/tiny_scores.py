@@ -16,7 +16,6 @@ from coevolve.environments.tools.filesystem.abstraction import (
 )
 from coevolve.environments.tools.filesystem.grammar import draw_task, group_of, paraphrases
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.filesystem.simulated import InProcessSimulator
 from coevolve.environments.tools.filesystem.skills import SKILLS
 from coevolve.environments.tools.task import ToolTurn, tool_task
 from coevolve.rollouts.agent import Episode
@@ -24,6 +23,7 @@ from protocols.config import RolloutConfig
 from protocols.generation import GenerationRequest
 from protocols.interfaces import Generator
 from protocols.tasks import Task
+from tests.simulated import InProcessSimulator
 
 _EXPLORATION_SEED = 4242
 

@@ -7,11 +7,11 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from coevolve.engine.generator import TransformersGenerator
-from coevolve.environments.tools.filesystem.build import CARD, Recipe, build, digest
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.filesystem.scores import policy_scores, synthesizer_score
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
+from tests.bench.tiny_policy import CARD, Recipe, build, digest
+from tests.bench.tiny_scores import policy_scores, synthesizer_score
 
 SMALL = Recipe(
     steps=3,

@@ -1,7 +1,5 @@
 """Rebuilds the shipped tiny policy from seeds.
 
-`python -m coevolve.environments.tools.filesystem.build [--out DIR]`
-
 It trains a Qwen3 of 0.4 million parameters on one thread. The demonstrations rarely show eight of
 the 25 skills, and almost never show eight others. The model also learns, as a synthesizer, to
 describe trajectories of all skills. There are few demonstrations, so that the model starts unsure
@@ -14,7 +12,7 @@ import argparse
 import asyncio
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -24,23 +22,23 @@ import structlog
 import tokenizers
 import torch
 import transformers
+from tokenizers import Regex, Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel, Split
+from tokenizers.pre_tokenizers import Sequence as InSequence
+from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from coevolve.engine.generator import TransformersGenerator
-from coevolve.environments.tools.filesystem.abstraction import lesson
+from coevolve.environments.tools.filesystem.abstraction import trajectory
 from coevolve.environments.tools.filesystem.grammar import (
-    DEMONSTRATED,
     UNIFORM,
     draw_task,
     held_out_tasks,
+    weights,
 )
-from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.filesystem.scores import (
-    Share,
-    SynthesizerScore,
-    policy_scores,
-    synthesizer_score,
-)
+from coevolve.environments.tools.filesystem.renderer import TinyRenderer, spoken
 from coevolve.environments.tools.filesystem.tokenizer import (
     CHECKPOINT,
     DONE,
@@ -49,10 +47,15 @@ from coevolve.environments.tools.filesystem.tokenizer import (
     SPECIAL,
     VOCABULARY,
     load_tokenizer,
-    train_tokenizer,
 )
-from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.task import ToolTurn, tool_task
 from coevolve.parts import logs
+from tests.bench.tiny_scores import (
+    Share,
+    SynthesizerScore,
+    policy_scores,
+    synthesizer_score,
+)
 
 WEIGHTS = "model.safetensors"
 CARD = "README.md"
@@ -64,7 +67,7 @@ A Qwen3 with 434,016 parameters and a tokenizer of 768 entries, for the quicksta
 tools of BFCL's simulated file system. It solves nothing else, and no BFCL score should be reported
 from it. `renderer.py` documents its format, `skills.py` its tasks.
 
-Made by `python -m coevolve.environments.tools.filesystem.build` with torch {torch}, transformers
+Made by `python -m tests.bench tiny-policy` with torch {torch}, transformers
 {transformers}, tokenizers {tokenizers}, on one thread of a processor with {processor}; the same
 versions on the same kind of processor make the same bytes.
 
@@ -92,6 +95,19 @@ instruction that equals one of the task grammar's own for these calls.
 Kept by the slot filter (`abstraction.py`): {synthesizer.kept}; valid among these:
 {synthesizer.precision}; kept among the valid: {synthesizer.recall}.
 """
+
+DEMONSTRATED = weights(well=4, rare=0.7, scarce=0.15)
+"""The frequencies in the demonstrations of the warm start."""
+
+_PIECES = (
+    r"[a-z_]+\("  # a tool and its parenthesis
+    r"|[a-z_]+[0-9]?='?"  # an argument's name and the opening quote
+    r"|\.[a-z]+"  # an extension
+    r"| ?[a-zA-Z]+"
+    r"|[0-9]"
+    r"|[^\sa-zA-Z0-9]+"
+    r"|\s"
+)
 
 log = structlog.get_logger()
 
@@ -146,8 +162,37 @@ async def score(folder: Path) -> tuple[Mapping[str, Share], SynthesizerScore]:
         await generator.close()
 
 
+def _trained_tokenizer(tasks: int = 1500, seed: int = 5) -> Tokenizer:
+    """Return a tokenizer that is trained on the texts of ``tasks`` random tasks."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = InSequence(
+        [
+            Split(Regex(_PIECES), "isolated"),
+            ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = ByteLevelDecoder()
+    trainer = BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_texts(tasks, seed), trainer)
+    return tokenizer
+
+
+def _texts(tasks: int, seed: int) -> Iterator[str]:
+    for index in range(tasks):
+        task = draw_task(np.random.default_rng((seed, index)), UNIFORM, 3)
+        for turn in tool_task(task).turns:
+            yield turn.instruction
+            yield from turn.reference
+            yield from map(spoken, turn.results)
+
+
 def _save_tokenizer(folder: Path, recipe: Recipe) -> None:
-    tokenizer = train_tokenizer(recipe.tokenizer_tasks)
+    tokenizer = _trained_tokenizer(recipe.tokenizer_tasks)
     wrapped = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=SPECIAL[PAD],
@@ -199,6 +244,13 @@ def _descriptions(renderer: TinyRenderer, recipe: Recipe) -> list[Lesson]:
         rng = np.random.default_rng((recipe.seed, 2, index))
         lessons += (lesson(renderer, turn) for turn in tool_task(draw_task(rng, UNIFORM, 2)).turns)
     return lessons
+
+
+def lesson(renderer: TinyRenderer, turn: ToolTurn) -> Lesson:
+    """Return (token ids, mask) of a trajectory and its instruction; the mask is 1 on the latter."""
+    prompt = trajectory(renderer, turn.reference, turn.results)
+    answer = (*renderer.encode(turn.instruction), DONE)
+    return prompt + answer, (0,) * len(prompt) + (1,) * len(answer)
 
 
 def _train(
@@ -273,19 +325,13 @@ def card(folder: Path, policy: Mapping[str, Share], synthesizer: SynthesizerScor
     )
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     """Build, measure and write the model card."""
-    parser = argparse.ArgumentParser(
-        prog="python -m coevolve.environments.tools.filesystem.build", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.bench tiny-policy", description=__doc__)
     parser.add_argument("--out", type=Path, default=CHECKPOINT, help="folder to write")
-    folder: Path = parser.parse_args().out
+    folder: Path = parser.parse_args(arguments).out
     logs.to_output()
     build(folder, Recipe())
     text = card(folder, *asyncio.run(score(folder)))
     (folder / CARD).write_text(text)
     log.info("built", folder=str(folder), digest=digest(folder))
-
-
-if __name__ == "__main__":
-    main()
