@@ -103,6 +103,20 @@ def test_a_choice_that_is_none_is_answered_with_those_there_are():
     )
 
 
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("signals.kinds=[rare, boundry]", "override signals.kinds[1]: needs one of forgetting,"),
+        ("trackers.use=[3]", "override trackers.use[0]: needs text, tensorboard,"),
+        ("cluster.variables=[A, B, 1]", "override cluster.variables[2]: needs text, found 1;"),
+    ],
+)
+def test_a_fault_inside_the_list_of_an_override_is_that_of_the_override(override: str, words: str):
+    text = refusal(CONFIGS / "quickstart.yaml", override)
+    assert text.startswith(words)
+    assert "quickstart.yaml" not in text
+
+
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path):
     text = refusal(written(tmp_path, "name: a\nlearner: {steps: 1, steps: 2}\n"))
     assert "the key 'steps' stands twice in one section" in text

@@ -21,14 +21,14 @@ from coevolve.journal.snapshots import SPAN
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused, RunStarted, Stalled, StateSnapshot
 from protocols.errors import ContractError, LeakError, LeaseLostError
-from protocols.evolution import GroupSummary, Parked, ReaderAnswers, ReaderRests
+from protocols.evolution import GroupSummary, ModelRests, Parked, ReaderAnswers, ReaderRests
 from protocols.interfaces import TaskSource
 from protocols.journal import Append, Message, Receipt, StoredRecord
 from protocols.learning import GroupDiscarded, StepReport, TrainedGroup
 from protocols.rollouts import RolloutRequest
 from protocols.tasks import Instantiated, Task, attempted
 from tests import evolving
-from tests.evolving import admission, candidate, settled, signal, verdict
+from tests.evolving import admission, candidate, settled, signal, swapped, verdict
 from tests.fakes import tool_task
 
 STARTED = RunStarted(run_id="r", config="{}")
@@ -492,6 +492,25 @@ async def test_a_cycle_waits_for_no_verdicts_while_the_reader_rests(
     await desk.groups(4)
     await desk.say(ReaderAnswers(), stepped(2, 4), *visits(await desk.tasks(4), 2, 3))
     await desk.standing("up to 2 set in motion: verdicts (1)")
+    await desk.close()
+
+
+async def test_a_cycle_waits_again_once_a_model_that_rests_was_swapped(
+    tmp_path: Path, quickstart: RunConfig
+):
+    desk = Desk(tmp_path, of(quickstart, "full", evolve_every=1))
+    await desk.say(STARTED)
+    tasks = await desk.tasks(2)
+    await desk.say(ModelRests(synthesizer="glm", failures=3, reason="no answer"))
+    await desk.say(*visits(tasks, 0, 1), signal("s1", tasks[0]), stepped(1, 2))
+    tasks = await desk.tasks(4)  # the signal waits, and the cycle does not
+    await desk.say(swapped(), *visits(tasks, 2, 3), stepped(2, 4))
+    await desk.standing("up to 2 set in motion: signals to be settled (1)")
+    await desk.kill()
+    desk.start()
+    await desk.standing("up to 2 set in motion: signals to be settled (1)")
+    await desk.say(settled("s1"))
+    await desk.groups(6)
     await desk.close()
 
 

@@ -1,3 +1,6 @@
+import random
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +10,8 @@ from coevolve.models import atomic_folder as checkpoint
 from coevolve.parts.files import LocalFiles
 from protocols.errors import CheckpointError
 from protocols.learning import Checkpoint
+from tests.powercuts.images import Disk
+from tests.powercuts.trace import Recording, Trace, compiled, traced
 
 
 def write_two(folder: Path) -> None:
@@ -117,3 +122,32 @@ def test_what_stands_in_the_place_of_a_folder_is_replaced(tmp_path: Path, instea
     assert not folder.is_symlink()
     assert checkpoint.folder_size(folder) == 3
     assert other.is_dir()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from coevolve.models.atomic_folder import write_folder
+write_folder(Path(sys.argv[1]), lambda partial: (partial / "weights").write_bytes(b"1"))
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_folder_that_was_written_survives_a_power_cut(tmp_path: Path, replaces: bool):
+    root = tmp_path / "root"
+    root.mkdir()
+    recording, library = Recording(root, tmp_path / "trace"), compiled(tmp_path)
+    command = [sys.executable, "-c", WRITER, str(root / "versions" / "v_1")]
+    traces: list[Trace] = []
+    for _ in range(1 + replaces):
+        with traced(library, command, root=root, file=tmp_path / "trace") as process:
+            assert process.wait(60) == 0
+        traces.append(recording.trace())
+    disk = Disk(traces[-1])
+    disk.advance(len(traces[-1].events))
+    for seed in range(20):
+        image = tmp_path / f"cut-{seed}"
+        image.mkdir()
+        disk.write(image, random.Random(seed))
+        assert (image / "versions" / "v_1" / "weights").read_bytes() == b"1"

@@ -20,7 +20,7 @@ from coevolve.rollouts.trained_tasks import TrainedTasks
 from coevolve.rollouts.worker import RolloutWorker
 from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig, StoreConfig
 from protocols.errors import GeneratorError, SimulatorError
-from protocols.generation import GenerationRequest
+from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
 from protocols.journal import Append, Complete, Message, Receipt
 from protocols.learning import (
@@ -387,3 +387,26 @@ async def test_tokens_of_another_version_are_no_score():
         GeneratorError, match=r"needs tokens of version 3 alone, found those of \[4"
     ):
         await checked.generate(asked("two"))
+
+
+class OldCache(ScriptGenerator):
+    """Samples with one version over keys and values of another one."""
+
+    cached = 0
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        said = await super().generate(request)
+        caches = (*said.versions[:-1], self.cached)
+        return msgspec.structs.replace(said, cache_versions=caches)
+
+
+async def test_tokens_over_the_cache_of_another_version_are_no_score():
+    served, generator = ServedVersion(), OldCache(["ls", "ls", "ls"], version=3)
+    await served.set(3)
+    checked = OneVersion(generator, served)
+    generator.cached = 3
+    assert set((await checked.generate(asked("one"))).cache_versions) == {3}
+    for cached in (2, 4):
+        generator.cached = cached
+        with pytest.raises(GeneratorError, match=rf"alone, found those of \[.*{cached}"):
+            await checked.generate(asked("two"))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.signals import posterior
-from coevolve.signals.probability import at_least, same_rate
+from coevolve.signals.probability import at_least, at_most, same_rate
 from coevolve.signals.rules import Finding
 from protocols.evolution import GroupSummary, OnPattern, OnTask, PatternKind
 from protocols.evolution_config import SignalsConfig
@@ -105,8 +105,8 @@ def test_the_p_values_are_those_of_every_task_that_can_be_compared(visits: list[
     assert [kept.at(rank) for rank in range(len(kept))] == expected
 
 
-def boundary(visits: Sequence[GroupSummary]) -> list[Finding]:
-    return list(posterior.boundary(CONFIG, history_of(visits), visits[-1]))
+def boundary(visits: Sequence[GroupSummary], config: SignalsConfig = CONFIG) -> list[Finding]:
+    return list(posterior.boundary(config, history_of(visits, config), visits[-1]))
 
 
 def test_boundary_of_eight_by_hand():
@@ -129,6 +129,17 @@ def test_boundary_raises_few_false_alarms_at_its_edges_for_any_number_of_rollout
     if firing:
         assert at_least(firing[0], rollouts, 0.1) <= 0.05
         assert firing == list(range(firing[0], rollouts - firing[0] + 1))
+
+
+@pytest.mark.parametrize("flips", [0.05, 0.2, 0.4])
+def test_verdicts_that_flip_move_both_edges_of_the_band_towards_one_half(flips: float):
+    # A task that the policy solves with rate p shows p (1 - flips) + (1 - p) flips successes.
+    low, high = (p * (1 - flips) + (1 - p) * flips for p in (0.1, 0.9))
+    config, rollouts = SignalsConfig(reward_flip_rate=flips), 400
+    firing = [k for k in range(rollouts + 1) if boundary([visit(k, rollouts)], config)]
+    # Chance alone explains one success less at the lower edge, and one more at the upper edge.
+    assert at_least(firing[0], rollouts, low) <= 0.05 < at_least(firing[0] - 1, rollouts, low)
+    assert at_most(firing[-1], rollouts, high) <= 0.05 < at_most(firing[-1] + 1, rollouts, high)
 
 
 def rare(

@@ -15,9 +15,10 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.validation.gates import Match
 from coevolve.validation.ledger import TOPICS, Ledger
+from coevolve.validation.wordings import Wording
 from protocols.evolution import Parked, ProbeRequest, Refused
 from protocols.journal import Append, Message, Receipt
-from tests.evolving import BODY, admission, seed, verdict, visit, write
+from tests.evolving import BODY, admission, made, seed, verdict, visit, write
 
 MOST = 3
 
@@ -121,6 +122,35 @@ async def test_an_admission_that_was_expected_counts_once(tmp_path: Path):
     add(journal, newest, 2)
     await ledger.follow()
     assert ledger.dump().admitted == 1
+    journal.close()
+
+
+OTHER = msgspec.Raw(msgspec.msgpack.encode("another body"))
+
+
+def meaning(body: msgspec.Raw) -> Sequence[Wording]:
+    """Return one wording for all tasks, which means something else in each body."""
+    return (Wording("Do it.", bytes(body).hex(), 0),)
+
+
+async def test_the_runs_own_tasks_decide_about_a_wording_also_after_a_restart(tmp_path: Path):
+    journal = Journal.open(tmp_path)
+    store = LocalStore(journal)
+    ledger = Ledger(store, Keys(), MOST, span=1, wordings=meaning)
+    other = msgspec.structs.replace(made("m0", "c0", "s"), body=OTHER)
+    add(journal, [seed(), other], 1)
+    await ledger.follow()
+    for number in (2, 3):
+        add(journal, await ledger.snapshots.due(ledger.through), number)
+        await ledger.follow()
+    resumed = Ledger(store, Keys(), MOST, span=1, wordings=meaning)
+    await resumed.follow()
+    assert (await resumed.snapshots.restore())[1]
+    for each in (ledger, resumed):
+        conflict = each.conflict(OTHER)
+        assert conflict is not None
+        assert (conflict.trusted, conflict.tasks) == (True, 1)
+        assert each.conflict(BODY) is None  # as in the run's own task, whatever a made one says
     journal.close()
 
 

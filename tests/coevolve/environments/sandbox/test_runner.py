@@ -256,6 +256,35 @@ def test_the_filter_is_made_for_known_machines_only() -> None:
             made("riscv64")
 
 
+ASK_GROUPS = """
+import sys, tempfile
+from pathlib import Path
+from coevolve.environments.sandbox.runner import PROBE, Sandbox
+with tempfile.TemporaryDirectory() as folder:
+    sandbox, work = Sandbox([], sys.argv[1]), Path(folder)
+    sandbox.own(work)
+    argv = ["/bin/sh", "-c", "/usr/bin/id -u; /usr/bin/id -G"]
+    print(sandbox.run(argv, work=work, cwd=work, limits=PROBE, environment={}).output)
+    print(work.stat().st_uid)
+"""
+
+
+@pytest.mark.skipif(not ROOT, reason="only root can become somebody else")
+@pytest.mark.parametrize("level", ["namespaces", "seccomp"])
+def test_a_program_that_root_starts_is_in_none_of_roots_groups(level: SandboxLevel) -> None:
+    opened(level)
+    told = subprocess.run(
+        [sys.executable, "-c", ASK_GROUPS, level],
+        extra_groups=[0, 4],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    user, *groups, owner = told.stdout.split()
+    assert (user, groups) == (owner, [owner])
+    assert int(owner) not in (0, NOBODY)
+
+
 @pytest.mark.skipif(not ROOT, reason="only root can become somebody else")
 def test_an_ordinary_user_has_the_same_sandbox() -> None:
     repository = Path(__file__).parents[4]
