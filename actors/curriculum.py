@@ -1,21 +1,14 @@
-"""The curriculum as a Ray actor: it requests rollouts."""
+"""The part ``curriculum`` of `coevolve.loop` as a Ray actor."""
 
 import ray
 
-from actors.part import PartShell, Working
-from coevolve.build import parts as build
-from coevolve.parts.context import PartContext
-from protocols.interfaces import Part
+from actors.part import PartShell
 
 
 class CurriculumShell(PartShell):
     """Requests rollouts, one group at a time."""
 
-    def make(
-        self, name: str, context: PartContext, simulators: build.Simulators
-    ) -> tuple[Part, Working | None]:
-        """Return the part."""
-        return build.curriculum(context), None
+    part = "curriculum"
 
 
 CurriculumActor = ray.remote(num_cpus=0, max_restarts=-1)(CurriculumShell)

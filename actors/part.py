@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import ray
 from ray._private import state as ray_state
@@ -12,13 +11,13 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTa
 
 from actors.home import Home
 from actors.remote_store import RemoteStore
-from coevolve.build import parts as build
-from coevolve.parts.context import PartContext
+from coevolve.environments.open_parts import OpenPart, Simulators
+from coevolve.learning.sharded.rpc import RankStarter
+from coevolve.loop import PARTS
 from coevolve.parts.starting import unexpected_logged
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError, PartDiedError, PartRaisedError, PartStartError
-from protocols.interfaces import Part
 
 ANSWER_S = 5.0
 STOP_S = 60.0
@@ -36,16 +35,11 @@ DEAD = "DEAD"
 """Ray's state of an actor that it never starts again."""
 
 
-class Working(Protocol):
-    """The source of CPU seconds: a part with a model, or an engine beside it."""
+class PartShell:
+    """Runs a part of `coevolve.loop` in its own process, with its own engine, if it has one."""
 
-    def cpu_s(self) -> float:
-        """Return the CPU seconds spent so far."""
-        ...
-
-
-class PartShell(ABC):
-    """Runs a part in its own process; ``make`` is the only place that loads a model."""
+    part: ClassVar[str]
+    """The part's name in `coevolve.loop.PARTS`; the process is called after the subclass."""
 
     def __init__(
         self,
@@ -53,34 +47,29 @@ class PartShell(ABC):
         config: RunConfig,
         home: Home,
         store: RemoteStore,
-        simulators: build.Simulators = (),
+        simulators: Simulators = (),
+        ranks: RankStarter | None = None,
     ) -> None:
         with home.starting(name):
             context = home.context(home.settings(config), store)
-            self._part, self._working = self.make(name, context, simulators)
-
-    @abstractmethod
-    def make(
-        self, name: str, context: PartContext, simulators: build.Simulators
-    ) -> tuple[Part, Working | None]:
-        """Return the part of this name, and the object that counts CPU seconds, if any."""
+            self._opened = OpenPart(PARTS[self.part], context, simulators, name=name, ranks=ranks)
 
     async def run(self) -> None:
         """Work until stopped."""
         with unexpected_logged():
-            await self._part.run()
+            await self._opened.part.run()
 
     async def stop(self) -> None:
         """Make ``run`` return."""
-        await self._part.stop()
+        await self._opened.part.stop()
 
     async def status(self) -> PartStatus:
         """Return the part's status."""
-        return self._part.status()
+        return self._opened.part.status()
 
     async def cpu_s(self) -> float:
         """Return the CPU seconds spent in a model; 0 if the part has none."""
-        return self._working.cpu_s() if self._working is not None else 0.0
+        return self._opened.cpu_s()
 
 
 class RemotePart:

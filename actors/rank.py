@@ -8,8 +8,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from actors.home import Home
-from coevolve.build import parts as build
 from coevolve.learning.sharded.rpc import Done, Enlistment, Order
+from coevolve.models.model_folder import model_folder
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RankError
 
@@ -19,7 +19,10 @@ class RankShell:
 
     def __init__(self, rank: int, config: RunConfig, home: Home) -> None:
         with home.starting(f"learner-rank-{rank}"):
-            self._worker = build.rank_worker(rank, home.with_model(config), home.reach())
+            from coevolve.learning.sharded.worker import RankWorker  # with torch
+
+            here = home.with_model(config)
+            self._worker = RankWorker(rank, here, model_folder(here.policy.model), home.reach())
 
     def execute(self, message: Enlistment | Order) -> Done:
         """Forward."""

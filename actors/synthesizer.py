@@ -1,22 +1,14 @@
-"""The synthesizer as a Ray actor: signals in, candidates out."""
+"""The part ``synthesizer`` of `coevolve.loop` as a Ray actor."""
 
 import ray
 
-from actors.part import PartShell, Working
-from coevolve.build import parts as build
-from coevolve.parts.context import PartContext
-from protocols.interfaces import Part
+from actors.part import PartShell
 
 
 class SynthesizerShell(PartShell):
     """Makes tasks from signals."""
 
-    def make(
-        self, name: str, context: PartContext, simulators: build.Simulators
-    ) -> tuple[Part, Working | None]:
-        """Return the part."""
-        part = build.synthesizer(context, simulators)
-        return part, part
+    part = "synthesizer"
 
 
 SynthesizerActor = ray.remote(num_cpus=0, max_restarts=-1)(SynthesizerShell)

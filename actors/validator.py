@@ -1,21 +1,14 @@
-"""The validator as a Ray actor: candidates in, verdicts and tasks out."""
+"""The part ``validator`` of `coevolve.loop` as a Ray actor."""
 
 import ray
 
-from actors.part import PartShell, Working
-from coevolve.build import parts as build
-from coevolve.parts.context import PartContext
-from protocols.interfaces import Part
+from actors.part import PartShell
 
 
 class ValidatorShell(PartShell):
     """Validates candidates."""
 
-    def make(
-        self, name: str, context: PartContext, simulators: build.Simulators
-    ) -> tuple[Part, Working | None]:
-        """Return the part."""
-        return build.validator(context, simulators), None
+    part = "validator"
 
 
 ValidatorActor = ray.remote(num_cpus=0, max_restarts=-1)(ValidatorShell)

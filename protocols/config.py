@@ -262,6 +262,11 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     256 steps are attempted as given and under other names. 0: none. Needs an environment that makes
     instances."""
 
+    @property
+    def conversations(self) -> int:
+        """Return how many conversations its own engine has at a time, at most; 0 without one."""
+        return self.concurrent if self.engine == "own" else 0
+
 
 Place = Annotated[
     str,

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.build import parts as build
+from coevolve.environments.open_parts import OpenPart
+from coevolve.loop import PARTS
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
 from protocols.learning import StepReport
@@ -31,7 +32,7 @@ async def one_process(folder: Path) -> list[StepReport]:
     journal = groups(range(ALL))
     files = LocalFiles(folder / "run")
     context = PartContext(config=config, files=files, store=journal, reader=journal)
-    await build.learner(context).run()
+    await OpenPart(PARTS["learner"], context).part.run()
     return [each for each in journal.all(StepReport) if isinstance(each, StepReport)]
 
 

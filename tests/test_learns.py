@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from coevolve.config import load_config
+from coevolve.loop import run_here
 from protocols.learning import Evaluation
-from tests.one_process import everything, run_here
+from tests.one_process import everything
 
 STEPS, HELD_OUT, GAIN = 36, 160, 0.1
 SHORT = (

@@ -8,6 +8,7 @@ import pytest
 
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.task import read_body
+from coevolve.loop import run_here
 from protocols.config import RunConfig
 from protocols.control import DeadLetter
 from protocols.evolution import (
@@ -24,7 +25,7 @@ from protocols.synthesizers import EndpointModel
 from protocols.tasks import Synthesized, Task, instance_of
 from tests.chat_server import fails, serving
 from tests.misbehaving import BEHAVIOURS, TAUNTS, misbehaving
-from tests.one_process import everything, run_here
+from tests.one_process import everything
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("short_waits")]
 

@@ -11,8 +11,8 @@ HOUSES = ("coevolve", "actors", "protocols")
 MAY_NAME = ("coevolve/environments/", "coevolve/cli/setup.py", "coevolve/docs/")
 """What may name environments: the environments, the text of the command that sets them up, docs."""
 
-MAY_IMPORT = ("coevolve/environments/", "coevolve/build/", "coevolve/cli/", "coevolve/commands/")
-"""Folders that may import from environments: the builder and the commands."""
+MAY_IMPORT = ("coevolve/environments/", "coevolve/cli/", "coevolve/commands/")
+"""Folders that may import from environments."""
 
 WORDS = re.compile(rf"\b({'|'.join(BUILT_IN)}|verilator|verilog|testbench\w*|gorilla\w*)\b", re.I)
 
@@ -37,8 +37,11 @@ def test_the_core_names_no_environment():
 
 
 DOORS = (
+    "coevolve.environments",
     "coevolve.environments.cache_folder",
+    "coevolve.environments.initial_model",
     "coevolve.environments.interface",
+    "coevolve.environments.open_parts",
     "coevolve.environments.packages",
     "coevolve.environments.registry",
 )

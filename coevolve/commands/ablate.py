@@ -19,8 +19,9 @@ from statistics import fmean
 
 import msgspec
 
-from coevolve.build import parts as build
+from coevolve.commands.scoring import open_scoring, spare_store
 from coevolve.config import load_config
+from coevolve.environments.registry import environment_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
 from coevolve.learning.batch import Batch, Source
@@ -99,7 +100,7 @@ async def _held_out(folder: Path, config: RunConfig) -> tuple[Score, Score] | No
     """Return the success of version 0 and the last version; None if the run is not finished."""
     if not RunDirectory(folder).metrics.exists():
         return None
-    progress = Progress(build.labels(config))
+    progress = Progress(environment_of(config).labels())
     await fold(run_reader(folder), ("evaluation",), progress.fold)
     scores = progress.held_out()
     last = config.learner.steps
@@ -193,10 +194,10 @@ def _train(trainer: AnyTrainer, batches: Sequence[Batch]) -> float | None:
 async def _success(config: RunConfig, run_dir: Path, trainer: AnyTrainer) -> Score:
     """Return the trainer's score on the scored tasks."""
     reader = run_reader(run_dir)
-    with build.spare_store() as (folder, store):
+    with spare_store() as (folder, store):
         (folder / "versions").mkdir()
         version = await asyncio.to_thread(write_version, folder, trainer, config)
         context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=reader)
-        async with build.scoring(context, version) as scoring:
+        async with open_scoring(context, version) as scoring:
             scores = await scoring.of(scoring.environment.scored_tasks())
         return score_of((each.task_id, each.score) for each in scores)

@@ -12,8 +12,8 @@ import click
 import msgspec
 from rich.console import Group
 
-from coevolve.build import parts as build
 from coevolve.commands.fresh import Comparison, compared, table, trained_tasks
+from coevolve.commands.scoring import open_scoring
 from coevolve.commands.subjects import OfRun, OfRunFile, Subject, opened_policy, served_policy
 from coevolve.config import load_config
 from coevolve.environments.evaluation import EvaluationRequest, OwnEvaluation, own_evaluations
@@ -145,13 +145,13 @@ async def _scored(
         trained = (
             await trained_tasks(subject.directory, number) if isinstance(subject, OfRun) else ()
         )
-        async with build.scoring(policy.context, policy.version) as scoring:
+        async with open_scoring(policy.context, policy.version) as scoring:
             tasks = scoring.environment.scored_tasks()
             scores = await scoring.of(tasks)
             if fresh:
                 held_out = [task for task in tasks if task.split == "held_out"]
                 comparisons = await compared(scoring, held_out, trained, fresh, seed)
-    progress = Progress(build.labels(config))
+    progress = Progress(environment_of(config).labels())
     progress.fold(Evaluation(version=number, scores=scores, errors=0, wall_s=0.0))
     success, best = progress.evaluations[number], policy.choice
     report = {"policy": policy.name, "success": success, "scores": scores, "chosen": best}

@@ -24,7 +24,7 @@ from protocols.tasks import NEW_TASKS, Task
 
 
 class Scoring(Protocol):
-    """Scores one policy on tasks (`coevolve.build.parts.Scoring`)."""
+    """Scores one policy on tasks (`coevolve.commands.scoring.Scoring`)."""
 
     @property
     def environment(self) -> Environment:

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from coevolve.build import parts as build
+from coevolve.commands.scoring import spare_store
+from coevolve.delivery.engine import proven_engine
+from coevolve.engine.open_engine import open_engine
 from coevolve.environments.evaluation import ServedPolicy
+from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
 from coevolve.models.tiny_random.resolve import running
@@ -61,19 +64,21 @@ class Policy:
 @asynccontextmanager
 async def opened_policy(subject: Subject, config: RunConfig) -> AsyncGenerator[Policy]:
     """Yield the subject, of any environment; its records go to a temporary journal."""
-    with build.spare_store() as (spare, store):
+    with spare_store() as (spare, store):
         if isinstance(subject, OfRunFile):
-            build.make_model(config, spare)
+            make_model(config, spare)
             config = running(config, spare)
             context = PartContext(config=config, files=LocalFiles(spare), store=store, reader=store)
             yield Policy(name=f"{config.name} before training", context=context, version=None)
             return
-        run_dir = subject.directory.path
+        files = LocalFiles(subject.directory.path)
         held = (await _version(subject)).unpacked(config, spare)
         path = str(held.folder.absolute())  # outside of the run, if a checkpoint was unpacked
         yield Policy(
             name=f"version {held.version.version} of {config.name}",
-            context=build.context(config, run_dir, store),
+            context=PartContext(
+                config=config, files=files, store=store, reader=run_reader(files.folder)
+            ),
             version=msgspec.structs.replace(held.version, path=path),
             choice=held.choice,
         )
@@ -86,10 +91,12 @@ async def served_policy(subject: Subject, config: RunConfig) -> AsyncGenerator[S
     Raises ConfigError, RunError or GeneratorError if the subject cannot be opened.
     """
     async with opened_policy(subject, config) as policy:
-        engine = build.generator(policy.context, config.evaluator.concurrent)
+        engine = open_engine(
+            policy.context.config, policy.context.run_dir, config.evaluator.concurrent
+        )
         try:
             if policy.version is not None:
-                await build.proven_engine(policy.context, "evaluate", engine).serve(policy.version)
+                await proven_engine(policy.context, "evaluate", engine).serve(policy.version)
             best = policy.choice
             name = f"{policy.name}, {best.manner}" if best else policy.name
             yield ServedPolicy(name=name, context=policy.context, engine=engine)

@@ -39,6 +39,7 @@ from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import SPARE, version_digest
+from coevolve.parts.context import PartContext
 from protocols.config import RunConfig
 from protocols.errors import DeliveryError, GeneratorError, TransferError
 from protocols.interfaces import Files, Generator, Reader
@@ -233,3 +234,15 @@ class VerifiedEngine:
         alarm = WeightSyncAlarm(engine=self._name, version=version.version, reason=reason)
         await self._append([alarm])
         return DeliveryError(fault(alarm))
+
+
+def proven_engine(context: PartContext, name: str, generator: Generator) -> VerifiedEngine:
+    """Return ``generator`` of the part ``name``, which now proves each version it serves."""
+    return VerifiedEngine(
+        name,
+        generator,
+        reader=context.reader,
+        append=context.appender("delivery", name),
+        files=context.files,
+        config=context.config,
+    )

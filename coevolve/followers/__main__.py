@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from coevolve.build.parts import labels
 from coevolve.durable_files import make_folder
+from coevolve.environments.registry import environment_of
 from coevolve.followers.interface import FollowedRun, Tracker
 from coevolve.followers.own import OwnTracker
 from coevolve.followers.said import END, Said, folder_of
@@ -77,7 +77,7 @@ async def _follow(directory: RunDirectory, name: str, say: Say) -> None:
         _tracker(name, _followed(directory, config, folder)),
         run_reader(directory.path),
         run=directory.path,
-        labels=labels(config),
+        labels=environment_of(config).labels(),
         settings=config.trackers,
     )
     await follower.catch_up()

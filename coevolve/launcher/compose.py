@@ -2,37 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from typing import Any
 
-from actors.curriculum import CurriculumActor
-from actors.evaluator import EvaluatorActor
 from actors.files import FilesActor
 from actors.home import Home, remove_copies
-from actors.learner import LearnerActor
 from actors.node import node_id
 from actors.part import RemotePart
 from actors.rank import RemoteRanks
 from actors.remote_files import FILES_NAME
 from actors.remote_store import STORE_NAME, RemoteStore
-from actors.rollout import RolloutActor
-from actors.signals import SignalsActor
 from actors.simulator import RemoteSimulator, SimulatorActor
 from actors.store import StoreActor
-from actors.synthesizer import SynthesizerActor
-from actors.validator import ValidatorActor
-from coevolve.build import parts as build
 from coevolve.engine.vllm.environment import environment
+from coevolve.environments.open_parts import PartSpec
 from coevolve.environments.registry import environment_of
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.engines import ClusterEngines
 from coevolve.launcher.fitting import engine_gpus, rank_gpus
 from coevolve.launcher.placement import Placement
+from coevolve.loop import LOOP
 from coevolve.models.model_folder import whole_model
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.display import Display
 from coevolve.runs.drive import Run, RunParts
 from coevolve.runs.scaling import EnginePool
-from protocols.config import PlacedPart, RunConfig, TransformersEngine, VllmEngine
+from protocols.config import RunConfig, TransformersEngine, VllmEngine
+from protocols.evolution import ModelCall, SwapRequested
 
 
 async def compose(
@@ -56,43 +53,21 @@ async def compose(
     home = _home(config, directory, place)
     workers, simulators = _simulators(config, home, place)
     await store.statistics()
-    # Only these parts call endpoints.
-    provided = {"rollout": keys, "validator": keys, "synthesizer": {**withheld, **keys}}
-    start = _Starter(config, place, home, store, provided)
-    # Actors that load a model take longest to start, so they start first.
-    pool = _engines(config, place, start, workers)
-    await pool.open()
-    learner = _learner(config, home, place, start)
-    has_engine = config.evaluator.engine == "own"
-    engine = _engine_options(config) if has_engine else {}
-    evaluator = start("evaluator", EvaluatorActor, workers, **engine)
-    evolving = [start("signals", SignalsActor, workers)]
-    synthesizing: list[RemotePart] = []
-    if config.synthesizes:
-        synthesizing = [start("synthesizer", SynthesizerActor, workers)]
-        evolving += [*synthesizing, start("validator", ValidatorActor, workers)]
-    curriculum = start("curriculum", CurriculumActor)
-    parts = RunParts(
-        supervised=[curriculum, *evolving, *pool.parts, learner, evaluator],
-        pool=pool,
-        models=[*synthesizing, learner, *([evaluator] if has_engine else [])],
-        simulators=simulators,
-        services=[RemotePart(STORE_NAME, journal), *_files(home)],
-    )
+    start = _Starter(config, place, home, store, workers, keys, withheld)
     return Run(
         config,
         directory,
-        parts,
+        await _parts(config, start, simulators, [RemotePart(STORE_NAME, journal), *_files(home)]),
         store=store,
         reader=run_reader(directory.path),
-        labels=build.labels(config),
+        labels=environment_of(config).labels(),
         display=display,
         started=started,
     )
 
 
 class _Starter:
-    """Starts the actors of parts; each has the same first arguments."""
+    """Starts the actors of parts; each has the same arguments."""
 
     def __init__(
         self,
@@ -100,55 +75,66 @@ class _Starter:
         place: Placement,
         home: Home,
         store: RemoteStore,
-        keys: Mapping[str, Mapping[str, str]],
+        workers: Sequence[RemoteSimulator],
+        keys: Mapping[str, str],
+        withheld: Mapping[str, str],
     ) -> None:
-        """``keys`` are those that a kind of part gets, by kind."""
+        """``keys`` and ``withheld`` are those of `compose`; each part gets what it needs."""
         self._config = config
         self._place = place
         self._home = home
         self._store = store
+        self._workers = workers
         self._keys = keys
+        self._withheld = withheld
 
-    def __call__(
-        self,
-        part: PlacedPart,
-        actor: Any,
-        workers: Sequence[RemoteSimulator] = (),
-        *arguments: object,
-        name: str = "",
-        placed: Mapping[str, Any] | None = None,
-        **options: Any,
-    ) -> RemotePart:
-        """Start an actor of this kind of part with Ray's ``options``; its name is the kind's.
+    def __call__(self, spec: PartSpec, name: str = "", node: str = "") -> RemotePart:
+        """Start the actor of a part, on this ``node`` if one is given; its name is the part's."""
+        name = name or spec.name
+        home = replace(self._home, keys=self._keys_of(spec))
+        options, ranks = self._place.of(spec.name, node), None
+        if spec.is_sharded:
+            each = self._place.ranks(self._config.learner.devices, rank_gpus(self._config))
+            options, ranks = each[0], RemoteRanks(config=self._config, home=home, options=each)
+        if spec.conversations(self._config):
+            options = {**options, **_engine_options(self._config)}
+        actor = getattr(import_module(f"actors.{spec.name}"), f"{spec.name.capitalize()}Actor")
+        started = actor.options(name=name, **options).remote(
+            name, self._config, home, self._store, self._workers, ranks
+        )
+        return RemotePart(name, started)
 
-        ``placed`` are Ray's options of its place, instead of those of the kind.
-        """
-        name = name or part
-        placed = self._place.of(part) if placed is None else placed
-        started = actor.options(name=name, **placed, **options)
-        home = replace(self._home, keys=self._keys.get(part, {}))
-        own = (name, self._config, home, self._store)
-        return RemotePart(name, started.remote(*own, workers, *arguments))
-
-
-def _engines(
-    config: RunConfig, place: Placement, start: _Starter, workers: Sequence[RemoteSimulator]
-) -> EnginePool:
-    """Return the pool of rollout engines, which starts them."""
-    engine = _engine_options(config)
-
-    def started(name: str, node: str) -> RemotePart:
-        placed = place.of("rollout", node)
-        return start("rollout", RolloutActor, workers, name=name, placed=placed, **engine)
-
-    return EnginePool(ClusterEngines(config, started), config.rollout.actors)
+    def _keys_of(self, spec: PartSpec) -> Mapping[str, str]:
+        """Return the keys for parts that call endpoints, and more for those that may swap."""
+        keys = dict(self._keys) if ModelCall in spec.gives else {}
+        return {**self._withheld, **keys} if SwapRequested in spec.takes else keys
 
 
-def _learner(config: RunConfig, home: Home, place: Placement, start: _Starter) -> RemotePart:
-    """Start the learner, which is rank 0 and starts the others."""
-    options = place.ranks(config.learner.devices, rank_gpus(config))
-    ranks = RemoteRanks(config=config, home=home, options=options)
-    return start("learner", LearnerActor, (), ranks, placed=options[0])
+async def _parts(
+    config: RunConfig,
+    start: _Starter,
+    simulators: Sequence[RemotePart],
+    services: Sequence[RemotePart],
+) -> RunParts:
+    """Start the actor of each part of the run."""
+    specs = [spec for spec in LOOP if spec.exists(config)]
+    (pooled,) = (spec for spec in specs if spec.is_pooled)
+    pool = EnginePool(ClusterEngines(config, partial(start, pooled)), config.rollout.actors)
+    # Actors that load a model take longest to start, so they start first.
+    await pool.open()
+    single = [spec for spec in specs if spec is not pooled]
+    started = {each.name: start(each) for each in sorted(single, key=lambda s: not s.loads(config))}
+    return RunParts(
+        supervised=[
+            part
+            for each in specs
+            for part in (pool.parts if each is pooled else (started[each.name],))
+        ],
+        pool=pool,
+        models=[started[each.name] for each in single if each.loads(config)],
+        simulators=simulators,
+        services=services,
+    )
 
 
 def _files(home: Home) -> list[RemotePart]:

@@ -13,8 +13,8 @@ import msgspec
 import structlog
 from rich.console import Console
 
-from coevolve.build import parts as build
 from coevolve.config import load_config
+from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
 from coevolve.followers.supervision import Followers, followers
 from coevolve.foreign import resolved
@@ -187,7 +187,7 @@ async def launch(
                     run_id = directory.identity().run_id
                     await asyncio.to_thread(claim, config.store.copies, config.name, run_id)
                 display.begin("find or make the model")
-                build.make_model(config, directory.path)
+                make_model(config, directory.path)
                 preflight.check_made(config, directory.path)
                 ended = await _driven(
                     config, directory, display, keys, on_start, on_loss, *_beside(config, following)
@@ -227,7 +227,7 @@ async def _driven(
     parts = running(joining, directory.path)
     display.begin("join the Ray cluster" if joining.cluster.address else "start Ray")
     try:
-        with cluster(joining, directory, keys, build.modules(parts)) as joined:
+        with cluster(joining, directory, keys, preflight.slow_modules(parts)) as joined:
             stop = asyncio.Event()
             on_start(stop)  # after Ray, which installs signal handlers of its own
             display.begin("start the run's processes")

@@ -9,7 +9,7 @@ from ray.util.scheduling_strategies import (
     PlacementGroupSchedulingStrategy,
 )
 
-from protocols.config import PlacedPart, RunConfig
+from protocols.config import RunConfig
 
 NODE_LABEL = "ray.io/node-id"
 """Ray's own label of a node."""
@@ -29,7 +29,7 @@ class Placement:
             return {}
         return {"scheduling_strategy": NodeAffinitySchedulingStrategy(self._node, soft=False)}
 
-    def of(self, part: PlacedPart, node: str = "") -> dict[str, Any]:
+    def of(self, part: str, node: str = "") -> dict[str, Any]:
         """Return the options of an actor of this kind of part, on this ``node`` if one is given."""
         placement = self._config.placement
         cpus = {"num_cpus": placement.cpus[part]} if part in placement.cpus else {}

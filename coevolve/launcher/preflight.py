@@ -8,9 +8,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from coevolve.build import parts as build
+from coevolve import loop
 from coevolve.dependencies import extra, lacking, refuse, require
 from coevolve.engine.vllm.environment import require_vllm
+from coevolve.environments.initial_model import make_model
 from coevolve.environments.packages import install as install_packages
 from coevolve.environments.registry import environment_of
 from coevolve.followers.packages import check_tracker
@@ -20,11 +21,11 @@ from coevolve.launcher.devices import missing_devices
 from coevolve.launcher.working_folder import refuse_left_out
 from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.llm.proxies import check_proxy
-from coevolve.models.model_folder import check_model
+from coevolve.models.model_folder import check_model, model_config
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import running
 from coevolve.runs.copies.copy_folder import check_place
-from protocols.config import RunConfig, VllmEngine
+from protocols.config import RunConfig, TransformersEngine, VllmEngine
 from protocols.errors import DependencyError
 from protocols.synthesizers import EndpointModel
 
@@ -104,9 +105,18 @@ def rehearse(config: RunConfig) -> None:
     A start does this itself; a check that it would do. Raises CoevolveError.
     """
     with scratch_folder() as spare:
-        build.make_model(config, spare.path)
+        make_model(config, spare.path)
         check_made(config, spare.path)
-        build.modules(running(config, spare.path))
+        slow_modules(running(config, spare.path))
+
+
+def slow_modules(config: RunConfig) -> tuple[str, ...]:
+    """Return what takes the parts of a run longest to import, in a process that has no device."""
+    kind = str(model_config(config.policy).get("model_type", "")).replace("-", "_")
+    heavy = ["coevolve.learning.learner", f"transformers.models.{kind}.modeling_{kind}"]
+    if isinstance(config.rollout.engine, TransformersEngine):
+        heavy.append("coevolve.engine.generator")
+    return (loop.__name__, *heavy)
 
 
 def missing(config: RunConfig) -> list[str]:

@@ -14,7 +14,9 @@ from typing import Protocol, runtime_checkable
 
 from coevolve.journal.codec import topic_of, topics_of
 from coevolve.journal.mailbox import IDLE_WAIT_S, Appender
-from protocols.interfaces import Reader, Store
+from coevolve.parts.context import PartContext
+from protocols.config import VllmEngine
+from protocols.interfaces import Generator, Reader, Store
 from protocols.learning import EngineAsleep, TurnBegan, TurnEnded
 
 TOPICS = topics_of(TurnBegan, TurnEnded)
@@ -76,3 +78,18 @@ class EngineTurns:
                 await self._append([EngineAsleep(engine=self._name, turn=turn)])
                 answered = turn
             await self._store.wait(TOPICS, turn, IDLE_WAIT_S)
+
+
+def engine_turns(context: PartContext, name: str, engine: Generator) -> EngineTurns | None:
+    """Return what lets the engine of the part ``name`` sleep; None if it never does."""
+    settings = context.config.rollout.engine
+    if not (isinstance(settings, VllmEngine) and settings.sleeps):
+        return None
+    assert isinstance(engine, SleepingEngine)
+    return EngineTurns(
+        name,
+        engine,
+        store=context.store,
+        reader=context.reader,
+        append=context.appender("turns", name),
+    )

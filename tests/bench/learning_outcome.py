@@ -12,7 +12,6 @@ from statistics import fmean, median
 
 from rich.table import Table
 
-from coevolve.build import parts as build
 from coevolve.environments.registry import environment_of
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
@@ -92,7 +91,9 @@ async def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
     if not RunDirectory(folder).metrics.exists():
         return None
     reader = run_reader(folder)
-    asked = build.skills(config)
+    environment = environment_of(config)
+    scored = environment.scored_tasks()
+    asked = {task.task_id: task.skills for task in scored}
     scores: dict[int, float] = {}
     skills: dict[int, dict[str, float]] = {}
     async for record in whole_topic(reader, "evaluation"):
@@ -114,7 +115,7 @@ async def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
         informative=fmean(step.metrics["groups/informative"] for step in taken),
         movement=fmean(step.metrics["source/objective/movement_share"] for step in taken),
         returns=len(steps) - len(taken),
-        shares=await shares_of(reader, build.labels(config), environment_of(config).scored_tasks()),
+        shares=await shares_of(reader, environment.labels(), scored),
     )
 
 

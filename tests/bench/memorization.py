@@ -19,8 +19,8 @@ import torch
 from rich.table import Table
 from transformers import Qwen3ForCausalLM
 
-from coevolve.build import parts as build
 from coevolve.commands.fresh import Comparison, compared
+from coevolve.commands.scoring import open_scoring
 from coevolve.commands.subjects import OfRunFile, opened_policy
 from coevolve.config import load_config
 from coevolve.environments.tools.filesystem.environment import Filesystem
@@ -97,7 +97,7 @@ async def _compared(
     config = load_config("quickstart", [f"policy.model={folder}"])
     async with (
         opened_policy(OfRunFile(), config) as policy,
-        build.scoring(policy.context) as scoring,
+        open_scoring(policy.context) as scoring,
     ):
         return tuple(await compared(scoring, held_out, trained, instances, 0))
 

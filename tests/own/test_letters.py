@@ -9,15 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.build import parts as build
 from coevolve.config import load_config
 from coevolve.environments.findings import Finding
+from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_named, environment_type
 from coevolve.environments.tools.commands import MAX_WORDS_CHARS, Failed, Passed
 from coevolve.environments.tools.own import OwnTools
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.wire import ToolClient
+from coevolve.loop import run_here
 from coevolve.models.tiny_random.resolve import running
 from protocols.capabilities import absent
 from protocols.errors import ConfigError, SimulatorError
@@ -25,7 +26,7 @@ from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout
 from protocols.tasks import Task
 from tests.commands import answered
-from tests.one_process import everything, run_here
+from tests.one_process import everything
 
 FOLDER = Path(__file__).parent
 RUN_FILE = FOLDER / "letters.yaml"
@@ -231,7 +232,7 @@ def test_what_it_cannot_have_is_refused_before_anything_starts(tmp_path: Path):
 @pytest.mark.usefixtures("short_waits")
 async def test_the_parts_train_on_answers(tmp_path: Path):
     config = load_config(RUN_FILE)
-    build.make_model(config, tmp_path)
+    make_model(config, tmp_path)
     store = await run_here(running(config, tmp_path), tmp_path)
     assert [each.step for each in await everything(store, StepReport)] == [1, 2, 3, 4]
     assert {each.version for each in await everything(store, Evaluation)} == {0, 4}

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.build import parts as build
 from coevolve.commands.resynthesize import Resynthesized, first_difference, line, resynthesize
+from coevolve.environments.open_parts import OpenPart
 from coevolve.environments.tools.bfcl.stock import CLASSES
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.task import read_body
@@ -15,6 +15,7 @@ from coevolve.environments.tools.wire import ToolService
 from coevolve.environments.tools.worker import ToolWorker
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.loop import PARTS
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
 from coevolve.runs import starting
@@ -166,7 +167,7 @@ async def synthesized_run(path: Path) -> list[Candidate]:
     await add(store, *flagged)
     worker = ToolWorker(QUICK.simulator, CLASSES)
     context = PartContext(config=QUICK, files=LocalFiles(path), store=store, reader=store)
-    part = build.synthesizer(context, (ToolService(worker),))
+    part = OpenPart(PARTS["synthesizer"], context, (ToolService(worker),)).part
     running = asyncio.create_task(part.run())
     about = [OnTask(task_id=each.task_id) for each in flagged]
     await add(store, *(signal(f"s{n}", about=each) for n, each in enumerate(about)))

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.build import parts
 from coevolve.config import load_config
+from coevolve.delivery.engine import proven_engine
+from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -40,7 +41,7 @@ def config(
     monkeypatch.syspath_prepend(str(OWN))
     config = load_config(request.param, ["rollout.temperature=1.0"])
     if config.policy.tiny_random:
-        parts.make_model(config, tmp_path)
+        make_model(config, tmp_path)
     return running(config, tmp_path)
 
 
@@ -52,7 +53,7 @@ def attempted(config: RunConfig, folder: Path, *, scored: bool) -> list[Generati
         context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=store)
         environment, engine = environment_of(config), Ending([])
         workers = [environment.simulator()]
-        proven = parts.proven_engine(context, "evaluator", engine)
+        proven = proven_engine(context, "evaluator", engine)
         scorer = environment.scorer(context, proven, workers)
         agent = environment.agents("rollout-0", context, proven, workers)["policy"]
         for number, task in enumerate(environment.scored_tasks()[:4]):

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.build import parts as build
+from coevolve.environments.open_parts import OpenPart
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.loop import PARTS
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
 from protocols.config import RunConfig
@@ -58,7 +59,7 @@ async def validated(config: RunConfig, folder: Path, *swaps: SynthesizerSwapped)
     )
     context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=store)
     workers = [environment_of(config).simulator()]
-    validator = build.validator(context, workers)
+    validator = OpenPart(PARTS["validator"], context, workers).part
     running = asyncio.create_task(validator.run())
     for topic in ("probe_request", "candidate_verdict"):
         assert await store.wait((topic,), 0, 60)

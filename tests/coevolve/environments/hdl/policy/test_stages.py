@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from coevolve.build import parts as build
+from coevolve.engine.open_engine import open_engine
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import HdlConfig, StageConfig, TeacherConfig
 from coevolve.environments.hdl.curation.supervision import DesignSupervision
@@ -20,12 +20,14 @@ from coevolve.environments.hdl.policy.instructions import system_message
 from coevolve.environments.hdl.policy.transition import graded_of
 from coevolve.environments.hdl.policy.transitions import of_run
 from coevolve.environments.hdl.simulate.wire import TestbenchService
+from coevolve.environments.open_parts import PartInputs
 from coevolve.environments.settings import section
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.reader import run_reader
 from coevolve.learning.history import History
+from coevolve.loop import PARTS
 from coevolve.models.chat_template import ChatTemplate
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
@@ -145,12 +147,13 @@ async def trained(directory: RunDirectory) -> None:
     )
     template = ChatTemplate.load(Path(config.policy.model), variables={})
     texts = [template.answer(WORST), template.answer(WORSE)]
-    engine = Parrot(build.generator(context, 2), texts)
+    engine = Parrot(open_engine(config, directory.path, 2), texts)
     simulators = [TestbenchService(ScriptedSimulator(by_what_is_missed), 2)]
     parts: list[Part] = [
-        build.curriculum(context),
-        build.rollout_worker(context, "rollout-0", engine, simulators),
-        build.learner(context),
+        PARTS[name].open(
+            PartInputs(name=name, context=context, simulators=simulators, engine=engine)
+        )
+        for name in ("curriculum", "rollout", "learner")
     ]
     at_work = [asyncio.create_task(part.run()) for part in parts]
     seen = 0

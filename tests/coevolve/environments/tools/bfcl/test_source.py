@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from coevolve.build import parts as build
+from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, category_of, load_tasks
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.bfcl.settings import BfclCategory
@@ -150,7 +150,7 @@ def test_a_run_on_the_benchmark_is_built_from_its_source() -> None:
     source = source_of(settings)
     tools = {document.name for name in DOCUMENTS for document in tool_documents(name)}
     assert set(Bfcl(settings).tools()) == tools
-    labels = build.labels(settings)
+    labels = environment_of(settings).labels()
     assert labels.keys() == set(ids(source.held_out()))
     assert {label for found in labels.values() for label in found} == {
         "one turn",

@@ -1,13 +1,11 @@
 """The loop on hardware designs in one process, with the tiny policy from its first edit."""
 
-import asyncio
 import math
 import shutil
 from pathlib import Path
 
 import pytest
 
-from coevolve.build import parts as build
 from coevolve.config import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.designs.folders import load
@@ -18,20 +16,16 @@ from coevolve.environments.hdl.policy.task import coverage_task
 from coevolve.environments.hdl.policy.tiny.edits import edits
 from coevolve.environments.hdl.policy.tiny.model import write_model
 from coevolve.environments.hdl.policy.transition import coverage_of, graded_of
-from coevolve.environments.hdl.simulate.wire import TestbenchService
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.launcher import preflight
+from coevolve.loop import run_here
 from coevolve.models.tiny_random.resolve import MODEL, running
-from coevolve.parts.context import PartContext
-from coevolve.parts.files import LocalFiles
 from protocols import columns
 from protocols.config import RunConfig
-from protocols.control import RunStarted
 from protocols.evolution import EnvironmentRecord, GroupSummary, Signal
 from protocols.generation import END, Grammar
-from protocols.interfaces import Part
 from protocols.journal import Append, Receipt
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout, RolloutRequest
@@ -65,41 +59,12 @@ def small(folder: Path, *overrides: str) -> RunConfig:
 
 
 async def played(folder: Path, *overrides: str) -> LocalStore:
-    """Run every part as a task of this loop until the last version is scored."""
+    """Run the loop until the last version is scored."""
     config = small(folder, *overrides)
     preflight.check(config)
     write_model(config.seed, folder / MODEL)
     config = running(config, folder)
-    store = LocalStore(Journal.open(folder / "store"))
-    began = encode(RunStarted(run_id="here", config="{}"))
-    receipt = Receipt(producer="test", counter=1)
-    await store.append(Append(records=(began,), receipt=receipt))
-    context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=store)
-    simulator = hardware.simulator(config)
-    simulators = [TestbenchService(simulator, 64)]
-    engine = build.generator(context, 8)
-    parts: list[Part] = [
-        build.curriculum(context),
-        build.signals(context, simulators),
-        build.synthesizer(context, simulators),
-        build.validator(context, simulators),
-        build.rollout_worker(context, "rollout-0", engine, simulators),
-        build.learner(context),
-        build.evaluator(context, None, simulators),
-    ]
-    at_work = [asyncio.create_task(part.run()) for part in parts]
-    seen, scored = 0, -1
-    while scored < STEPS:
-        seen = await store.wait(("evaluation",), seen, 60)
-        newest = await store.last("evaluation")
-        assert newest is not None
-        scored = decode_as(newest, Evaluation).version
-    for part in parts:
-        await part.stop()
-    await asyncio.gather(*at_work)
-    await engine.close()
-    await simulator.close()
-    return store
+    return await run_here(config, folder)
 
 
 def assert_all_alike(rollout: Rollout, grammar: Grammar) -> None:
