@@ -43,9 +43,9 @@ test-exhaustive: $(VENV)/.dev
 test-vllm: $(VENV)/.dev
 	$(PYTEST) 2 -m "vllm and not exhaustive" $(call MARKED,vllm) $(ARGS)
 
-# A run, and the checks with an adversary, on tasks that are made on this machine.
+# A run, and checks on tasks that are made on this machine.
 test-appworld: $(VENV)/.appworld
-	$(BIN)/coevolve environment check appworld scenarios=1 held_out=3 --most 1 --hostile
+	$(BIN)/coevolve environment check appworld scenarios=1 held_out=3 --most 1
 	$(PYTEST) 2 -m "appworld and not exhaustive" $(call MARKED,appworld) $(ARGS)
 
 # Needs the right to make network and mount namespaces; skips with the reason where it lacks.

@@ -304,12 +304,8 @@ class AppWorld(ToolEnvironment):
         )
 
     async def hostile(self, most: int) -> tuple[Finding, ...]:
-        """Return the findings of blocks that try to leave the interpreter, or to earn a reward."""
-        from coevolve.environments.appworld.hostile import hostile_findings
-
-        task = self.source().pool()[0]
-        memory_mb = self._settings.engine_memory_mb
-        return await hostile_findings(self._data(), task.task_id, tool_task(task), memory_mb)
+        """Return nothing: the adversary of this environment is a test."""
+        return ()
 
 
 class CodeSupervision(RewardsAlone):

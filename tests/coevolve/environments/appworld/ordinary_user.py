@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from coevolve.environments.appworld.frames import Answered, Called
-from coevolve.environments.appworld.hostile_blocks import HEAD, LEAVES, MODULES
 from coevolve.environments.appworld.interpreter import Interpreter, Settings
 from coevolve.environments.sandbox.levels import SandboxLevel
 from coevolve.environments.sandbox.runner import Sandbox
+from tests.coevolve.environments.appworld.hostile_blocks import HEAD, LEAVES, MODULES
 
 LEVELS: tuple[SandboxLevel, ...] = ("namespaces", "seccomp")
 SECRET_WORD = "a-secret-word"

@@ -17,13 +17,13 @@ import psutil
 import pytest
 
 from coevolve.environments.appworld.frames import Answered, Called, Refused
-from coevolve.environments.appworld.hostile_blocks import BREAKS, HEAD, LEAVES, MODULES
 from coevolve.environments.appworld.interpreter import Interpreter, Settings
 from coevolve.environments.appworld.place import plain_python
 from coevolve.environments.appworld.program import CUT
 from coevolve.environments.sandbox.levels import SandboxLevel
 from coevolve.environments.sandbox.runner import Sandbox
 from protocols.errors import DependencyError, SimulatorError
+from tests.coevolve.environments.appworld.hostile_blocks import BREAKS, HEAD, LEAVES, MODULES
 
 APPS = {"notes": ("show", "login"), "phone": ("call",)}
 SECRET_WORD = f"secret-{secrets.token_hex(8)}"

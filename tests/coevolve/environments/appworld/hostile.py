@@ -1,4 +1,4 @@
-"""The adversary's suite: blocks of code that try to leave the interpreter, or to earn a reward.
+"""The adversary: blocks of code that try to leave the interpreter, or to earn a reward.
 
 Each block runs as a policy's would, but every import is let pass, because the engine's list of
 allowed modules protects nothing. A file that all users may read holds a secret word.
@@ -12,16 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from coevolve.environments.appworld.engines import Engine
-from coevolve.environments.appworld.hostile_blocks import (
-    BREAKS,
-    EARNS,
-    FILLS,
-    FINDS,
-    HEAD,
-    LEAVES,
-    MODULES,
-    STAYS,
-)
 from coevolve.environments.appworld.interpreter import Interpreter
 from coevolve.environments.appworld.session import (
     Session,
@@ -33,6 +23,16 @@ from coevolve.environments.sandbox.runner import Sandbox
 from coevolve.environments.tools.commands import Passed
 from coevolve.environments.tools.task import ToolTask
 from protocols.capabilities import Capabilities
+from tests.coevolve.environments.appworld.hostile_blocks import (
+    BREAKS,
+    EARNS,
+    FILLS,
+    FINDS,
+    HEAD,
+    LEAVES,
+    MODULES,
+    STAYS,
+)
 
 BLOCK_S = 2.0
 MEMORY_MB = 512
