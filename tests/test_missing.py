@@ -220,7 +220,6 @@ def test_programs_that_simulate_are_named_together(tmp_path: Path):
     "command",
     [
         ("replay",),
-        ("resynthesize",),
         ("report",),
         ("resume",),
         ("evaluate",),

@@ -22,7 +22,6 @@ COMMANDS = {
     "evaluate": "Score a policy on held-out tasks.",
     "audit": "Check that a run lost nothing and did nothing twice.",
     "replay": "Take a run's learner steps again and compare the weights.",
-    "resynthesize": "Make a run's tasks again from the recorded model calls.",
     "journal": "Find and repair damage of a run's journal.",
     "calibrate": "Measure how often signal rules fire by chance, or what gates get wrong.",
     "config": "List, show, explain and check run files.",

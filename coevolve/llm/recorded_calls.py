@@ -1,4 +1,4 @@
-"""Records the calls of synthesizer and teacher models, replays them, and enforces budgets.
+"""Records the calls of synthesizer and teacher models, and enforces budgets.
 
 Guarantees: a recorded call is never made again for the same signal and model. The maximum cost of
 calls in flight is reserved, so concurrent calls cannot exceed a budget together. A restarted
@@ -11,7 +11,7 @@ they are recorded.
 import asyncio
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -20,7 +20,7 @@ from coevolve.journal.codec import CALLS_BY_SIGNAL, decode_as
 from coevolve.journal.mailbox import Appender
 from coevolve.journal.paging import PAGE
 from coevolve.llm.call_totals import call_snapshots
-from protocols.errors import EndpointError, OverBudgetError
+from protocols.errors import OverBudgetError
 from protocols.evolution import CallFailed, CallKind, ModelCall, SignalKind
 from protocols.evolution_config import SynthesizerConfig
 from protocols.interfaces import Reader
@@ -257,51 +257,14 @@ class JournalCallLog:
             await self._ledger.release(self._kind, tokens, cost_usd)
 
 
-class RecordedCalls:
-    """A `protocols.interfaces.CallLog` that only replays recorded calls; it allows no new call."""
-
-    def __init__(self, calls: Iterable[ModelCall]) -> None:
-        self._calls = {call.ordinal: call for call in calls}
-        self._missing: list[int] = []
-
-    async def recorded(self, ordinal: int) -> ModelCall | None:
-        """Return the recorded call."""
-        if ordinal not in self._calls:
-            self._missing.append(ordinal)
-        return self._calls.get(ordinal)
-
-    async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
-        """Refuse, because the caller would then ask the model. Raises EndpointError."""
-        del prompt_tokens, answer_tokens, cost_usd
-        missing = ", ".join(map(str, self._missing)) or "without a number"
-        raise EndpointError(
-            f"call {missing} is not recorded: the journal has {len(self._calls)} calls for this "
-            "signal, and a replay asks no model"
-        )
-
-    async def note(self, call: ModelCall) -> None:
-        """Refuse a call that was made anyway. Raises EndpointError."""
-        raise EndpointError(f"call {call.ordinal} was made although a replay asks no model")
-
-    async def failed(self, call: CallFailed) -> None:
-        """Refuse a call that was made anyway. Raises EndpointError."""
-        raise EndpointError(f"call {call.ordinal} was made although a replay asks no model")
-
-
-async def recorded_calls(
-    reader: Reader, signal_id: str, synthesizer: str, *, before: int | None = None
-) -> dict[int, ModelCall]:
-    """Return the calls to ``synthesizer``, of any version, for a signal, by ordinal.
-
-    With ``before``, returns only calls recorded before that sequence.
-    """
+async def recorded_calls(reader: Reader, signal_id: str, synthesizer: str) -> dict[int, ModelCall]:
+    """Return the calls to ``synthesizer``, of any version, for a signal, by ordinal."""
     found = await reader.find(CALLS_BY_SIGNAL, signal_id, limit=MOST_CALLS)
-    end = math.inf if before is None else before
-    calls = [decode_as(each, ModelCall) for each in found if each.sequence < end]
-    asked = without_version(synthesizer)
-    return {call.ordinal: call for call in calls if without_version(call.model) == asked}
+    calls = [decode_as(each, ModelCall) for each in found]
+    asked = _without_version(synthesizer)
+    return {call.ordinal: call for call in calls if _without_version(call.model) == asked}
 
 
-def without_version(name: str) -> str:
+def _without_version(name: str) -> str:
     """Return a synthesizer's name without the policy's version: ``policy`` of ``policy@17``."""
     return name.split("@", maxsplit=1)[0]
