@@ -225,19 +225,15 @@ class _Callbacks:
 
     @property
     def look(self) -> Look | None:
-        """That of the display."""
         return self._display.look
 
     def begin(self, phase: str) -> None:
-        """Show the phase."""
         self._display.begin(phase)
 
     def say(self, text: str) -> None:
-        """Show one line of text."""
         self._display.say(text)
 
     def close(self) -> None:
-        """Stop showing."""
         self._display.close()
 
 

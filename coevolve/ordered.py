@@ -33,7 +33,6 @@ class SumTree:
         return self._nodes[1]
 
     def __getitem__(self, place: int) -> float:
-        """Return the number at a place."""
         return self._nodes[self._width + place] if place < self._width else 0
 
     def __setitem__(self, place: int, number: float) -> None:

@@ -73,7 +73,6 @@ class VisibleStream:
         self.buffer = _Buffer(self)
 
     def write(self, text: str) -> int:
-        """Write the text; return its length."""
         self.stream.write(visible(text))
         return len(text)
 

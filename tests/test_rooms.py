@@ -59,3 +59,39 @@ def test_the_core_imports_no_environment():
         and node.module not in DOORS
     }
     assert not sorted(found)
+
+
+def _methods(node: ast.ClassDef) -> dict[str, bool]:
+    """Return the public methods of a class, and whether each has a docstring."""
+    return {
+        each.name: ast.get_docstring(each) is not None
+        for each in node.body
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name[0] != "_"
+        if f"{each.name}.setter" not in map(ast.unparse, each.decorator_list)
+    }
+
+
+def test_every_public_method_is_explained_once():
+    """A method needs no docstring if it implements one that an interface explains."""
+    classes = [
+        (path, node)
+        for path in core(without=())
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and node.name[0] != "_"
+    ]
+    inherited = {ast.unparse(base).split("[")[0] for _, node in classes for base in node.bases}
+    explained = {
+        name
+        for _, node in classes
+        if node.name in inherited or "Protocol" in map(ast.unparse, node.bases)
+        for name, has_docstring in _methods(node).items()
+        if has_docstring
+    }
+    bare = [
+        f"{path.relative_to(ROOT)}: {node.name}.{name}"
+        for path, node in classes
+        for name, has_docstring in _methods(node).items()
+        if not has_docstring and name not in explained
+    ]
+    assert {"reset", "scan", "status"} <= explained
+    assert not bare

@@ -121,11 +121,9 @@ class Schedule:
 
     @property
     def settings(self) -> object:
-        """The settings on which the counts depend."""
         return self._evolve_every
 
     def dump(self) -> ScheduleState:
-        """Return the counts."""
         return ScheduleState(
             issued=self.issued,
             consumed=self.consumed,
@@ -142,7 +140,6 @@ class Schedule:
         )
 
     def load(self, state: ScheduleState) -> None:
-        """Take up counts."""
         self.issued, self.consumed, self.steps = state.issued, state.consumed, state.steps
         self.is_started, self.is_paused = state.is_started, state.is_paused
         self._cycle = state.cycle

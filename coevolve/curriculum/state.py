@@ -24,7 +24,6 @@ class CurriculumState(NamedTuple):
         return self
 
     def fold(self, message: Message) -> None:
-        """Add the journal's next record."""
         self.schedule.fold(message)
         self.sampler.fold(message)
 

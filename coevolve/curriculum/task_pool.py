@@ -125,7 +125,6 @@ class Pool:
 
     @property
     def settings(self) -> object:
-        """The settings on which the pool depends."""
         return self._rules, self._imitates, self._evolve_every
 
     @property

@@ -85,7 +85,6 @@ class SourceSampler:
         self.topics: tuple[str, ...] = ()
 
     def opening(self) -> Sequence[Message]:
-        """Return the source's pool."""
         return self._source.pool()
 
     def fold(self, message: Message) -> None:
@@ -102,7 +101,6 @@ class SourceSampler:
         """Do nothing: no tasks are made."""
 
     def task(self, number: int) -> Draw:
-        """Return the source's draw."""
         task, is_new = self._source.draw(number)
         return Draw(task_id=task.task_id, news=(task,) if is_new else ())
 
@@ -121,21 +119,17 @@ class PoolSampler:
         self.topics: tuple[str, ...] = TOPICS
 
     def opening(self) -> Sequence[Message]:
-        """Return the seed tasks."""
         return self._source.pool()
 
     def fold(self, message: Message) -> None:
-        """Add the record to the pool."""
         self.pool.fold(message)
 
     @property
     def settings(self) -> object:
-        """The settings on which the pool depends."""
         return self.pool.settings
 
     @property
     def keeps(self) -> list[tuple[str, str]]:
-        """The pool's tasks."""
         return self.pool.keeps
 
     def dump(self) -> PoolState:

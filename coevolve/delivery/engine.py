@@ -230,7 +230,6 @@ class VerifiedEngine:
                 yield earlier
 
     async def _record_alarm(self, version: PolicyVersion, reason: Reason) -> DeliveryError:
-        """Record the alarm and return it as an error."""
         alarm = WeightSyncAlarm(engine=self._name, version=version.version, reason=reason)
         await self._append([alarm])
         return DeliveryError(fault(alarm))

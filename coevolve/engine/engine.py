@@ -65,7 +65,6 @@ class Engine(Generic[Ticket]):
 
     @property
     def busy(self) -> bool:
-        """Whether any request is unfinished."""
         return bool(self._table["active"].any())
 
     def tickets(self) -> list[Ticket]:

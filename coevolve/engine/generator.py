@@ -46,7 +46,6 @@ class _QueuedEngine:
 
     @property
     def busy(self) -> bool:
-        """Whether any request is unfinished."""
         return bool(self._waiting) or self.engine.busy
 
     def enter(self, waiter: Waiter, request: GenerationRequest) -> None:
@@ -117,7 +116,6 @@ class TransformersGenerator:
         self._stepper.tell(lambda: torch.set_num_threads(threads))
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Continue the request's tokens. Raises GeneratorError if the engine failed."""
         self._check(request)
 
         def enter(waiter: Waiter) -> bool:
@@ -131,7 +129,6 @@ class TransformersGenerator:
             raise
 
     async def release(self, conversation_id: str) -> None:
-        """Drop the cache of a conversation; ignores unknown conversations."""
         self._forget(conversation_id)
 
     async def load(self, version: PolicyVersion) -> ServedWeights:
@@ -181,11 +178,9 @@ class TransformersGenerator:
         return {name: row_sums(tensor).tobytes() for name, tensor in tensors.items()}
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds of the engine's thread: model, sampling and batching."""
         return self._stepper.cpu_s()
 
     async def close(self) -> None:
-        """Stop the engine; requests in flight raise GeneratorError."""
         await self._stepper.close("the generator was closed")
 
     def _check(self, request: GenerationRequest) -> None:

@@ -110,7 +110,6 @@ class Stepper:
                 loop.call_soon_threadsafe(_resolve, settled)
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds of the engine's thread."""
         return self._cpu_s
 
     async def close(self, reason: str) -> None:

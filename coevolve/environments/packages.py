@@ -61,7 +61,6 @@ class Package:
     works with the older versions that coevolve supports."""
 
     def __str__(self) -> str:
-        """Return name and version."""
         return f"{self.name} {self.version}"
 
 

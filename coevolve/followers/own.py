@@ -27,28 +27,22 @@ class OwnTracker(Tracker):
         return int(self._file.read_text()) if self._file.exists() else 0
 
     def write(self, point: Point) -> None:
-        """Give it the point."""
         self._call("write", point)
         self._number = point.number
 
     def write_table(self, table: Table, number: int) -> None:
-        """Give it the table."""
         self._call("write_table", table, number)
 
     def write_artifact(self, artifact: Artifact) -> None:
-        """Give it the artifact."""
         self._call("write_artifact", artifact)
 
     def on_step(self, report: StepReport) -> None:
-        """Tell it of the step."""
         self._call("on_step", report)
 
     def on_version(self, version: PolicyVersion) -> None:
-        """Tell it of the weights."""
         self._call("on_version", version)
 
     def on_task(self, task: Task) -> None:
-        """Tell it of the task."""
         self._call("on_task", task)
 
     def flush(self) -> None:
@@ -58,7 +52,6 @@ class OwnTracker(Tracker):
             replace_file(self._file, str(self._number).encode())
 
     def close(self, *, finished: bool) -> None:
-        """Let it end."""
         self.flush()
         self._call("close", finished=finished)
 

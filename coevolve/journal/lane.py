@@ -119,7 +119,6 @@ class _Served(_Frames):
             call.cancel()
 
     def frame(self, number: int, body: bytes | bytearray) -> None:
-        """Begin a call."""
         call = asyncio.get_running_loop().create_task(self._answer(number, body))
         self._calls.add(call)
         call.add_done_callback(self._done)

@@ -28,11 +28,9 @@ class LocalStore:
         journal.listen(self._news)
 
     async def append(self, request: Append) -> tuple[int, ...]:
-        """Add records and return their sequences. Raises JournalFullError."""
         return await asyncio.wrap_future(self._journal.append(request))
 
     async def complete(self, request: Complete) -> tuple[int, ...]:
-        """Finish records and return the outputs' sequences. Raises LeaseLostError."""
         return await asyncio.wrap_future(self._journal.complete(request))
 
     async def take(self, request: Take) -> Sequence[StoredRecord]:
@@ -62,7 +60,6 @@ class LocalStore:
             return records
 
     async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
-        """Return the newest sequence among ``topics``, once above ``after`` or after ``wait_s``."""
         ends = asyncio.get_running_loop().time() + wait_s
         with self._woken_by(topics) as news:
             while True:
@@ -74,30 +71,24 @@ class LocalStore:
                 await _set_within(news, left_s)
 
     async def checkpoint(self, path: Path) -> None:
-        """Write a consistent copy of the journal, ready to open, to the new folder ``path``."""
         await asyncio.to_thread(self._journal.checkpoint, path)
 
     async def statistics(self) -> JournalStatistics:
-        """Return the journal's record counts and sizes."""
         return await asyncio.wrap_future(self._journal.statistics())
 
     async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
-        """Return these records in this order. Raises JournalError if one was deleted."""
         with self._journal.snapshot() as state:
             return state.read(sequences)
 
     async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
-        """Return the oldest ``limit`` records of ``topic`` after sequence ``after``."""
         with self._journal.snapshot() as state:
             return state.scan(topic, after, limit)
 
     async def last(self, topic: str) -> StoredRecord | None:
-        """Return the newest record of ``topic``, or None if it has none."""
         with self._journal.snapshot() as state:
             return state.last(topic)
 
     async def find(self, index: str, key: str, limit: int = 1000) -> Sequence[StoredRecord]:
-        """Return the oldest ``limit`` records that carry the index key."""
         with self._journal.snapshot() as state:
             return state.find(index, key, limit)
 

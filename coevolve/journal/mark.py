@@ -40,7 +40,6 @@ class Mark:
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def write(self, transaction: int) -> None:
-        """Note the newest transaction that was answered."""
         _MARK.pack_into(self._map, 0, transaction, transaction ^ MASK)
 
     def close(self) -> None:

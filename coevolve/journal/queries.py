@@ -37,7 +37,6 @@ class Snapshot:
         self._through = through
 
     def read(self, sequences: Sequence[int]) -> list[StoredRecord]:
-        """Return these records in this order. Raises JournalError if one was deleted."""
         get, table, through = self._txn.get, self._tables.records, self._through
         records: list[StoredRecord] = []
         for sequence in sequences:
@@ -50,15 +49,12 @@ class Snapshot:
         return records
 
     def scan(self, topic: str, after: int = 0, limit: int = 1000) -> list[StoredRecord]:
-        """Return the oldest ``limit`` records of ``topic`` after sequence ``after``."""
         return self._records(topic_key(topic), after, limit)
 
     def find(self, index: str, key: str, limit: int = 1000) -> list[StoredRecord]:
-        """Return the oldest ``limit`` records that carry the index key."""
         return self._records(index_key(index, key), 0, limit)
 
     def last(self, topic: str) -> StoredRecord | None:
-        """Return the newest record of ``topic``, or None if it has none."""
         sequence = self.newest(topic)
         return self.listed(topic_key(topic), sequence) if sequence else None
 

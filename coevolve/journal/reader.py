@@ -120,22 +120,18 @@ class JournalReader:
         self._follow()
 
     async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
-        """Return these records in this order. Raises JournalError if one was deleted."""
         with self.snapshot() as state:
             return state.read(sequences)
 
     async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
-        """Return the oldest ``limit`` records of ``topic`` after sequence ``after``."""
         with self.snapshot() as state:
             return state.scan(topic, after, limit)
 
     async def last(self, topic: str) -> StoredRecord | None:
-        """Return the newest record of ``topic``, or None if it has none."""
         with self.snapshot() as state:
             return state.last(topic)
 
     async def find(self, index: str, key: str, limit: int = 1000) -> Sequence[StoredRecord]:
-        """Return the oldest ``limit`` records that carry the index key."""
         with self.snapshot() as state:
             return state.find(index, key, limit)
 

@@ -166,7 +166,6 @@ class _Writer:
         self._sizes: dict[str, int] = {}
 
     def write(self) -> None:
-        """Write the journal and flush it."""
         self._folder.mkdir()
         # No other process knows the folder. LMDB's lock file would be mapped, and a full disk kills
         # a process that writes there.

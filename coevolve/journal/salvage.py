@@ -109,7 +109,6 @@ class Salvage:
         self._pages = len(self.content) // self._page_bytes
 
     def read(self) -> Salvaged:
-        """Return what is whole."""
         found = Salvaged()
         trees = self._trees()
         self._read_root(found)

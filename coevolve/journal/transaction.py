@@ -397,7 +397,6 @@ class WriteTransaction:
                 yield sequence, topic
 
     def _sequences(self, topic: str, after: int = 0) -> Iterator[int]:
-        """Yield the sequences of a topic after ``after``."""
         cursor = self._txn.cursor(self._tables.indexes)
         if cursor.set_range_dup(topic_key(topic), sequence_key(after + 1)):
             yield from map(sequence_of, cursor.iternext_dup(keys=False, values=True))

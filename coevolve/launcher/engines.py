@@ -55,7 +55,6 @@ class ClusterEngines:
         return _rollout(self._config).too_small(self._seen)
 
     async def refusal(self, actors: int) -> str:
-        """Return in sentences why the run cannot have this number of engines; empty if it can."""
         config = replace(self._config, rollout=replace(self._config.rollout, actors=actors))
         try:
             nodes = await asyncio.to_thread(self._nodes)
@@ -66,7 +65,6 @@ class ClusterEngines:
         return "; ".join(fault.removeprefix("$.") for fault in faults)
 
     def start(self, name: str, place: str) -> SupervisedPart:
-        """Start an engine; it may take minutes to work."""
         self._started[name] = self._start(name, place)
         return self._started[name]
 

@@ -117,7 +117,6 @@ class Learner:
         await self._idle.wait()
 
     def status(self) -> PartStatus:
-        """Return the part's current status."""
         return self._reporter.report(self._session.held if self._session else 0)
 
     def cpu_s(self) -> float:

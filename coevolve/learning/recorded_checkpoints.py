@@ -46,7 +46,6 @@ class RecordedCheckpoints:
 
     @property
     def keeps(self) -> list[tuple[str, str]]:
-        """The versions of the checkpoints that exist."""
         return [(VERSIONS_BY_NUMBER, str(step)) for step in self._existing]
 
     def dump(self) -> CheckpointsState:

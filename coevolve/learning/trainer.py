@@ -120,7 +120,6 @@ class Trainer:
         return self._step
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds spent inside the model so far."""
         return self._cpu_s
 
     def take_step(self, batch: Batch) -> dict[str, float]:
@@ -200,7 +199,6 @@ class Trainer:
         )
 
     def _updates(self, step: int, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-        """Yield the rows of each update of ``step``."""
         learner = self._config.learner
         if learner.ppo_epochs == learner.mini_batches == 1:
             yield rows

@@ -182,7 +182,6 @@ class WeightSyncMonitor:
         )
 
     async def _record_alarm(self, alarm: WeightSyncAlarm) -> DeliveryError:
-        """Record the alarm and return it as an error."""
         await self._append([alarm])
         return DeliveryError(sentence(alarm))
 

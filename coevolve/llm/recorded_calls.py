@@ -215,7 +215,6 @@ class JournalCallLog:
         self._costs: list[float] = []
 
     async def recorded(self, ordinal: int) -> ModelCall | None:
-        """Return the call if the journal already has it."""
         async with self._reading:
             if self._recorded is None:
                 self._recorded = await recorded_calls(
@@ -224,25 +223,21 @@ class JournalCallLog:
         return self._recorded.get(ordinal)
 
     async def allow(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
-        """Reserve the maximum cost of the next call. Raises OverBudgetError."""
         tokens = prompt_tokens + answer_tokens
         await self._ledger.reserve(self._kind, tokens, cost_usd)
         heapq.heappush(self._tokens, tokens)
         heapq.heappush(self._costs, cost_usd)
 
     async def note(self, call: ModelCall) -> None:
-        """Record a completed call; returns when the record is durable."""
         (sequence,) = await self._append((call,))
         self._ledger.note(sequence, call)
         await self._release_one()
 
     async def failed(self, call: CallFailed) -> None:
-        """Record a call that got no answer; returns when the record is durable."""
         await self._append((call,))
         await self._release_one()
 
     async def __aenter__(self) -> Self:
-        """Return the log itself."""
         return self
 
     async def __aexit__(self, *failure: object) -> None:

@@ -89,7 +89,6 @@ class _Sent:
         self.flush = file.flush
 
     def write(self, line: str) -> int:
-        """Write a line to the file and send it."""
         self._send(line)
         return self._file.write(line)
 

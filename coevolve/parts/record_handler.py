@@ -66,7 +66,6 @@ class AnsweringPart:
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Return the part's status."""
         return self._reporter.report(len(self._mailbox.held) if self._mailbox else 0)
 
     def cpu_s(self) -> float:

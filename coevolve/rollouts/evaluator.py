@@ -132,7 +132,6 @@ class OwnScores:
         self.last_error = ""
 
     async def score(self, version: PolicyVersion, tasks: Sequence[Task]) -> Scored:
-        """Serve the version, prove it, and score it."""
         proof = await self._engine.serve(version)
         gate = asyncio.Semaphore(self._config.evaluator.concurrent)
 
@@ -226,7 +225,6 @@ class Evaluator:
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Return the part's current status."""
         self._reporter.last_error = self._source.last_error
         return self._reporter.report(len(self._mailbox.held))
 

@@ -261,7 +261,6 @@ class OneVersion:
         return said
 
     async def release(self, conversation_id: str) -> None:
-        """Drop the cache of a conversation."""
         await self._generator.release(conversation_id)
 
     async def load(self, version: PolicyVersion) -> ServedWeights:

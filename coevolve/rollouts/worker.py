@@ -127,7 +127,6 @@ class RolloutWorker:
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Return the part's current status."""
         scores = self._scoring.held if self._scoring else 0
         return self._reporter.report(len(self._mailbox.held) + scores)
 

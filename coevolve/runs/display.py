@@ -82,7 +82,6 @@ class LineDisplay:
         """Do nothing: a phase is no event."""
 
     def show(self, message: Message, progress: Progress) -> None:
-        """Print the event."""
         match message:
             case StepReport(step=step, metrics=metrics):
                 figures = _score(progress) | _figures(metrics)
@@ -101,7 +100,6 @@ class LineDisplay:
                 _warn(message)
 
     def say(self, text: str) -> None:
-        """Print the line as an event."""
         log.info("launch", text=text)
 
     def close(self) -> None:
@@ -177,7 +175,6 @@ class LiveDisplay:
 
     @property
     def look(self) -> Look:
-        """Draws the run with what its parts wait for."""
         return self._draw
 
     def begin(self, phase: str) -> None:
@@ -186,7 +183,6 @@ class LiveDisplay:
         self._doing = phase if self._live.is_started else ""
 
     def show(self, message: Message, progress: Progress) -> None:
-        """Show the record, and the progress, at the next look."""
         self._progress = progress
         self._stalled = stall_after(message, self._stalled)
         if isinstance(message, StepReport):
@@ -202,7 +198,6 @@ class LiveDisplay:
             self._console.print(text, soft_wrap=True)
 
     def close(self) -> None:
-        """Remove the screen."""
         self._keys.close()
         self._screen.close()
         self._live.stop()

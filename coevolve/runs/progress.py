@@ -163,7 +163,6 @@ class Progress:
 
     @property
     def settings(self) -> object:
-        """The settings on which the progress depends."""
         return self.labels
 
     @property

@@ -121,7 +121,6 @@ class EnginePool:
         return change(self._places, actors, await self.host.rooms())
 
     def start(self, name: str, place: str) -> SupervisedPart:
-        """Start an engine and return it."""
         self._parts[name] = self.host.start(name, place)
         self._places[name] = place
         return self._parts[name]

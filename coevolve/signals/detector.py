@@ -60,15 +60,12 @@ class Detector:
 
     @property
     def settings(self) -> object:
-        """The settings on which the state depends."""
         return self._config, self._history.tools
 
     def dump(self) -> DetectorState:
-        """Return the state."""
         return DetectorState(self._history.dump(), self._cool_down.dump())
 
     def load(self, state: DetectorState) -> None:
-        """Take up a state."""
         self._history.load(state.history)
         self._cool_down.load(state.last)
 

@@ -101,7 +101,6 @@ class SignalExtractor:
         self._stopping.set()
 
     def status(self) -> PartStatus:
-        """Return the part's current status."""
         return self._reporter.report(len(self._mailbox.held) if self._mailbox else 0)
 
     async def _work(self) -> None:

@@ -68,7 +68,6 @@ class CoolDown:
         self._last: OrderedDict[tuple[SignalKind, OnTask | OnPattern], int] = OrderedDict()
 
     def start(self, signal: Signal) -> None:
-        """Start the cool-down of ``signal``."""
         key = (signal.kind, signal.about)
         self._last[key] = max(signal.policy_version, self._last.get(key, 0))
         self._last.move_to_end(key)

@@ -117,7 +117,6 @@ class Core(Generic[Ticket]):
 
     @property
     def busy(self) -> bool:
-        """Whether any request is unfinished and the engine is awake."""
         return bool(self._flights) and not self._llm.is_sleeping()
 
     def start(self, ticket: Ticket, request: GenerationRequest) -> None:

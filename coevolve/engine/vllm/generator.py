@@ -70,7 +70,6 @@ class VllmGenerator:
         self._loading = asyncio.Lock()
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Continue the request's tokens. Raises GeneratorError if the engine failed."""
         check_fits(request, self._limits.length)
         refuse_grammar(request)
 
@@ -125,7 +124,6 @@ class VllmGenerator:
         await self._between_steps(self._core.sleep)
 
     async def wake(self) -> None:
-        """Take the device again; requests continue."""
         await self._between_steps(self._core.wake)
 
     async def _between_steps(self, deed: Callable[[], None]) -> None:

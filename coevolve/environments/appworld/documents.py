@@ -17,7 +17,6 @@ class ApiDocuments:
 
     @classmethod
     def read(cls, data: Path) -> "ApiDocuments":
-        """Return the documents of a folder of data."""
         files = sorted((data / "api_docs" / "standard").glob("*.json"))
         return cls({path.stem: json.loads(path.read_text()) for path in files})
 

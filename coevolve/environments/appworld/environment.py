@@ -141,7 +141,6 @@ class AppWorld(ToolEnvironment):
         return ApiDocuments.read(data_folder(self._settings))
 
     def tools(self) -> tuple[str, ...]:
-        """Return the names of all APIs, as ``app.api``."""
         return self._documents.names
 
     def tool_sets(self) -> tuple[str, ...]:
@@ -197,7 +196,6 @@ class AppWorld(ToolEnvironment):
         return Leaks(self.scored_tasks(), features=code_likeness)
 
     def describe(self, task: Task) -> TaskText:
-        """Return the instruction and the blocks that solve the task."""
         body = tool_task(task)
         return TaskText(
             headline=body.turns[0].instruction,
@@ -215,7 +213,6 @@ class AppWorld(ToolEnvironment):
         return data_folder(self._settings)
 
     def renderer(self) -> Renderer:
-        """Return the renderer between text and the policy's tokens. Raises ConfigError."""
         from coevolve.environments.appworld.renderer import CodeRenderer
 
         return CodeRenderer.load(model_folder(self._config.policy.model), self._config.policy.chat)
@@ -225,13 +222,11 @@ class AppWorld(ToolEnvironment):
         return CodeObserver(context.config, self.tools())
 
     def questions(self) -> "Questions":
-        """Return what a model is asked about code."""
         from coevolve.environments.appworld.synthesis.questions import code_questions
 
         return code_questions(self._documents, self._config.rollout.max_calls_per_turn)
 
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
-        """Return the gates, which execute the code of candidates."""
         from coevolve.environments.appworld.evolution import code_gates
 
         return code_gates(context, simulators, self._documents, self.source().trains_on)
@@ -269,7 +264,6 @@ class AppWorld(ToolEnvironment):
                 await service.close()
 
     def task_index(self) -> TaskIndex:
-        """Return an index that finds near-duplicates."""
         return Likenesses(self._config.validator.similarity, code_likeness)
 
     def wordings(self, body: msgspec.Raw) -> Sequence[Wording]:
@@ -277,13 +271,11 @@ class AppWorld(ToolEnvironment):
         return ()
 
     def brief_context(self) -> BriefContext:
-        """Return the source of what synthesizers learn about APIs in their requests."""
         from coevolve.environments.tools.synthesis.context import ToolBriefs
 
         return ToolBriefs(self._config, source=self.source(), called=_apis_named)
 
     def supervision(self, reader: Reader) -> Supervision:
-        """Return the references of own tasks for imitation."""
         return CodeSupervision(self.renderer())
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:

@@ -139,7 +139,6 @@ class Interpreter:
             self._send_hello(self._process)
 
     def close(self) -> None:
-        """End the process."""
         self._end()
         self._work.remove()
 

@@ -18,5 +18,4 @@ class CodeObserver(TaskObserver):
         self._tools = frozenset(tools)
 
     def patterns(self, rollouts: Sequence[Rollout]) -> tuple[PatternCount, ...]:
-        """Count the patterns in the blocks of a group."""
         return patterns_of((rollout.actions for rollout in rollouts), self._tools)

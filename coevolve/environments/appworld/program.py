@@ -124,7 +124,6 @@ class UnknownNameError(Exception):
     """The engine's error for an app or API that does not exist; it has a status code."""
 
     def __str__(self) -> str:
-        """Return code and message."""
         return f"{STATUS}{self.args[0]}"
 
 

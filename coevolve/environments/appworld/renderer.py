@@ -48,7 +48,6 @@ class CodeRenderer:
         return self._template.stop_ids
 
     def opening(self, task: ToolTask) -> tuple[int, ...]:
-        """Return the rules and the task, up to the policy's first word."""
         extra = msgspec.json.decode(task.extra, type=Extra)
         text = opening_text(extra, task.turns[0].instruction)
         head: list[Message] = [{"role": "system", "content": self._system}] if self._system else []
@@ -56,7 +55,6 @@ class CodeRenderer:
         return self._template.opening(messages)
 
     def instruction(self, task: ToolTask, turn: int, said: Sequence[int] = ()) -> tuple[int, ...]:
-        """Return the instruction of a later turn."""
         return self._after(task.turns[turn].instruction, said)
 
     def observation(self, results: Sequence[str], said: Sequence[int] = ()) -> tuple[int, ...]:
@@ -74,7 +72,6 @@ class CodeRenderer:
         return (self._template.unmarked(block_in(text)),)
 
     def words(self, token_ids: Sequence[int]) -> str:
-        """Return the text of a message. Raises ValueError."""
         return self._template.unmarked(self._template.said(token_ids))
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -261,7 +261,6 @@ class Hdl(BaseEnvironment):
         return synthesizer_part(self._config, context.store, context.reader, enumeration)
 
     def gates(self, context: "PartContext", simulators: Sequence[SimulatorService]) -> "Gates":
-        """Return the gates, which simulate candidates."""
         from coevolve.environments.hdl.evolution.gates import DesignGates
 
         return DesignGates(

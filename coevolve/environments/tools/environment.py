@@ -170,7 +170,6 @@ class ToolEnvironment(BaseEnvironment):
     async def instances(
         self, tasks: Sequence[Task], seed: int, simulators: Sequence[SimulatorService]
     ) -> Mapping[str, Task]:
-        """Return the tasks with names of training tasks."""
         from coevolve.environments.tools.evolution import TRIALS_IN_BATCH
         from coevolve.environments.tools.instances import Instances
 
@@ -307,7 +306,6 @@ class ToolEnvironment(BaseEnvironment):
         return await model_faults(self._config)
 
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
-        """Return the gates, which execute candidates."""
         from coevolve.environments.tools.evolution import gates
 
         return gates(context, simulators, self.held_out_cell)

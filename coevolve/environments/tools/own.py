@@ -103,7 +103,6 @@ class OwnTools(ToolEnvironment):
         return tasks
 
     def tool_sets(self) -> tuple[str, ...]:
-        """Return the name of the class."""
         return (self._tools,)
 
     def simulator(self) -> ToolService:

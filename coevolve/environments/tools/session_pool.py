@@ -92,7 +92,6 @@ class SimulatorPool:
         return reply.state
 
     async def release(self, session: str) -> None:
-        """Remove the session."""
         lane = self._lane_of.get(session)
         if lane is not None:
             self._unpin(session)

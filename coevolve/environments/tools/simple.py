@@ -157,7 +157,6 @@ class PlainTools:
         return object.__getstate__(self._object) if self._has_world else None
 
     def weigh(self) -> int:
-        """Return the weight of the state. Raises OverweightError, SimulatorError."""
         return weigh(self.state)
 
     def _told_state(self) -> object:
@@ -172,7 +171,6 @@ class PlainTools:
         return state
 
     def digest(self) -> str:
-        """Return a digest of the result of ``state()``, or of the object. Raises SimulatorError."""
         if self._tells_state:
             return digest(self._told_state(), STATE)
         return digest(self._object if self._has_world else None)
@@ -191,7 +189,6 @@ class PlainTools:
             raise ToolError(f"{type(error).__name__}: {error}") from error
 
     def fault(self, reference: "PlainTools", *, checks_directory: bool) -> str:
-        """Return a word if the digests of the states differ (`tools.digest`); empty if equal."""
         here, there = self.digest(), reference.digest()
         if not (here and there):
             return UNCOMPARED

@@ -47,12 +47,10 @@ class SplitTasks:
         return self._pool
 
     def draw(self, number: int) -> tuple[Task, bool]:
-        """Return a task of the pool; the journal already has it."""
         rng = np.random.default_rng((self._seed, self._streams.choice, number))
         return self._pool[int(rng.integers(len(self._pool)))], False
 
     def held_out(self) -> Sequence[Task]:
-        """Return the held-out tasks, which are the same for every seed of a run."""
         return self._held_out
 
     def canaries(self, count: int) -> Sequence[Task]:

@@ -22,12 +22,10 @@ class ToolService:
 
     @property
     def last_error(self) -> str:
-        """The last failure of the machine."""
         return self._worker.last_error
 
     @property
     def restarts(self) -> int:
-        """Number of processes that were replaced."""
         return self._worker.restarts
 
     async def answer(self, request: bytes) -> bytes:
@@ -35,11 +33,9 @@ class ToolService:
         return _encoder.encode(await self._worker.execute(_commands.decode(request)))
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds of the worker's processes."""
         return self._worker.cpu_s()
 
     async def close(self) -> None:
-        """End the worker's processes."""
         await self._worker.close()
 
 

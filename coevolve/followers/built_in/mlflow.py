@@ -48,7 +48,6 @@ class MlflowTracker(Tracker):
         self._client.log_text(self._id, described(), "metrics.md")
 
     def reached(self) -> int:
-        """Return the number that the server has."""
         return self._reached
 
     def write(self, point: Point) -> None:
@@ -69,7 +68,6 @@ class MlflowTracker(Tracker):
         self._client.log_dict(self._id, content, f"rollouts/step_{table.step}.json")
 
     def write_artifact(self, artifact: Artifact) -> None:
-        """Send the file or the folder."""
         if artifact.path.is_dir():
             target = f"{artifact.name}s/{artifact.path.name}"
             self._client.log_artifacts(self._id, str(artifact.path), target)
@@ -77,7 +75,6 @@ class MlflowTracker(Tracker):
             self._client.log_artifact(self._id, str(artifact.path))
 
     def close(self, *, finished: bool) -> None:
-        """Say that the run has ended."""
         self._client.set_terminated(self._id, "FINISHED" if finished else "KILLED")
 
     def _run(self, run: FollowedRun, artifacts: str | None) -> Run:

@@ -39,11 +39,9 @@ class TensorBoardTracker(Tracker):
             self._writer.add_event(Event(step=0, summary=text_pb("config", text)))
 
     def reached(self) -> int:
-        """Return the number of the last point in the files."""
         return self._reached
 
     def write(self, point: Point) -> None:
-        """Add the event."""
         values = {**point.metrics, NUMBER: float(point.number)}
         summary = Summary(value=[self._value(tag, value) for tag, value in values.items()])
         self._writer.add_event(Event(wall_time=point.time_s, step=point.step, summary=summary))
@@ -68,11 +66,9 @@ class TensorBoardTracker(Tracker):
         self._writer.add_event(Event(step=table.step, summary=summary))
 
     def flush(self) -> None:
-        """Write what is buffered."""
         self._writer.flush()
 
     def close(self, *, finished: bool) -> None:
-        """Close the file."""
         self._writer.close()
 
 

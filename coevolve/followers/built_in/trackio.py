@@ -51,6 +51,5 @@ class TrackioTracker(Tracker):
         self._run.log_artifact(artifact.path, name=artifact.name, type=artifact.name)
 
     def close(self, *, finished: bool) -> None:
-        """Write what is left."""
         del finished
         trackio.finish()

@@ -59,7 +59,6 @@ class WandbTracker(Tracker):
         return self._reached
 
     def write(self, point: Point) -> None:
-        """Log the point as one of W&B's steps."""
         values = {"step": point.step, "_timestamp": point.time_s, **point.metrics}
         self._run.log(values, step=point.number, commit=True)
 

@@ -16,11 +16,9 @@ class AnnouncedRanks:
 
     @property
     def address(self) -> str:
-        """The address at which these processes reach this one."""
         return self.ranks.address
 
     def start(self, rank: int) -> Member:
-        """Start the process of a rank, without waiting for it."""
         return _AnnouncedRank(rank, self.ranks.start(rank), self.waits_for)
 
 

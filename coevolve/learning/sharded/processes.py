@@ -40,7 +40,6 @@ class LocalRanks:
         self._run_dir = run_dir
 
     def start(self, rank: int) -> "LocalRank":
-        """Start a process."""
         return LocalRank(rank, self._config, self._base, self._run_dir)
 
 
@@ -60,14 +59,11 @@ class LocalRank:
         self._connected(lambda: self._connection.send((rank, config, base, run_dir)))
 
     def wait_until_started(self, wait_s: float) -> None:
-        """Wait until the process runs. Raises RankError."""
         if not self._connected(lambda: self._connection.poll(wait_s)):
             raise RankError(f"the process of rank {self._rank} did not start within {wait_s:g} s")
         self._connected(self._connection.recv)
 
     def call(self, message: Enlistment | Order) -> Done:
-        """Let the rank execute a message. Raises CoevolveError."""
-
         def exchange() -> Answer:
             self._connection.send(message)
             return self._connection.recv()
@@ -78,7 +74,6 @@ class LocalRank:
         return answer
 
     def dismiss(self) -> None:
-        """Kill the process."""
         self._process.kill()
         self._process.wait()
         self._connection.close()

@@ -52,7 +52,6 @@ class StartScreen:
             self._live.start(refresh=True)
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(
@@ -61,7 +60,6 @@ class StartScreen:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
         self.close()
 
     def begin(self, phase: str) -> None:

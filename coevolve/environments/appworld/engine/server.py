@@ -130,7 +130,6 @@ class World:
         }
 
     def call(self, app: str, api: str, arguments: Any) -> dict[str, Any]:
-        """Return the value of an API call, or the error that it raises."""
         if api not in self._public.get(app, ()):
             return refused(f"No API named '{api}' found in the {app} app.")
         if not isinstance(arguments, dict):
@@ -159,7 +158,6 @@ class World:
         return self._world.models["supervisor"]["Task"].first().status in self._ends
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds of this process."""
         return time.process_time()
 
     def digests(self) -> dict[str, str]:

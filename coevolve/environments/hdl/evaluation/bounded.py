@@ -26,5 +26,4 @@ class BoundedSimulator:
             return await self._simulator.evaluate(request)
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points."""
         return await self._simulator.points(unit)

@@ -23,7 +23,6 @@ class PlayingWriter:
     agent: Agent
 
     async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
-        """Return the policy's testbench."""
         return await written_by(self.agent, task, session, seed=seed)
 
 

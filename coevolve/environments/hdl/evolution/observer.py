@@ -269,7 +269,6 @@ class DesignObserver:
 
     @property
     def settings(self) -> object:
-        """The settings on which the state depends."""
         return self._config, self._last_round
 
     def dump(self) -> ObserverState:

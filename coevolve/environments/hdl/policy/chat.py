@@ -52,7 +52,6 @@ class ChatStepRenderer:
     def prompt(
         self, task: CoverageTask, design: Design, points: Sequence[Point]
     ) -> tuple[int, ...]:
-        """Return the tokens of the step's prompt, up to the policy's first token."""
         return self._template.opening(_chat(self.messages(task, design, points)))
 
     def shown(self, task: CoverageTask, prompt_ids: Sequence[int]) -> tuple[ChatText, ...]:
@@ -95,7 +94,6 @@ class ChatStepRenderer:
         return self._template.decode(token_ids[:-1] if ends else token_ids)
 
     def read(self, task: CoverageTask, token_ids: Sequence[int]) -> Submission:
-        """Return the submission in the message. Raises ValueError if it has none."""
         thinking = opens_thinking(self._template.prompt)
         text = spoken(self._template.said(token_ids), thinking=thinking)
         base = task.state.testbench if isinstance(task.state, Graded) else ""

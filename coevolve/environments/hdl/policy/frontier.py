@@ -145,7 +145,6 @@ class Frontier:
 
     @property
     def settings(self) -> object:
-        """The settings on which the state depends."""
         settings, seed = hdl_settings(self._config), self._config.seed
         begun = [beginning(design, self._config) for _, design in sorted(self._designs.items())]
         return self.pool.settings, settings.rounds, settings.next_state, seed, begun

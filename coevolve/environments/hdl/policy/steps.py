@@ -73,7 +73,6 @@ class PolicyWriter:
     """Sampling temperature; 0 is greedy."""
 
     async def write(self, step: Step, session: str, *, seed: int) -> Generation:
-        """Return the policy's sampled answer."""
         try:
             return await self.generator.generate(
                 GenerationRequest(

@@ -77,12 +77,10 @@ class EndpointTeacher:
 
     @property
     def name(self) -> str:
-        """The model's name on the server."""
         return self._model.model
 
     @property
     def max_answer_tokens(self) -> int:
-        """The configured maximum."""
         return self._model.max_answer_tokens
 
     async def answer(self, messages: Sequence[ChatText], *, seed: int) -> Said:
@@ -106,7 +104,6 @@ class EndpointTeacher:
         return cost_usd(self._model, prompt_tokens, answer_tokens)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._chat.close()
 
 
@@ -127,12 +124,10 @@ class InProcessTeacher:
 
     @property
     def name(self) -> str:
-        """The configured name of the model."""
         return self._settings.model
 
     @property
     def max_answer_tokens(self) -> int:
-        """The configured maximum."""
         return self._settings.max_answer_tokens
 
     async def answer(self, messages: Sequence[ChatText], *, seed: int) -> Said:
@@ -156,7 +151,6 @@ class InProcessTeacher:
         return 0.0
 
     async def close(self) -> None:
-        """Close the engine."""
         await self._generator.close()
 
     async def _sample(self, prompt_ids: tuple[int, ...], seed: int) -> Generation:
@@ -203,7 +197,6 @@ class TeacherWriter:
     open_log: OpenLog
 
     async def write(self, step: Step, session: str, *, seed: int) -> Generation:
-        """Return the teacher's answer; see `hdl.policy.steps.StepWriter`."""
         del session
         messages = self.renderer.messages(step.task, step.design, step.points, rules=self.rules)
         call = await self._call(call_id(step.task.task_id, seed), messages, seed)

@@ -136,7 +136,6 @@ class HarnessSimulator:
         self._cpu_s = 0.0
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
-        """Grade one submission. Raises SimulatorError and ConfigError, as `VerilatorSimulator`."""
         evaluated = await self._grade(encodable(request))
         self._cpu_s += evaluated.cpu_s
         return evaluated
@@ -146,7 +145,6 @@ class HarnessSimulator:
         return self._cpu_s
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points, sorted. Raises SimulatorError and ConfigError."""
         if self._form == "stimulus":
             return (await self._bench(unit)).harness.points
         return await self._verilator.points(unit)

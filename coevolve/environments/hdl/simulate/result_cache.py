@@ -61,7 +61,6 @@ class RecallingSimulator:
         return await asyncio.shield(task)
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points."""
         return await self._simulator.points(unit)
 
     async def _known(self, key: str, request: Evaluate) -> Evaluated | None:

@@ -119,7 +119,6 @@ class VerilatorSimulator:
         return await asyncio.to_thread(self._evaluate, encodable(request))
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points, sorted. Raises SimulatorError and ConfigError."""
         return (await asyncio.to_thread(self.prepare, unit)).points.points
 
     def prepare(self, unit: Unit) -> Prepared:

@@ -71,11 +71,9 @@ class TestbenchService:
                 return await self._simulator.points(unit)
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds of compilers and simulations so far."""
         return self._simulator.cpu_s()
 
     async def close(self) -> None:
-        """End the processes of compiled designs."""
         await self._simulator.close()
 
 
@@ -88,9 +86,7 @@ class TestbenchClient:
         self._service = service
 
     async def evaluate(self, request: Evaluate) -> Evaluated:
-        """Return the grade of one submission. Raises SimulatorError and ConfigError."""
         return _evaluated.decode(await self._service.answer(_encoder.encode(_Grade(request))))
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        """Return the unit's points. Raises SimulatorError and ConfigError."""
         return _points.decode(await self._service.answer(_encoder.encode(_PointsOf(unit))))

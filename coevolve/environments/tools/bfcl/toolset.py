@@ -52,7 +52,6 @@ class BfclToolSet:
         assert self.documents
 
     def open(self, scenario: Any, *, long_context: bool) -> "BfclTools":
-        """Return a new simulator with the scenario."""
         return BfclTools(self._name, scenario, long_context=long_context)
 
 
@@ -87,7 +86,6 @@ class BfclTools:
         return getattr(self.state, safe.tool)(*safe.positional, **safe.named)
 
     def weigh(self) -> int:
-        """Return the weight of the simulator. Raises OverweightError."""
         return weigh(vars(self.state), has_folders=True)
 
     def digest(self) -> str:

@@ -145,7 +145,6 @@ class ChatRenderer:
         return self._template.stop_ids
 
     def opening(self, task: ToolTask) -> tuple[int, ...]:
-        """Return the tools and the first instruction, up to the policy's first word."""
         return self._opening(task.classes, task.withheld, self._instruction_text(task, 0))
 
     def instruction(self, task: ToolTask, turn: int, said: Sequence[int] = ()) -> tuple[int, ...]:
@@ -153,7 +152,6 @@ class ChatRenderer:
         return self._template.after([_user(self._instruction_text(task, turn))], said)
 
     def observation(self, results: Sequence[str], said: Sequence[int] = ()) -> tuple[int, ...]:
-        """Return the answers to a message's calls, up to the policy's next word."""
         return self._template.after(self._answers(results), said)
 
     def parse(self, token_ids: Sequence[int], classes: Sequence[str] = ()) -> tuple[str, ...]:

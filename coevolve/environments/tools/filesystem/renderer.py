@@ -70,15 +70,12 @@ class TinyRenderer:
         return (END, DONE)
 
     def opening(self, task: ToolTask) -> tuple[int, ...]:
-        """Return the first instruction, up to the policy's first word."""
         return self.instruction(task, 0)
 
     def instruction(self, task: ToolTask, turn: int, said: Sequence[int] = ()) -> tuple[int, ...]:
-        """Return the instruction of a turn, up to the policy's next word."""
         return (USER, *self.encode(task.turns[turn].instruction), CALL)
 
     def observation(self, results: Sequence[str], said: Sequence[int] = ()) -> tuple[int, ...]:
-        """Return the tools' answers, up to the policy's next word."""
         answers = (self.encode(spoken(result))[:OBSERVATION_TOKENS] for result in results)
         return (*(token for answer in answers for token in (OBSERVATION, *answer)), CALL)
 

@@ -32,20 +32,16 @@ class StaticSource:
         self._pool = _pool_of(seed, settings.seeds, settings.held_out)
 
     def pool(self) -> Sequence[Task]:
-        """Return the whole pool."""
         return self._pool
 
     def draw(self, number: int) -> tuple[Task, bool]:
-        """Return a task of the pool; the journal already has it."""
         rng = np.random.default_rng((self._seed, _CHOICE_STREAM, number))
         return self._pool[int(rng.integers(len(self._pool)))], False
 
     def held_out(self) -> Sequence[Task]:
-        """Return the held-out tasks."""
         return held_out_tasks(self._settings.held_out)
 
     def canaries(self, count: int) -> Sequence[Task]:
-        """Return the guard's tasks."""
         return _canaries_of(count)
 
     def start(self, number: int) -> Start:
@@ -65,17 +61,13 @@ class UniformSource:
         return ()
 
     def draw(self, number: int) -> tuple[Task, bool]:
-        """Return a new task; the journal does not have it yet."""
         return uniform_task(self._seed, number, self._settings.held_out), True
 
     def held_out(self) -> Sequence[Task]:
-        """Return the held-out tasks."""
         return held_out_tasks(self._settings.held_out)
 
     def canaries(self, count: int) -> Sequence[Task]:
-        """Return the guard's tasks."""
         return _canaries_of(count)
 
     def start(self, number: int) -> Start:
-        """Return a new world of the training split."""
         return exploration_start(self._seed, number)

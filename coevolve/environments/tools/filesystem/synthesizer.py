@@ -141,11 +141,9 @@ class PolicySynthesizer:
         return name, dict(zip(slices, texts, strict=True))
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds of the generator so far."""
         return self._engine.generator.cpu_s()
 
     async def close(self) -> None:
-        """Close the generator."""
         await self._engine.generator.close()
 
     async def _follow(self) -> None:

@@ -34,7 +34,6 @@ class TinyStepRenderer:
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
-        """Tokens that end an edit."""
         return LAST
 
     def grammar(self, task: CoverageTask) -> Grammar:
@@ -46,7 +45,6 @@ class TinyStepRenderer:
     def prompt(
         self, task: CoverageTask, design: Design, points: Sequence[Point]
     ) -> tuple[int, ...]:
-        """Return the tokens of the step's prompt, up to the policy's first token."""
         coverage = coverage_of(task.state)
         ids = [IDS["<ports>"], *features.of_ports(design, _base(task, design).statements)]
         ids += [IDS["<covered>"], IDS[f"round{min(task.round, ROUNDS - 1)}"]]
