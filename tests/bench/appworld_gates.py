@@ -1,10 +1,9 @@
 """What the gates of appworld refuse and admit falsely, beside a reader that makes no mistake.
 
-``python -m tests.bench appworld-gates --sample 1 --planted 6`` takes half an hour of CPU. It does
-what ``coevolve calibrate --gates appworld`` does, and adds the reader of `tests.app_reader`, which
-knows what each instruction asks for. A line for each template and for each kind of fault:
-candidates, how many pass the gates that need no reader, how many are admitted, and what the others
-are refused by.
+``python -m tests.bench appworld-gates --sample 1 --planted 6`` takes half an hour of CPU. The
+reader is that of `tests.app_reader`, which knows what each instruction asks for. A line for each
+template and for each kind of fault: candidates, how many pass the gates that need no reader, how
+many are admitted, and what the others are refused by.
 """
 
 import argparse
@@ -15,10 +14,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from coevolve.environments.appworld.documents import ApiDocuments
-from coevolve.environments.appworld.gates.calibration import kinds_of_code
 from coevolve.environments.appworld.gates.gates import CodeGates
 from coevolve.environments.appworld.own import (
-    chosen_ids,
     own_data,
     task_ids,
     template_names,
@@ -34,6 +31,7 @@ from coevolve.environments.tools.task import tool_task
 from protocols.config import SimulatorConfig
 from protocols.tasks import Task
 from tests.app_reader import KnowingReader
+from tests.coevolve.environments.appworld.planted_kinds import chosen_ids, kinds_of_code
 
 BY_READER = ("means_otherwise", "unread")
 SHOWN_CHARS = 150

@@ -20,13 +20,7 @@ from coevolve.environments.appworld.gates.likeness import code_likeness
 from coevolve.environments.appworld.gates.order import ORDER
 from coevolve.environments.appworld.instances import names_in_code, with_names
 from coevolve.environments.appworld.observer import CodeObserver
-from coevolve.environments.appworld.own import (
-    chosen_ids,
-    instance_id,
-    task_ids,
-    template_names,
-    template_of,
-)
+from coevolve.environments.appworld.own import instance_id
 from coevolve.environments.appworld.place import NAME, NOTICE, REQUIRES
 from coevolve.environments.appworld.prompt import opening_text, output_text
 from coevolve.environments.appworld.settings import AppWorldConfig
@@ -51,10 +45,9 @@ from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
 from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import Renderer
-from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.vocabulary import Vocabulary
-from coevolve.environments.tools.wire import ToolClient, ToolService
+from coevolve.environments.tools.wire import ToolService
 from coevolve.export.exporter import Exporter
 from coevolve.models.model_folder import model_folder
 from coevolve.parts.context import PartContext
@@ -63,7 +56,6 @@ from coevolve.synthesis.briefs import BriefContext
 from coevolve.validation.gates import Gates, TaskIndex
 from coevolve.validation.wordings import Wording
 from protocols.config import RunConfig
-from protocols.errors import ConfigError
 from protocols.evolution import Gate
 from protocols.interfaces import Reader, SimulatorService, Supervision
 from protocols.synthesizers import PolicyModel
@@ -232,36 +224,8 @@ class AppWorld(ToolEnvironment):
         return code_gates(context, simulators, self._documents, self.source().trains_on)
 
     async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
-        """Return what the gates refuse and admit falsely, measured on own training tasks.
-
-        Labels are the names of the templates. Raises ConfigError if the tasks are the benchmark's,
-        of which nobody has references.
-        """
-        from coevolve.environments.appworld.evolution import measured_gates
-        from coevolve.environments.tools.evolution import TRIALS_IN_BATCH
-        from coevolve.environments.tools.gates.calibration import Sample, by_label
-
-        settings = self._settings
-        if settings.source != "own":
-            raise ConfigError(
-                "environment.source: gates are measured on tasks with references, which source "
-                f"{settings.source} does not have; leave it out"
-            )
-        data = self._data()
-        ids = task_ids(settings.templates or template_names(data), settings.scenarios)
-        chosen = chosen_ids(ids, most, seed)
-        tasks = own_tasks(data, chosen, "train", settings.engine_memory_mb)
-        labels = {task.task_id: template_of(task.task_id) for task in tasks}
-        services = [self.simulator() for _ in range(self._config.simulator.workers)]
-        pool = SimulatorPool(list(map(ToolClient, services)), TRIALS_IN_BATCH)
-        try:
-            measured = measured_gates(
-                self._config, pool, self._documents, Sample(most, planted, seed)
-            )
-            return await measured.rates(by_label(labels, tasks))
-        finally:
-            for service in services:
-                await service.close()
+        """Refuse: the faults that are planted in code are tests. Raises ConfigError."""
+        raise self._no_gate_rates()
 
     def task_index(self) -> TaskIndex:
         return Likenesses(self._config.validator.similarity, code_likeness)

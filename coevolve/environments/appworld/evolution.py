@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from coevolve.environments.appworld.documents import ApiDocuments
-from coevolve.environments.appworld.gates.calibration import kinds_of_code
 from coevolve.environments.appworld.gates.contrast import among_blocks
 from coevolve.environments.appworld.gates.gates import CodeGates
 from coevolve.environments.appworld.synthesis.questions import code_questions
@@ -12,12 +11,8 @@ from coevolve.environments.tools.evolution import (
     instruction_reader,
     reader,
     trial_pool,
-    unrecorded_reader,
 )
-from coevolve.environments.tools.gates.calibration import GateCalibration, Sample
-from coevolve.environments.tools.interfaces import Simulator
 from coevolve.parts.context import PartContext
-from protocols.config import RunConfig
 from protocols.interfaces import SimulatorService
 
 
@@ -42,18 +37,3 @@ def code_gates(
         blocks=config.rollout.max_calls_per_turn,
         reader=reader(context, opened),
     )
-
-
-def measured_gates(
-    config: RunConfig, simulator: Simulator, documents: ApiDocuments, sample: Sample
-) -> GateCalibration:
-    """Return the measurement of the gates, with the run's reader if it has one."""
-    blocks = config.rollout.max_calls_per_turn
-    gates = CodeGates(
-        simulator,
-        documents=documents,
-        is_training=lambda _: True,
-        blocks=blocks,
-        reader=unrecorded_reader(config, code_questions(documents, blocks), among_blocks),
-    )
-    return GateCalibration(gates, simulator, sample, partial(kinds_of_code, simulator))

@@ -8,7 +8,6 @@ the folder stays where it is.
 
 import hashlib
 import json
-import random
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -62,16 +61,6 @@ def task_ids(templates: Sequence[str], scenarios: int, first: int = 0) -> tuple[
         for template in templates
         for variant in VARIANTS
     )
-
-
-def chosen_ids(ids: Sequence[str], most: int, seed: int) -> tuple[str, ...]:
-    """Return ``most`` ids of each template, all if it is 0, by a seed."""
-    by_template: dict[str, list[str]] = {}
-    for each in ids:
-        by_template.setdefault(template_of(each), []).append(each)
-    for template, held in by_template.items():
-        random.Random(f"{seed}/{template}").shuffle(held)  # noqa: S311, no secret
-    return tuple(each for held in by_template.values() for each in held[: most or len(held)])
 
 
 def template_of(task_id: str) -> str:

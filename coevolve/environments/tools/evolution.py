@@ -174,15 +174,8 @@ def reader(
     return opened(model)
 
 
-def unrecorded_reader(
-    config: RunConfig,
-    questions: Questions = CALLS,
-    options: contrast.Options = contrast.among_calls,
-) -> InstructionReader | None:
-    """Return the run's reader, whose calls no journal keeps; None if the run has none.
-
-    An endpoint is asked ``questions`` about ``options``, by default about calls.
-    """
+def unrecorded_reader(config: RunConfig) -> InstructionReader | None:
+    """Return the run's reader, whose calls no journal keeps; None if the run has none."""
     model = reading_model(config)
 
     async def account_of(candidate: Candidate) -> Account:
@@ -191,7 +184,7 @@ def unrecorded_reader(
 
     if model is None:
         return None
-    return instruction_reader(config, model, account_of, questions, options)
+    return instruction_reader(config, model, account_of)
 
 
 def instruction_reader(

@@ -8,10 +8,8 @@ from random import Random
 import pytest
 
 from coevolve.environments.appworld.documents import ApiDocuments
-from coevolve.environments.appworld.gates.calibration import kinds_of_code
 from coevolve.environments.appworld.gates.gates import CodeGates
-from coevolve.environments.appworld.gates.planted import code_kinds
-from coevolve.environments.appworld.own import chosen_ids, task_ids, template_of
+from coevolve.environments.appworld.own import task_ids, template_of
 from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.appworld.source import SET, own_tasks
 from coevolve.environments.appworld.worker import AppWorldWorker
@@ -22,6 +20,8 @@ from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from protocols.config import SimulatorConfig
 from tests.app_reader import KnowingReader
+from tests.coevolve.environments.appworld.planted import code_kinds
+from tests.coevolve.environments.appworld.planted_kinds import chosen_ids, kinds_of_code
 
 LOGIN = "profile = apis.supervisor.show_profile()\ntoken = apis.venmo.login(username=profile)"
 ASKED = ToolTask(

@@ -2,13 +2,15 @@
 
 import ast
 import json
+import random
 from collections.abc import Mapping, Sequence
 
 from coevolve.environments.appworld.gates.literals import ANSWER
-from coevolve.environments.appworld.gates.planted import Seen, code_kinds
+from coevolve.environments.appworld.own import template_of
 from coevolve.environments.tools.gates.planted import Kind
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask
+from tests.coevolve.environments.appworld.planted import Seen, code_kinds
 
 _MARK = "\x1e"
 _SHOWING = f"""
@@ -16,6 +18,16 @@ def shown(source, value):
     print({_MARK!r} + json.dumps([source, value], default=str))
     return value
 """
+
+
+def chosen_ids(ids: Sequence[str], most: int, seed: int) -> tuple[str, ...]:
+    """Return ``most`` ids of each template, all if it is 0, by a seed."""
+    by_template: dict[str, list[str]] = {}
+    for each in ids:
+        by_template.setdefault(template_of(each), []).append(each)
+    for template, held in by_template.items():
+        random.Random(f"{seed}/{template}").shuffle(held)
+    return tuple(each for held in by_template.values() for each in held[: most or len(held)])
 
 
 async def kinds_of_code(simulator: Simulator, tasks: Sequence[ToolTask]) -> Mapping[str, Kind]:
