@@ -19,7 +19,15 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.paging import PAGE
 from coevolve.journal.snapshots import SPAN
 from protocols.config import RunConfig
-from protocols.control import RunContinued, RunPaused, RunStarted, Stalled, StateSnapshot
+from protocols.control import (
+    DeadLetter,
+    PartsRest,
+    RunContinued,
+    RunPaused,
+    RunStarted,
+    Stalled,
+    StateSnapshot,
+)
 from protocols.errors import ContractError, LeakError, LeaseLostError
 from protocols.evolution import GroupSummary, ModelRests, Parked, ReaderAnswers, ReaderRests
 from protocols.interfaces import TaskSource
@@ -511,6 +519,47 @@ async def test_a_cycle_waits_again_once_a_model_that_rests_was_swapped(
     await desk.standing("up to 2 set in motion: signals to be settled (1)")
     await desk.say(settled("s1"))
     await desk.groups(6)
+    await desk.close()
+
+
+def dead(consumer: str, subject: str) -> DeadLetter:
+    return DeadLetter(
+        consumer=consumer, sequence=1, unit=subject, subject=subject, attempts=3, reason="broken"
+    )
+
+
+async def test_a_cycle_does_not_wait_for_work_that_was_given_up(
+    tmp_path: Path, quickstart: RunConfig
+):
+    desk = Desk(tmp_path, of(quickstart, "full", evolve_every=1))
+    await desk.say(STARTED)
+    tasks = await desk.tasks(2)
+    await desk.say(*visits(tasks, 0), signal("s1", tasks[0]), settled("s1", 2))
+    await desk.say(candidate("c1", "s1"), candidate("c2", "s1"), stepped(1, 2))
+    await desk.standing("up to 1 set in motion: visits (1), verdicts (2)")
+    await desk.say(dead("signals", "1"))
+    await desk.standing("up to 1 set in motion: verdicts (2)")
+    await desk.say(dead("validator", "c1"), dead("rollout", "c2"))
+    await desk.standing("up to 1 set in motion: verdicts (1)")
+    await desk.say(dead("validator", "c2"))
+    await desk.groups(4)
+    await desk.close()
+
+
+@pytest.mark.parametrize("part", ["signals", "synthesizer", "validator"])
+async def test_a_cycle_waits_for_no_tasks_while_a_part_that_makes_them_rests(
+    tmp_path: Path, quickstart: RunConfig, part: str
+):
+    desk = Desk(tmp_path, of(quickstart, "full", evolve_every=1))
+    await desk.say(STARTED)
+    tasks = await desk.tasks(2)
+    await desk.say(*visits(tasks, 0, 1), signal("s1", tasks[0]), stepped(1, 2))
+    await desk.say(PartsRest(causes={"evaluator": "broken"}))
+    await desk.standing("up to 1 set in motion: signals to be settled (1)")
+    await desk.say(PartsRest(causes={"evaluator": "broken", part: "broken"}))
+    await desk.groups(4)
+    await desk.say(PartsRest(causes={}), *visits(await desk.tasks(4), 2, 3), stepped(2, 4))
+    await desk.standing("up to 2 set in motion: signals to be settled (1)")
     await desk.close()
 
 
