@@ -43,14 +43,22 @@ SAME = 1e-9
 
 
 class GuardState(msgspec.Struct):
-    """What `Guard` remembers, with the same names."""
+    """What `Guard` remembers."""
 
-    scores: dict[int, dict[str, float]]
-    heard: set[int]
-    judged: int
-    abandoned: set[int]
-    returned_to: set[int]
-    rate_factor: float
+    scores: dict[int, dict[str, float]] = msgspec.field(default_factory=dict[int, dict[str, float]])
+    """Version -> score by canary, of the newest version and of the last `MOST_BEST` that were
+    the best one when they came; without abandoned versions."""
+
+    heard: set[int] = msgspec.field(default_factory=set[int])
+    """Versions that the evaluator has finished."""
+
+    judged: int = -1
+    """Newest version that was recorded as regressed."""
+
+    abandoned: set[int] = msgspec.field(default_factory=set[int])
+    returned_to: set[int] = msgspec.field(default_factory=set[int])
+    rate_factor: float = 1.0
+    """Current factor on all learning rates."""
 
 
 class Guard:
@@ -68,20 +76,7 @@ class Guard:
         self._chance = config.guard_chance
         """Number of versions that may be the best -> significance level of a comparison with it."""
 
-        self._scores: dict[int, dict[str, float]] = {}
-        """Version -> score by canary, of the newest version and of the last `MOST_BEST` that were
-        the best one when they came; without abandoned versions."""
-
-        self._heard: set[int] = set()
-        """Versions that the evaluator has finished."""
-
-        self._judged = -1
-        """Newest version that was recorded as regressed."""
-
-        self._abandoned: set[int] = set()
-        self._returned_to: set[int] = set()
-        self.rate_factor = 1.0
-        """Current factor on all learning rates."""
+        self._state = GuardState()
 
     @property
     def pieces(self) -> Sequence[object]:
@@ -90,68 +85,66 @@ class Guard:
 
     def dump(self) -> GuardState:
         """Return what it remembers."""
-        return GuardState(
-            scores=self._scores,
-            heard=self._heard,
-            judged=self._judged,
-            abandoned=self._abandoned,
-            returned_to=self._returned_to,
-            rate_factor=self.rate_factor,
-        )
+        return self._state
 
     def load(self, state: GuardState) -> None:
         """Take up what another one remembered."""
-        self._scores, self._heard, self._judged = state.scores, state.heard, state.judged
-        self._abandoned, self._returned_to = state.abandoned, state.returned_to
-        self.rate_factor = state.rate_factor
+        self._state = state
+
+    @property
+    def rate_factor(self) -> float:
+        """Return the current factor on all learning rates."""
+        return self._state.rate_factor
 
     @property
     def abandoned(self) -> frozenset[int]:
         """Return the abandoned versions."""
-        return frozenset(self._abandoned)
+        return frozenset(self._state.abandoned)
 
     @property
     def best(self) -> int | None:
         """Return the version with the highest mean, the newest of equals; None without scores."""
-        if not self._scores:
+        if not self._state.scores:
             return None
-        return max(self._scores, key=lambda version: (_mean(self._scores[version]), version))
+        return max(
+            self._state.scores, key=lambda version: (_mean(self._state.scores[version]), version)
+        )
 
     @property
     def needed(self) -> frozenset[int]:
         """Return the versions whose weights must stay: the best one, and those returned to."""
         best = self.best
-        return frozenset(self._returned_to | (set() if best is None else {best}))
+        return frozenset(self._state.returned_to | (set() if best is None else {best}))
 
     def is_scored(self, version: int) -> bool:
         """Return whether the evaluator has finished a version, with or without a usable score."""
-        return version in self._heard
+        return version in self._state.heard
 
     def fold(self, message: Message) -> None:
         """Add the journal's next record; ignores other message types."""
         match message:
             case CanaryScores(version=version, scores=scores):
-                self._heard.add(version)
-                if message.is_comparable and version not in self._abandoned:
-                    self._scores[version] = {each.task_id: each.score for each in scores}
+                self._state.heard.add(version)
+                if message.is_comparable and version not in self._state.abandoned:
+                    self._state.scores[version] = {each.task_id: each.score for each in scores}
                     self._forget_the_passed()
             case PolicyRegressed(version=version):
-                self._judged = max(self._judged, version)
+                self._state.judged = max(self._state.judged, version)
             case StepReport(step=step, returned=returned) if returned is not None:
                 self._fold_return(step, returned.to_version)
-                self.rate_factor = returned.rate_factor
+                self._state.rate_factor = returned.rate_factor
             case _:
                 pass
 
     def loss(self) -> PolicyRegressed | None:
         """Return the regression of the newest scored version; None if there is no new one."""
         settings = self._settings
-        newest, best = max(self._scores, default=-1), self.best
-        if settings.action == "none" or best is None or newest <= max(self._judged, best):
+        newest, best = max(self._state.scores, default=-1), self.best
+        if settings.action == "none" or best is None or newest <= max(self._state.judged, best):
             return None
-        common = self._scores[newest].keys() & self._scores[best].keys()
-        before = {task: self._scores[best][task] for task in common}
-        now = {task: self._scores[newest][task] for task in common}
+        common = self._state.scores[newest].keys() & self._state.scores[best].keys()
+        before = {task: self._state.scores[best][task] for task in common}
+        now = {task: self._state.scores[newest][task] for task in common}
         if not common or _mean(before) - _mean(now) <= settings.max_loss:
             return None
         lost = sum(now[task] < before[task] - SAME for task in common)
@@ -173,7 +166,7 @@ class Guard:
 
     def _references(self, version: int) -> int:
         """Return how many versions before ``version`` may have been the best one."""
-        return sum(each < version for each in self._heard - self._abandoned)
+        return sum(each < version for each in self._state.heard - self._state.abandoned)
 
     def _forget_the_passed(self) -> None:
         """Forget the scores of versions that can be neither the newest nor the best any more.
@@ -181,18 +174,20 @@ class Guard:
         A return abandons the newest versions, so the best one before it may be the best again.
         """
         best: list[int] = []
-        for version in sorted(self._scores):
-            if not best or _mean(self._scores[version]) >= _mean(self._scores[best[-1]]):
+        for version in sorted(self._state.scores):
+            if not best or _mean(self._state.scores[version]) >= _mean(
+                self._state.scores[best[-1]]
+            ):
                 best.append(version)
-        for version in self._scores.keys() - {*best[-MOST_BEST:], max(self._scores)}:
-            del self._scores[version]
+        for version in self._state.scores.keys() - {*best[-MOST_BEST:], max(self._state.scores)}:
+            del self._state.scores[version]
 
     def _fold_return(self, step: int, to_version: int) -> None:
         left = range(to_version + 1, step)
-        self._abandoned.update(left)
+        self._state.abandoned.update(left)
         for version in left:
-            self._scores.pop(version, None)
-        self._returned_to.add(to_version)
+            self._state.scores.pop(version, None)
+        self._state.returned_to.add(to_version)
 
 
 def guard_snapshots(reader: Reader, config: LearnerConfig) -> Snapshots[Guard]:

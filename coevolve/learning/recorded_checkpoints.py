@@ -3,12 +3,12 @@
 `coevolve.learning.checkpoints` says which ones stay, and why.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 
 import msgspec
 
 from coevolve.journal.codec import VERSIONS_BY_NUMBER, topics_of
-from coevolve.journal.snapshots import Snapshots
+from coevolve.journal.snapshots import Snapshots, WholeState
 from protocols.interfaces import Reader
 from protocols.journal import Message
 from protocols.learning import Checkpoint, StepReport
@@ -17,62 +17,34 @@ TOPICS = topics_of(Checkpoint, StepReport)
 """Topics of the fold `RecordedCheckpoints`."""
 
 
-class CheckpointsState(msgspec.Struct):
-    """What `RecordedCheckpoints` remembers, with the same names."""
-
-    existing: dict[int, Checkpoint]
-    devices: int
-    handovers: set[int]
-
-
-class RecordedCheckpoints:
+class RecordedCheckpoints(WholeState):
     """Folds the journal into the checkpoints that exist; a `coevolve.journal.snapshots.Piece`."""
 
-    kind = CheckpointsState
-    settings = None
+    existing: dict[int, Checkpoint] = msgspec.field(default_factory=dict[int, Checkpoint])
+    """The checkpoints that were written and not replaced, by step."""
 
-    def __init__(self) -> None:
-        self._existing: dict[int, Checkpoint] = {}
-        self._devices = 0
-        """Number of processes that took the newest step; 0 before the first."""
+    devices: int = 0
+    """Number of processes that took the newest step; 0 before the first."""
 
-        self._handovers: set[int] = set()
-        """Steps after which another number of processes took over."""
-
-    @property
-    def pieces(self) -> Sequence[object]:
-        """Return itself: it is a whole state."""
-        return (self,)
+    handovers: set[int] = msgspec.field(default_factory=set[int])
+    """Steps after which another number of processes took over."""
 
     @property
     def keeps(self) -> list[tuple[str, str]]:
-        return [(VERSIONS_BY_NUMBER, str(step)) for step in self._existing]
-
-    def dump(self) -> CheckpointsState:
-        """Return what it remembers."""
-        return CheckpointsState(self._existing, self._devices, self._handovers)
-
-    def load(self, state: CheckpointsState) -> None:
-        """Take up what another one remembered."""
-        self._existing, self._devices = state.existing, state.devices
-        self._handovers = state.handovers
-
-    @property
-    def existing(self) -> Mapping[int, Checkpoint]:
-        """Return the checkpoints that were written and not replaced, by step."""
-        return self._existing
+        """The versions of the checkpoints that exist."""
+        return [(VERSIONS_BY_NUMBER, str(step)) for step in self.existing]
 
     def fold(self, message: Message) -> None:
         """Add the journal's next record; ignores other message types."""
         match message:
             case Checkpoint(step=step, replaces=replaces):
                 for each in replaces:
-                    self._existing.pop(each, None)
-                self._existing[step] = message
+                    self.existing.pop(each, None)
+                self.existing[step] = message
             case StepReport(step=step, devices=devices):
-                if self._devices not in (0, devices):
-                    self._handovers.add(step - 1)
-                self._devices = devices
+                if self.devices not in (0, devices):
+                    self.handovers.add(step - 1)
+                self.devices = devices
             case _:
                 pass
 
@@ -83,10 +55,10 @@ class RecordedCheckpoints:
 
         ``kept`` is the new one's kind. ``keep`` of that kind stay, and those of ``needed`` steps.
         """
-        older = sorted(each for each in self._existing if each != step)
-        of_kind = [each for each in older if self._existing[each].kept]
+        older = sorted(each for each in self.existing if each != step)
+        of_kind = [each for each in older if self.existing[each].kept]
         counted = of_kind[max(0, len(of_kind) + kept - keep) :]
-        stay = {*counted, *(each for each in of_kind if each in needed), *self._handovers}
+        stay = {*counted, *(each for each in of_kind if each in needed), *self.handovers}
         return tuple(each for each in older if each not in stay)
 
 

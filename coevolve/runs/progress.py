@@ -2,12 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
 from coevolve.journal.codec import topics_of
-from coevolve.journal.snapshots import Snapshots
+from coevolve.journal.snapshots import Snapshots, WholeState
 from coevolve.runs import curves
 from coevolve.runs.degraded import TOPICS as DEGRADED_TOPICS
 from coevolve.runs.degraded import Degraded
@@ -63,95 +62,65 @@ SCENARIOS = "scenarios"
 """Label of the tasks that are never trained on, if other tasks are scored too."""
 
 
-class ProgressState(msgspec.Struct):
-    """What `Progress` remembers, with the same names."""
-
-    step: int
-    metrics: Mapping[str, float]
-    curves: dict[str, list[float]]
-    evaluations: dict[int, dict[str, Score]]
-    scenarios: dict[int, dict[str, Score]]
-    measured: dict[str, dict[int, dict[str, Score]]]
-    halves: dict[int, dict[Half, Score]]
-    canaries: dict[int, Score]
-    gaps: dict[Side, InstanceGap]
-    teaching: Teaching
-    errors: dict[int, int]
-    discarded: dict[str, int]
-    evolution: dict[str, int]
-    parked: set[str]
-    deliveries: Deliveries
-    failures: list[PartFailed]
-    restarts: dict[str, int]
-    degraded: Degraded
-    passing: Passing
-    starts: Starts
-    stalls: list[Stalled]
-    copied: RunCopied | None
-    copy_failed: CopyFailed | None
-    lines: int
-
-
-@dataclass
-class Progress:
-    """The progress so far; `fold` takes the records in journal order, each once.
-
-    It is a `coevolve.journal.snapshots.Piece`.
-    """
-
-    kind = ProgressState
-    keeps = ()
+class Progress(WholeState):
+    """The progress so far; `fold` takes the records in journal order, each once."""
 
     labels: Mapping[str, Sequence[str]]
     """Held-out task id -> labels under which its success is reported."""
 
     step: int = 0
-    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    curves: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    metrics: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
+    curves: dict[str, list[float]] = msgspec.field(default_factory=dict[str, list[float]])
     """Metric -> its newest values, for those of `coevolve.runs.curves`."""
 
-    evaluations: dict[int, dict[str, Score]] = field(default_factory=dict[int, dict[str, Score]])
+    evaluations: dict[int, dict[str, Score]] = msgspec.field(
+        default_factory=dict[int, dict[str, Score]]
+    )
     """Policy version -> label -> success; the label ``all`` covers every task."""
 
-    scenarios: dict[int, dict[str, Score]] = field(default_factory=dict[int, dict[str, Score]])
+    scenarios: dict[int, dict[str, Score]] = msgspec.field(
+        default_factory=dict[int, dict[str, Score]]
+    )
     """Policy version -> label -> share of scenarios all of whose scored tasks are solved; empty if
     the environment has none."""
 
-    measured: dict[str, dict[int, dict[str, Score]]] = field(
+    measured: dict[str, dict[int, dict[str, Score]]] = msgspec.field(
         default_factory=dict[str, dict[int, dict[str, Score]]]
     )
     """Measure of the environment -> policy version -> label -> score."""
 
-    halves: dict[int, dict[Half, Score]] = field(default_factory=dict[int, dict[Half, Score]])
+    halves: dict[int, dict[Half, Score]] = msgspec.field(
+        default_factory=dict[int, dict[Half, Score]]
+    )
     """Policy version -> half of the held-out tasks -> score by `measure`."""
 
-    canaries: dict[int, Score] = field(default_factory=dict[int, Score])
+    canaries: dict[int, Score] = msgspec.field(default_factory=dict[int, Score])
     """Policy version -> score on the guard's tasks."""
 
-    gaps: dict[Side, InstanceGap] = field(default_factory=dict[Side, InstanceGap])
+    gaps: dict[Side, InstanceGap] = msgspec.field(default_factory=dict[Side, InstanceGap])
     """The instance gaps that were measured last."""
 
-    teaching: Teaching = field(default_factory=Teaching)
-    errors: dict[int, int] = field(default_factory=dict[int, int])
-    discarded: dict[str, int] = field(default_factory=dict[str, int])
-    evolution: dict[str, int] = field(default_factory=dict[str, int])
+    teaching: Teaching = msgspec.field(default_factory=Teaching)
+    errors: dict[int, int] = msgspec.field(default_factory=dict[int, int])
+    discarded: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    evolution: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     """Counts by metric name: ``signal/<kind>``, ``synth/<outcome of a signal>``,
     ``validator/admit/<label>``, `PARKED`, ``validator/reject/<gate>``."""
 
-    parked: set[str] = field(default_factory=set[str])
+    parked: set[str] = msgspec.field(default_factory=set[str])
     """The candidates that are parked."""
 
-    deliveries: Deliveries = field(default_factory=Deliveries)
-    failures: list[PartFailed] = field(default_factory=list[PartFailed])
+    deliveries: Deliveries = msgspec.field(default_factory=Deliveries)
+    failures: list[PartFailed] = msgspec.field(default_factory=list[PartFailed])
     """The newest `RECENT` restarts of parts, and why."""
 
-    restarts: dict[str, int] = field(default_factory=dict[str, int])
+    restarts: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     """Part -> number of its restarts."""
 
-    degraded: Degraded = field(default_factory=Degraded)
-    passing: Passing = field(default_factory=Passing)
-    starts: Starts = field(default_factory=Starts)
-    stalls: list[Stalled] = field(default_factory=list[Stalled])
+    degraded: Degraded = msgspec.field(default_factory=Degraded)
+    passing: Passing = msgspec.field(default_factory=Passing)
+    starts: Starts = msgspec.field(default_factory=Starts)
+    stalls: list[Stalled] = msgspec.field(default_factory=list[Stalled])
     copied: RunCopied | None = None
     """The newest copy of the run."""
 
@@ -165,20 +134,11 @@ class Progress:
     def settings(self) -> object:
         return self.labels
 
-    @property
-    def pieces(self) -> Sequence[object]:
-        """Return itself: it is a whole state."""
-        return (self,)
-
-    def dump(self) -> ProgressState:
-        """Return what it remembers."""
-        names = ProgressState.__struct_fields__
-        return ProgressState(**{name: getattr(self, name) for name in names})
-
-    def load(self, state: ProgressState) -> None:
-        """Take up what another one remembered."""
-        for name in ProgressState.__struct_fields__:
-            setattr(self, name, getattr(state, name))
+    def load(self, state: "Progress") -> None:
+        """Take up what another one remembered; the labels stay."""
+        labels = self.labels
+        super().load(state)
+        self.labels = labels
 
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""

@@ -30,10 +30,10 @@ from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.models.model_folder import model_folder
-from coevolve.runs.grid import seeds_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError
 from protocols.tasks import Task
+from tests.bench.seeds import seeds_of
 from tests.bench.synchronous import GRADIENT_ALONE, Players, Point, in_folder, learn, schedule
 
 RUN_FILE = Path("configs/quickstart.yaml")

@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from coevolve.config import load_config
-from coevolve.runs.grid import seeds_of
 from protocols.errors import CoevolveError, RunError
 from tests.bench.intervals import interval, told
+from tests.bench.seeds import seeds_of
 from tests.bench.synchronous import GRADIENT_ALONE, Point, in_folder, learn, schedule
 
 RUN_FILE = Path("configs/quickstart.yaml")

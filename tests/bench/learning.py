@@ -28,11 +28,12 @@ from rich.console import Console
 
 from coevolve.commands.ablate import WITHOUT
 from coevolve.config import load_config
-from coevolve.runs.grid import Plan, run_grid, seeds_of
+from coevolve.runs.grid import Plan, run_grid
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from tests.bench.learning_outcome import Outcome, arms_table, curves_table, outcome_of
 from tests.bench.learning_shares import shares_table
+from tests.bench.seeds import seeds_of
 
 QUICKSTART = Path("configs/quickstart.yaml")
 QUICKSTART_VLLM = Path("configs/quickstart_vllm.yaml")
