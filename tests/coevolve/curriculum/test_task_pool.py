@@ -195,6 +195,27 @@ def test_a_task_in_flight_is_not_drawn_again_until_its_group_is_consumed():
     assert set(draws(pool)) == {"a"}
 
 
+def test_a_step_frees_the_tasks_of_all_its_groups():
+    config = of(synthetic_share=1.0, retired_share=0.0)
+    asked = [requested(number, task) for number, task in enumerate("abc")]
+    pool = folded([seed("s"), *map(made, "abc"), *asked], config)
+    step = stepped(1, "a", "b")
+    groups = [msgspec.structs.replace(each, group=n) for n, each in enumerate(step.groups)]
+    pool.fold(msgspec.structs.replace(step, groups=tuple(groups)))
+    assert set(draws(pool)) == {"a", "b"}
+
+
+def test_the_journal_has_to_keep_made_tasks_that_are_in_the_pool_or_in_flight():
+    config = of(retired_capacity=1, retire_after=1)
+    pool = folded([seed("s"), *map(made, "ab"), requested(0, "a")], config)
+    for task in "ab":
+        pool.fold(visit(task, 8))
+    assert (pool.life("a"), pool.retired) == (None, ("b",))
+    assert sorted(key for _, key in pool.keeps) == ["a", "b"]
+    pool.fold(discarded(0))
+    assert [key for _, key in pool.keeps] == ["b"]
+
+
 def test_a_seed_task_is_drawn_whatever_is_retired_or_in_flight():
     mastered = [visit("s", 8), visit("s", 8)]
     assert set(draws(folded([seed("s"), requested(0, "s")]))) == {"s"}

@@ -31,3 +31,18 @@ def test_the_reference_of_a_made_task_is_imitable_once_confirmed(
     assert draw.task_id == "made"
     requests = group_requests(quickstart, 0, draw.task_id, imitable=draw.imitable)
     assert {request.imitable for request in requests} == {imitable}
+
+
+def test_a_runs_seed_determines_its_draws_and_the_seeds_of_its_rollouts(quickstart: RunConfig):
+    def asked(seed: int) -> tuple[list[str], list[int]]:
+        config = msgspec.structs.replace(quickstart, seed=seed)
+        sampler = PoolSampler(config, StaticSource(0, FilesystemConfig(seeds=20)))
+        for task in sampler.opening():
+            sampler.fold(task)
+        drawn = [sampler.task(number).task_id for number in range(10)]
+        requests = [each for n in range(3) for each in group_requests(config, n, drawn[n])]
+        return drawn, [each.seed for each in requests]
+
+    assert asked(1) == asked(1)
+    for one, other in zip(asked(1), asked(2), strict=True):
+        assert one != other

@@ -29,7 +29,14 @@ from protocols.control import (
     StateSnapshot,
 )
 from protocols.errors import ContractError, LeakError, LeaseLostError
-from protocols.evolution import GroupSummary, ModelRests, Parked, ReaderAnswers, ReaderRests
+from protocols.evolution import (
+    NO_READING,
+    GroupSummary,
+    ModelRests,
+    Parked,
+    ReaderAnswers,
+    ReaderRests,
+)
 from protocols.interfaces import TaskSource
 from protocols.journal import Append, Message, Receipt, StoredRecord
 from protocols.learning import GroupDiscarded, StepReport, TrainedGroup
@@ -225,6 +232,36 @@ async def test_no_two_groups_attempt_the_same_instance(
             assert made[attempted(task_id, instance)] == Instantiated(
                 root=task_id, instance=instance
             )
+    await desk.close()
+
+
+async def test_the_instances_of_a_group_follow_from_the_runs_seed(
+    tmp_path: Path, quickstart: RunConfig
+):
+    found: list[list[int]] = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        desk = Desk(tmp_path / name, of(quickstart, "static", seed=seed), FewSeeds(), instance_of)
+        await desk.say(STARTED)
+        await desk.groups(4)
+        found.append([each.instance for each in await desk.requests()])
+        await desk.close()
+    assert found[0] == found[1] != found[2]
+
+
+async def test_the_reference_of_a_made_task_may_be_imitated_once_it_is_confirmed(
+    tmp_path: Path, quickstart: RunConfig
+):
+    desk = Desk(tmp_path, of(quickstart, "full", synthetic_share=1.0))
+    tasks = [evolving.made(name, f"c-{name}", "s") for name in ("unread", "read")]
+    verdicts = [
+        verdict(f"c-{name}", "s", evolving.admitted(name, 0), reading=reading)
+        for name, reading in (("unread", NO_READING), ("read", evolving.CONFIRMED))
+    ]
+    await desk.say(*tasks, *verdicts, STARTED)
+    await desk.groups(4)
+    imitable = {each.task_id: each.imitable for each in await desk.requests()}
+    assert (imitable.pop("unread"), imitable.pop("read")) == (False, True)
+    assert [*imitable.values()] == [True, True]  # those of seed tasks
     await desk.close()
 
 

@@ -37,8 +37,16 @@ from coevolve.runs.group_totals import GroupTotals
 from coevolve.runs.progress import Progress
 from coevolve.signals.detector import Detector
 from protocols.config import RunConfig
-from protocols.control import RunContinued, RunPaused, RunStarted, StateSnapshot
-from protocols.evolution import GroupSummary, Parked, Signal
+from protocols.control import PartsRest, RunContinued, RunPaused, RunStarted, StateSnapshot
+from protocols.evolution import (
+    GroupSummary,
+    ModelAnswers,
+    ModelRests,
+    Parked,
+    ReaderAnswers,
+    ReaderRests,
+    Signal,
+)
 from protocols.evolution_config import SignalsConfig
 from protocols.journal import Append, Message, Receipt
 from protocols.learner_config import LearnerConfig
@@ -101,7 +109,7 @@ def config_of(evolve_every: int) -> RunConfig:
         "name": "x",
         "evolve_every": evolve_every,
         "rollout": {"in_flight_groups": 4},
-        "pool": {"capacity": 3, "retire_after": 1, "retired_share": 0.3},
+        "pool": {"capacity": 3, "retire_after": 1, "retired_share": 0.3, "retired_capacity": 2},
         "learner": {"groups_per_step": 2, "steps": 1000},
     }
     return msgspec.convert(tree, RunConfig)
@@ -161,6 +169,15 @@ def _others(number: int, counts: Schedule, chance: random.Random) -> Iterator[Me
     if chance.random() < 0.2:
         yield evolving.verdict(f"c{number}-", cause, Parked(probe_rollouts=4))
         yield chance.choice([RunPaused(run_id="r"), RunContinued(run_id="r")])
+    if chance.random() < 0.2:
+        yield chance.choice(RESTS)
+
+
+RESTS: Sequence[Message] = (
+    *(PartsRest(causes={"signals": "?"}), PartsRest(causes={})),
+    *(ModelRests(synthesizer="m", failures=3, reason="?"), ModelAnswers(synthesizer="m")),
+    *(ReaderRests(failures=3, reason="?"), ReaderAnswers()),
+)
 
 
 def _consumed(counts: Schedule, chance: random.Random) -> Iterator[Message]:
@@ -404,6 +421,19 @@ async def test_a_snapshot_of_another_form_is_ignored_with_a_word(tmp_path: Path,
     assert [each["event"] for each in logs] == 2 * ["snapshot_ignored"]
     assert (piece.successes, piece.passed) == (3, 3)
     journal.close()
+
+
+@pytest.mark.parametrize("of", [Pool, Schedule, lambda config: Detector(config.signals, TOOLS, 3)])
+def test_a_piece_names_the_settings_on_which_its_state_depends(of: Callable[[RunConfig], Piece]):
+    tree = msgspec.to_builtins(config_of(2))
+    changes: list[dict[str, Any]] = [{}, {"evolve_every": 3}]
+    changes += [{"pool": tree["pool"] | {"retire_after": 7}}]
+    changes += [{"learner": tree["learner"] | {"imitation": {"weight": 0.0}}}]
+    changes += [{"signals": tree["signals"] | {"window": 3}}]
+    pieces = [of(msgspec.convert(tree | change, RunConfig)) for change in changes]
+    differ = [piece.settings != pieces[0].settings for piece in pieces[1:]]
+    expected = {Pool: [1, 1, 1, 0], Schedule: [1, 0, 0, 0]}
+    assert differ == expected.get(of, [0, 0, 0, 1])  # pyright: ignore
 
 
 async def test_an_older_snapshot_serves_if_the_newest_cannot_be_read(tmp_path: Path):

@@ -19,6 +19,7 @@ from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.trained_tasks import TrainedTasks
 from coevolve.rollouts.worker import RolloutWorker
 from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig, StoreConfig
+from protocols.control import PartsRest
 from protocols.errors import GeneratorError, SimulatorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator
@@ -375,6 +376,24 @@ async def test_the_version_to_serve_is_the_oldest_without_scores_or_the_newest(t
     assert expected == [0, 0, 0, 0, 2, 2]
     await run.append([Evaluation(version=4, scores=(), errors=3, wall_s=0.0)])
     assert await unscored_version(run.store, run.config) is None
+
+
+@pytest.mark.parametrize(
+    ("causes", "served"), [({"evaluator": "?"}, 2), ({"signals": "?"}, 0), ({}, 0)]
+)
+async def test_no_engine_waits_for_the_scores_of_an_evaluator_that_rests(
+    tmp_path: Path, causes: dict[str, str], served: int
+):
+    run = Run(tmp_path, settings())
+    await run.publish(0, 1, 2)
+    await run.append([PartsRest(causes=causes)])
+    due = await version_to_serve(run.store, run.config)
+    assert due is not None
+    assert due.version == served
+    await run.append([PartsRest(causes={})])
+    due = await version_to_serve(run.store, run.config)
+    assert due is not None
+    assert due.version == 0
 
 
 async def test_tokens_of_another_version_are_no_score():

@@ -15,7 +15,7 @@ from coevolve.parts.units import KILLED
 from coevolve.rollouts.agent import seed_of
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
-from protocols.control import DeadLetter
+from protocols.control import DeadLetter, LetterAnswered, LetterRetried
 from protocols.errors import DeliveryError, SimulatorError
 from protocols.evolution import ProbeReport, ProbeRequest
 from protocols.generation import Generation, GenerationRequest
@@ -395,27 +395,78 @@ class Lossy(ScriptGenerator):
         return await super().generate(request)
 
 
-async def test_a_probe_that_the_machine_ended_is_no_attempt_of_the_policy(
-    published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("coevolve.rollouts.worker.RETRY_PAUSE_S", 0.001)
-    loop = Loop(published, tmp_path)
-    asked = ProbeRequest(
+def probe(*, version: int = 0) -> ProbeRequest:
+    return ProbeRequest(
         probe_id="p",
         candidate_id="c",
         body=TASK.body,
         rollouts=3,
         seed=0,
-        policy_version_at_least=0,
+        policy_version_at_least=version,
     )
-    await loop.append(published.versions()[0], asked)
-    worker = loop.worker(Lossy())
+
+
+async def test_a_probe_that_the_machine_ended_is_no_attempt_of_the_policy(
+    published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coevolve.rollouts.worker.RETRY_PAUSE_S", 0.001)
+    loop = Loop(published, tmp_path)
+    await loop.append(published.versions()[0], probe())
+    generator = Lossy()
+    worker = loop.worker(generator)
     running = asyncio.create_task(worker.run())
     (report,) = await loop.written(ProbeReport, 1)
     await worker.stop()
     await running
     assert isinstance(report, ProbeReport)
     assert (report.successes, report.rollouts, report.errors) == (0, 2, 1)
+    assert (report.sampled_tokens, report.calls) == (2, 0)
+    assert len({each.seed for each in generator.requests}) == 2, "each probe samples anew"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        (msgspec.structs.replace(request(0, 1), policy_version_at_least=2), Rollout),
+        (probe(version=2), ProbeReport),
+    ],
+)
+async def test_an_attempt_waits_for_the_version_that_it_needs(
+    published: Published, tmp_path: Path, asked: Message, kind: type[Rollout | ProbeReport]
+) -> None:
+    loop = Loop(published, tmp_path)
+    versions = published.versions()
+    await loop.append(versions[1], TASK, asked)
+    generator = ScriptGenerator([None] * 3)
+    worker = loop.worker(generator)
+    running = asyncio.create_task(worker.run())
+    assert await loop.proofs(1) == [1]
+    await asyncio.sleep(0.1)
+    assert not generator.requests
+    await loop.append(versions[2])
+    (made,) = await loop.written(kind, 1)
+    await worker.stop()
+    await running
+    assert isinstance(made, Rollout | ProbeReport)
+    assert (made.version_max if isinstance(made, Rollout) else made.policy_version) == 2
+
+
+async def test_a_rollout_is_not_written_again_when_its_dead_letter_is_retried(
+    published: Published, tmp_path: Path
+) -> None:
+    loop = Loop(published, tmp_path)
+    await loop.append(published.versions()[0], TASK, request(0, 1))
+    (record,) = await loop.store.scan("rollout_request")
+    await loop.append(LetterRetried(letter=77, consumer="rollout", sequence=record.sequence))
+    worker = loop.worker(ScriptGenerator([None] * 2))
+    running = asyncio.create_task(worker.run())
+    (answer,) = await loop.written(LetterAnswered, 1)
+    made = await loop.written(Rollout, 1)
+    await worker.stop()
+    await running
+    assert isinstance(answer, LetterAnswered)
+    assert (answer.letter, answer.done, answer.outcome) == (77, True, "rollout")
+    assert len(made) == 1
 
 
 async def test_an_attempt_after_the_death_of_its_process_has_another_seed(

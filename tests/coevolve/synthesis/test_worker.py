@@ -24,6 +24,7 @@ from protocols.errors import (
 from protocols.evolution import (
     Candidate,
     Exploration,
+    ModelAnswers,
     ModelCall,
     ModelRests,
     SignalSettled,
@@ -32,6 +33,7 @@ from protocols.evolution import (
     SynthesizerSwapped,
 )
 from protocols.interfaces import Store
+from protocols.journal import Message
 from tests.scripted import (
     CALLS,
     CONFIG,
@@ -509,6 +511,50 @@ async def test_a_swap_is_made_once_although_it_was_killed(store: LocalStore, kee
         await add(store, signal("s"))
         assert (await settled(store, 1))["s"].synthesizer == "glm"
     assert len(await store.scan("synthesizer_swapped")) == 1
+
+
+async def test_no_pause_is_longer_than_the_longest_rest(store: LocalStore):
+    stage = Stage(down={"policy@0"})
+    run_config = config(longest_rest_s=0.01)
+    part = SynthesizerWorker(
+        run_config,
+        store=store,
+        reader=store,
+        open_model=stage.open_model,
+        context=told(run_config),
+        first_pause_s=3600.0,
+    )
+    running = asyncio.create_task(part.run())
+    await until(lambda: len(stage.checks) >= 4)
+    stage.down.clear()
+    await add(store, signal("s"))
+    assert (await settled(store, 1))["s"].outcome == "synthesized"
+    await part.stop()
+    await running
+
+
+RESTS = ModelRests(synthesizer="policy@0", failures=3, reason="no answer")
+
+
+@pytest.mark.parametrize(
+    ("journal", "answers"),
+    [
+        ([], 0),
+        ([RESTS], 1),
+        ([RESTS, ModelAnswers(synthesizer="policy@0")], 1),
+        ([RESTS, SynthesizerSwapped(request_id="r", model=endpoint("g"), synthesizer="g")], 0),
+        ([ModelAnswers(synthesizer="policy@0"), RESTS], 2),
+    ],
+)
+async def test_a_restarted_part_says_once_that_the_model_answers_again(
+    store: LocalStore, journal: list[Message], answers: int
+):
+    if journal:
+        await add(store, *journal)
+    await add(store, signal("s"), signal("t"))
+    async with working(store, Stage()):
+        await settled(store, 2)
+    assert len(await store.scan("model_answers")) == answers
 
 
 async def test_a_swap_ends_the_pause_of_a_dead_endpoint(store: LocalStore):

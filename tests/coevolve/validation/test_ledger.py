@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from coevolve.validation.ledger import TOPICS, Ledger
 from coevolve.validation.wordings import Wording
 from protocols.evolution import Parked, ProbeRequest, Refused
 from protocols.journal import Append, Message, Receipt
-from tests.evolving import BODY, admission, made, seed, verdict, visit, write
+from tests.evolving import BODY, admission, admitted, made, seed, verdict, visit, write
 
 MOST = 3
 
@@ -154,6 +155,19 @@ async def test_the_runs_own_tasks_decide_about_a_wording_also_after_a_restart(tm
     journal.close()
 
 
+@pytest.mark.parametrize(("rollouts", "has_room"), [(35, False), (36, True)])
+async def test_the_share_of_probes_is_of_all_rollouts_of_the_policy(
+    tmp_path: Path, rollouts: int, has_room: bool
+):
+    journal = Journal.open(tmp_path)
+    ledger = Ledger(LocalStore(journal), Keys(), most_tasks=MOST)
+    taught = msgspec.structs.replace(visit("seed-1", 8, rollouts=1000), author="teacher")
+    ledger.expect([taught, visit("seed-1", 3, rollouts=rollouts)])
+    # With these four, probes are 4 of 39 or of 40.
+    assert ledger.has_room_for_probes(4, 0.1) == has_room
+    journal.close()
+
+
 def probe(candidate_id: str, number: int) -> ProbeRequest:
     return ProbeRequest(
         probe_id=f"{candidate_id}/{number}",
@@ -181,7 +195,9 @@ def random_records(chance: random.Random) -> Iterator[Message]:
             case "refused":
                 yield verdict(candidate, "s", Refused(gate="duplicate", found="?"))
             case _:
-                yield from admission(candidate, "s", f"m-{candidate}")
+                task, _ = admission(candidate, "s", f"m-{candidate}")
+                outcome = admitted(task.task_id, chance.choice([0, 2, 4]))
+                yield from (task, verdict(candidate, "s", outcome))
 
 
 @settings(max_examples=30, deadline=None)

@@ -416,6 +416,42 @@ async def test_the_journal_says_that_a_reader_rests_and_when_it_answers_again(
     await desk.close()
 
 
+async def test_a_restarted_validator_says_that_the_reader_answers_again(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart)
+    await desk.kill()
+    await desk.say(ReaderRests(failures=3, reason="no answer"), *sound(4, 1))
+    desk.start(reader=MumblingReader(failures=0))
+    assert len(await desk.wait_for(ReaderAnswers, 1)) == 1
+    await desk.close()
+
+
+async def test_an_opinion_stands_in_one_verdict(tmp_path: Path, quickstart: RunConfig) -> None:
+    desk = Desk(tmp_path, quickstart, fails, not_yet_share=0.0, retry_after_versions=1)
+    await desk.kill()
+    desk.start(judge=StubbornJudge())
+    await desk.say(*sound(5, 1))
+    await desk.verdicts(1)
+    await desk.say(version(9))
+    first, again = await desk.verdicts(2)
+    assert (first.opinion.judge, again.opinion) == ("stubborn", NO_OPINION)
+    await desk.close()
+
+
+async def test_probes_that_all_failed_before_a_candidate_was_parked_do_not_count_again(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart, lambda _: (0, 0, 4), retry_after_versions=1)
+    await desk.say(*sound(5, 1))
+    await desk.verdicts(1)
+    assert len(await desk.all(ProbeRequest)) == FAILED_PROBES
+    await desk.say(version(9))
+    await desk.verdicts(2)
+    assert len(await desk.all(ProbeRequest)) == 2 * FAILED_PROBES
+    await desk.close()
+
+
 async def test_a_reader_that_fails_once_does_not_rest(
     tmp_path: Path, quickstart: RunConfig
 ) -> None:
@@ -502,7 +538,8 @@ async def test_parked_candidates_are_probed_again_after_enough_versions(
     assert isinstance(last.outcome, Admitted)
     probes = await desk.all(ProbeRequest)
     assert [probe.policy_version_at_least for probe in probes] == [2, 7, 12]
-    assert len({(probe.probe_id, probe.seed) for probe in probes}) == 3
+    assert len({probe.probe_id for probe in probes}) == 3
+    assert len({probe.seed for probe in probes}) == 3
     await desk.close()
 
 
@@ -710,6 +747,6 @@ async def test_made_tasks_that_contradict_each_other_have_to_be_solved(
         await desk.verdicts(1)
     _, second = await desk.verdicts(2)
     assert isinstance(second.outcome, Parked)
-    assert second.reading.outcome == "unread"
+    assert (second.reading.reader, second.reading.outcome) == ("wordings", "unread")
     assert "stands for sort here, and for cat in 1 of the made tasks" in second.reading.found
     await desk.close()

@@ -11,6 +11,7 @@ def test_trusted_tasks_decide_where_they_use_a_wording():
         book.add(key, [SORT], trusted=False)
     book.add("seed", [CAT], trusted=True)
     assert book.conflict([CAT]) is None
+    book.add("made-3", [Wording("list", "find", 0)], trusted=False)
     conflict = book.conflict([Wording("list", "ls", 0), SORT])
     assert conflict is not None
     assert (conflict.trusted, conflict.other, conflict.tasks) == (True, "cat", 1)
