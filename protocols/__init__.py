@@ -1,71 +1,72 @@
 """All messages that cross a process boundary.
 
-Records of the journal (`protocols.journal.Message`):
+Records of the journal (`protocols.journal.Message`), as `coevolve.loop` declares them. Commands and the
+report read all of them, and a part reads what it has given itself when it starts again.
 
-| message              | from                   | to                                            |
-|----------------------|------------------------|-----------------------------------------------|
-| `RunStarted`         | launch                 | curriculum, attach                            |
-| `RunResumed`         | launch                 | attach                                        |
-| `Task`               | curriculum, validator  | rollout, learner, synthesizer                 |
-| `RolloutRequest`     | curriculum             | rollout                                       |
-| `Rollout`            | rollout                | learner, signal extractor                     |
-| `FailedRollout`      | rollout                | learner, signal extractor                     |
-| `GroupDiscarded`     | learner                | curriculum                                    |
-| `StepReport`         | learner                | curriculum, launch, attach                    |
-| `PolicyVersion`      | learner                | rollout, evaluator, synthesizer               |
-| `WeightsVerified`    | rollout, evaluator, synthesizer | learner, launch, attach             |
-| `WeightSyncAlarm`    | the same, learner      | learner, launch, attach                       |
-| `TurnBegan`          | learner                | rollout                                       |
-| `EngineAsleep`       | rollout                | learner                                       |
-| `TurnEnded`          | learner                | rollout                                       |
-| `Checkpoint`         | learner                | learner (after a restart)                     |
-| `ScoreRequest`       | evaluator              | rollout                                       |
-| `ScoreReport`        | rollout                | evaluator                                     |
-| `Evaluation`         | evaluator              | launch, attach                                |
-| `CanaryScores`       | evaluator              | learner, attach                               |
-| `PolicyRegressed`    | learner                | launch, attach                                |
-| `GroupSummary`       | signal extractor       | curriculum, signal extractor                  |
-| `Signal`             | signal extractor       | synthesizer, curriculum                       |
-| `SignalSettled`      | synthesizer            | curriculum, attach                            |
-| `Exploration`        | synthesizer            | attach                                        |
-| `Candidate`          | synthesizer            | validator                                     |
-| `EnvironmentRecord`  | validator              | whichever part of the environment needs it     |
-| `CandidateVerdict`   | validator              | curriculum, attach                            |
-| `ProbeRequest`       | validator              | rollout                                       |
-| `ProbeReport`        | rollout                | validator                                     |
-| `ModelCall`          | synthesizer, validator, rollout | the same, after a restart             |
-| `CallFailed`         | the same               | attach                                        |
-| `SwapRequested`      | attach                 | synthesizer                                   |
-| `SynthesizerSwapped` | synthesizer            | attach, synthesizer (after a restart)         |
-| `SwapRefused`        | synthesizer            | attach                                        |
-| `ModelRests`         | synthesizer            | launch, attach                                |
-| `ModelAnswers`       | synthesizer            | launch, attach                                |
-| `ReaderRests`        | validator              | launch, attach                                |
-| `ReaderAnswers`      | validator              | launch, attach                                |
-| `StopRequested`      | attach                 | launch                                        |
-| `RunPaused`          | attach                 | curriculum, synthesizer, watchdog             |
-| `RunContinued`       | attach                 | curriculum, synthesizer, watchdog             |
-| `ScaleRequested`     | attach                 | launch                                        |
-| `RolloutScaled`      | launch                 | learner, attach, launch (after a restart)     |
-| `ScaleRefused`       | launch                 | attach                                        |
-| `NodesTooSmall`      | launch                 | attach                                        |
-| `Stalled`            | launch (watchdog)      | attach                                        |
-| `PartFailed`         | launch                 | attach                                        |
-| `PartsRest`        | launch                 | rollout, curriculum, attach                   |
-| `FollowersFail`      | launch (followers)     | attach                                        |
-| `UnitsBegan`         | rollout, signals, synthesizer, validator | the same, after a restart    |
-| `DeadLetter`         | the same               | curriculum, attach                            |
-| `LetterRetried`      | attach                 | the sender of the letter                      |
-| `LetterAnswered`     | the same as `DeadLetter` | attach                                      |
-| `RunCopied`          | launch (copier)        | attach                                        |
-| `CopyFailed`         | launch (copier)        | attach                                        |
-| `StateSnapshot`      | curriculum, signals, validator, learner | the same, after a restart    |
-| `RunFinished`        | launch                 | attach                                        |
-| `StartMeasured`      | launch                 | report                                        |
+| message              | from                                            | to                                                                       |
+|----------------------|-------------------------------------------------|--------------------------------------------------------------------------|
+| `RunStarted`         | launch                                          | curriculum, learner                                                      |
+| `RunResumed`         | launch                                          | curriculum, learner                                                      |
+| `RunFinished`        | launch                                          | commands and report                                                      |
+| `StartMeasured`      | launch                                          | commands and report                                                      |
+| `StopRequested`      | attach                                          | launch                                                                   |
+| `RunPaused`          | attach                                          | curriculum, synthesizer, launch                                          |
+| `RunContinued`       | attach                                          | curriculum, synthesizer, launch                                          |
+| `ScaleRequested`     | attach                                          | launch                                                                   |
+| `RolloutScaled`      | launch                                          | learner                                                                  |
+| `ScaleRefused`       | launch                                          | commands and report                                                      |
+| `NodesTooSmall`      | launch                                          | commands and report                                                      |
+| `Stalled`            | launch                                          | commands and report                                                      |
+| `PartFailed`         | launch                                          | commands and report                                                      |
+| `PartsRest`          | launch                                          | curriculum, rollout                                                      |
+| `FollowersFail`      | launch                                          | commands and report                                                      |
+| `UnitsBegan`         | signals, synthesizer, validator, rollout        | commands and report                                                      |
+| `DeadLetter`         | signals, synthesizer, validator, rollout        | curriculum                                                               |
+| `LetterRetried`      | attach                                          | signals, synthesizer, validator, rollout                                 |
+| `LetterAnswered`     | signals, synthesizer, validator, rollout        | commands and report                                                      |
+| `RunCopied`          | launch                                          | commands and report                                                      |
+| `CopyFailed`         | launch                                          | commands and report                                                      |
+| `StateSnapshot`      | curriculum, signals, validator, learner, launch | commands and report                                                      |
+| `Task`               | curriculum, validator                           | curriculum, signals, synthesizer, validator, rollout, learner, evaluator |
+| `RolloutRequest`     | curriculum                                      | rollout, learner                                                         |
+| `Rollout`            | rollout                                         | curriculum, signals, synthesizer, learner, launch                        |
+| `FailedRollout`      | rollout                                         | curriculum, signals, synthesizer, learner, launch                        |
+| `GroupDiscarded`     | learner                                         | curriculum                                                               |
+| `StepReport`         | learner                                         | curriculum, evaluator, launch                                            |
+| `PolicyVersion`      | learner                                         | synthesizer, validator, rollout, evaluator                               |
+| `WeightsVerified`    | synthesizer, rollout, evaluator                 | learner                                                                  |
+| `WeightSyncAlarm`    | synthesizer, rollout, learner, evaluator        | commands and report                                                      |
+| `TurnBegan`          | learner                                         | rollout                                                                  |
+| `EngineAsleep`       | rollout                                         | learner                                                                  |
+| `TurnEnded`          | learner                                         | rollout                                                                  |
+| `Checkpoint`         | learner                                         | commands and report                                                      |
+| `ScoreRequest`       | evaluator                                       | rollout                                                                  |
+| `ScoreReport`        | rollout                                         | evaluator                                                                |
+| `Evaluation`         | evaluator                                       | rollout, launch                                                          |
+| `CanaryScores`       | evaluator                                       | rollout, learner                                                         |
+| `PolicyRegressed`    | learner                                         | commands and report                                                      |
+| `GroupSummary`       | signals                                         | curriculum, synthesizer, validator                                       |
+| `Signal`             | signals                                         | curriculum, synthesizer, validator                                       |
+| `SignalSettled`      | synthesizer                                     | curriculum                                                               |
+| `Exploration`        | synthesizer                                     | commands and report                                                      |
+| `Candidate`          | synthesizer                                     | curriculum, validator, rollout                                           |
+| `EnvironmentRecord`  | signals, validator                              | commands and report                                                      |
+| `CandidateVerdict`   | validator                                       | curriculum                                                               |
+| `ProbeRequest`       | validator                                       | rollout                                                                  |
+| `ProbeReport`        | rollout                                         | validator                                                                |
+| `ModelCall`          | synthesizer, validator, rollout                 | commands and report                                                      |
+| `CallFailed`         | synthesizer, validator, rollout                 | commands and report                                                      |
+| `SwapRequested`      | attach                                          | synthesizer                                                              |
+| `SynthesizerSwapped` | synthesizer                                     | curriculum, validator                                                    |
+| `SwapRefused`        | synthesizer                                     | commands and report                                                      |
+| `ModelRests`         | synthesizer                                     | curriculum                                                               |
+| `ModelAnswers`       | synthesizer                                     | curriculum                                                               |
+| `ReaderRests`        | validator                                       | curriculum                                                               |
+| `ReaderAnswers`      | validator                                       | curriculum                                                               |
 
 Calls that leave no record: bytes of the environment (any part <-> simulator),
 `protocols.generation` (rollout <-> engine), `protocols.synthesis` (synthesizer <-> its model),
 `protocols.store_calls` (any process <-> store), `PartStatus` (any part -> attach, watchdog).
 Settings are in `protocols.config`, infrastructure errors in `protocols.errors`, and the interface
 of each part in `protocols.interfaces`. Only the environment reads bodies of type ``msgspec.Raw``.
-"""
+"""  # noqa: E501

@@ -12,6 +12,7 @@ from coevolve.delivery.engine import Announce, VerifiedEngine
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.learning.learner import Learner
+from coevolve.loop import PARTS
 from coevolve.parts.files import LocalFiles
 from protocols.config import (
     DeliveryConfig,
@@ -57,6 +58,7 @@ def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> Learner
     return Learner(
         config,
         LocalFiles(run_dir),
+        takes=PARTS["learner"].takes,
         store=journal,
         reader=journal,
         supervision=ReferenceSupervision(ReferenceRenderer()),

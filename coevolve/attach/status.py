@@ -24,6 +24,7 @@ from protocols.capabilities import absent
 from protocols.control import PartStatus, RunCopied
 from protocols.evolution import SynthesizerSwapped
 from protocols.journal import JournalStatistics
+from protocols.learning import PolicyVersion
 from protocols.synthesizers import EndpointModel, SynthesizerModel
 
 ERRORS = 5
@@ -48,7 +49,7 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
         print_json({**tree, "swaps": await _swaps(subject, evolution)})
         return
     out = console()
-    begun = await subject.reader.last("policy_version") is not None
+    begun = await subject.reader.last(topic_of(PolicyVersion)) is not None
     for part in (
         progress_line(subject, progress, begun=begun),
         *_remarks(progress, evolution),

@@ -11,13 +11,13 @@ from coevolve.attach.output import print_json, say
 from coevolve.attach.subject import Subject
 from coevolve.environments.registry import environment_of
 from coevolve.foreign import shown
-from coevolve.journal.codec import decode
+from coevolve.journal.codec import decode, topics_of
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.evolution import SwapRefused, SwapRequested, SynthesizerSwapped
 from protocols.synthesizers import EndpointModel, PolicyModel, SynthesizerModel
 
-ANSWERS = ("synthesizer_swapped", "swap_refused")
+ANSWERS = topics_of(SynthesizerSwapped, SwapRefused)
 
 SPARE_S = 120.0
 """Time for the synthesizer to see the request and load the policy, besides the model's own."""

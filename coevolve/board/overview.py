@@ -17,6 +17,7 @@ from coevolve.runs.starting import is_launched
 from protocols.config import RunConfig
 from protocols.control import RunFinished, RunResumed
 from protocols.errors import CoevolveError, RunError
+from protocols.learning import Evaluation, StepReport
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class WatchedRun:
         progress = await self._newest(reader)
         ends = [await reader.last(topic) for topic in topics_of(RunFinished, RunResumed)]
         finished, resumed = (each.sequence if each else 0 for each in ends)
-        times = [await reader.last(topic) for topic in ("step_report", "evaluation")]
+        times = [await reader.last(topic) for topic in topics_of(StepReport, Evaluation)]
         scores = progress.held_out()
         return Overview(
             name=name,

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from coevolve.journal.codec import topic_of
 from coevolve.journal.reader import JournalReader
 from coevolve.launcher import launch as launcher
 from coevolve.runs.directory import LAUNCH_LOG, RunDirectory
 from coevolve.runs.screen.start import CHECKS, StartScreen
 from protocols.config import RunConfig
+from protocols.control import RunResumed, RunStarted
 from protocols.errors import JournalError, RunError
 
 LOOK_S = 0.2
@@ -79,7 +81,7 @@ def _last_start(directory: RunDirectory) -> int:
         contextlib.suppress(JournalError),
         JournalReader(directory.store).snapshot() as state,
     ):
-        records = [state.last("run_started"), state.last("run_resumed")]
+        records = [state.last(topic_of(RunStarted)), state.last(topic_of(RunResumed))]
         return max((each.sequence for each in records if each), default=0)
     return 0
 

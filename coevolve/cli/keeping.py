@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
+from coevolve.journal.codec import topics_of
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.launcher.interrupts import LOST
 from coevolve.parts import logs
@@ -14,10 +15,12 @@ from coevolve.runs.display import LineDisplay
 from coevolve.runs.keeper import Keeper
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
+from protocols.control import RunResumed, RunStarted
 from protocols.errors import JournalError
+from protocols.learning import Evaluation, StepReport
 
-STARTS = ("run_started", "run_resumed")
-PROGRESS = ("step_report", "evaluation")
+STARTS = topics_of(RunStarted, RunResumed)
+PROGRESS = topics_of(StepReport, Evaluation)
 
 
 def keep(

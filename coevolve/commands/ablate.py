@@ -22,6 +22,7 @@ import msgspec
 from coevolve.commands.scoring import open_scoring, spare_store
 from coevolve.config import load_config
 from coevolve.environments.registry import environment_of
+from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
 from coevolve.learning.batch import Batch, Source
@@ -38,6 +39,7 @@ from coevolve.runs.progress import Progress
 from coevolve.runs.score import Score, score_of
 from protocols.config import RunConfig
 from protocols.errors import RunError
+from protocols.learning import Evaluation
 
 OFF_POLICY = "rollout_corr/k3_kl"
 
@@ -101,7 +103,7 @@ async def _held_out(folder: Path, config: RunConfig) -> tuple[Score, Score] | No
     if not RunDirectory(folder).metrics.exists():
         return None
     progress = Progress(environment_of(config).labels())
-    await fold(run_reader(folder), ("evaluation",), progress.fold)
+    await fold(run_reader(folder), topics_of(Evaluation), progress.fold)
     scores = progress.held_out()
     last = config.learner.steps
     return (scores[0], scores[last]) if {0, last} <= scores.keys() else None

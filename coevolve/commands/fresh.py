@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from coevolve.environments.interface import Environment
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
 from coevolve.journal.task_cache import TaskCache, unread
@@ -68,7 +68,7 @@ async def trained_tasks(directory: RunDirectory, version: int) -> Sequence[Task]
     """Return the tasks that a run has trained on up to ``version``, sorted by id."""
     reader = run_reader(directory.path)
     used = set[str]()
-    async for record in whole_topic(reader, "step_report"):
+    async for record in whole_topic(reader, topic_of(StepReport)):
         report = decode_as(record, StepReport)
         if report.step <= version:
             used.update(trained_on(report))

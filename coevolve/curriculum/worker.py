@@ -36,11 +36,10 @@ from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
-from protocols.control import PartStatus, RunContinued, RunPaused, RunResumed, RunStarted
+from protocols.control import PartStatus, RunStarted
 from protocols.errors import ContractError
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
-from protocols.learning import GroupDiscarded, StepReport
 from protocols.tasks import Task
 
 TAKE_LIMIT = 256
@@ -51,10 +50,6 @@ Instantiate = Callable[[Task, int], Awaitable[Task | None]]
 
 MOST_KNOWN = 10_000
 """Number of tasks of which it remembers that the journal has them; it looks up any other."""
-
-CALLS_FOR_GROUPS = topics_of(
-    RunStarted, RunResumed, StepReport, GroupDiscarded, RunPaused, RunContinued
-)
 
 log = structlog.get_logger()
 
@@ -68,6 +63,7 @@ class Curriculum:
         *,
         store: Store,
         reader: Reader,
+        takes: Sequence[type[Message]],
         open_sampler: Callable[[], TaskSampler],
         held_out: Sequence[Task] = (),
         instantiate: Instantiate | None = None,
@@ -78,6 +74,7 @@ class Curriculum:
 
         The curriculum never lets a task of ``held_out`` be trained on, under any id.
         """
+        self._topics = topics_of(*takes)
         self._config = config
         self._store = store
         self._reader = reader
@@ -99,7 +96,7 @@ class Curriculum:
         mailbox = Mailbox(
             self._store,
             consumer="curriculum",
-            topics=CALLS_FOR_GROUPS,
+            topics=self._topics,
             member="curriculum",
             lease_s=self._config.store.lease_s,
         )

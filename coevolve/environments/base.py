@@ -17,6 +17,7 @@ from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
+from coevolve.journal.codec import topics_of
 from coevolve.models.architecture import ModelConfig
 from coevolve.parts.context import PartContext
 from coevolve.report.sources import AnnotatedSource
@@ -165,7 +166,7 @@ class TaskObserver:
     It is a `coevolve.journal.snapshots.Piece` as well, so no subclass may remember more.
     """
 
-    topics = ("group_summary", "signal")
+    topics = topics_of(GroupSummary, Signal)
     kind = DetectorState
     keeps = ()
 

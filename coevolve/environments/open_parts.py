@@ -5,7 +5,7 @@ it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import cast
 
 import structlog
@@ -69,21 +69,27 @@ class PartInputs:
         return self.engine
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartSpec:
-    """A part of the loop (`coevolve.loop`)."""
+@dataclass(frozen=True)
+class Party:
+    """Someone who writes to a run's journal."""
 
     name: str
-    open: Callable[[PartInputs], Part]
-    takes: Kinds
-    """Kinds of records that it takes under a lease and answers, each once."""
+    takes: Kinds = field(default=(), kw_only=True)
+    """Kinds of records that it takes and answers, each once."""
 
-    reads: Kinds
-    """Other kinds that it reads. It also reads what it has given itself, when it starts again."""
+    reads: Kinds = field(default=(), kw_only=True)
+    """Other kinds that it needs. It also reads what it has given itself, when it starts again."""
 
-    gives: Kinds
+    gives: Kinds = field(kw_only=True)
     """Kinds of records that it writes."""
 
+
+@dataclass(frozen=True)
+class PartSpec(Party):
+    """A part of the loop (`coevolve.loop`)."""
+
+    open: Callable[[PartInputs], Part]
+    _: KW_ONLY
     exists: Callable[[RunConfig], bool] = lambda _: True
     conversations: Callable[[RunConfig], int] = lambda _: 0
     """How many conversations its own engine has at a time, at most; 0 if it has no engine."""
@@ -128,7 +134,7 @@ class OpenPart:
         self.part = spec.open(
             PartInputs(
                 name=name or spec.name,
-                context=context,
+                context=replace(context, takes=spec.takes),
                 simulators=simulators,
                 engine=self._engine,
                 ranks=ranks,
@@ -174,6 +180,7 @@ def curriculum(given: PartInputs) -> Part:
         given.config,
         store=given.context.store,
         reader=given.context.reader,
+        takes=given.context.takes,
         open_sampler=environment.sampler,
         held_out=environment.scored_tasks(),
         instantiate=InstanceMaker(environment) if given.config.pool.new_instances else None,
@@ -189,6 +196,7 @@ def rollout_worker(given: PartInputs) -> Part:
         given.config,
         store=given.context.store,
         reader=given.context.reader,
+        takes=given.context.takes,
         engine=proven,
         agents=given.environment.agents(given.name, given.context, proven, given.simulators),
         served=served,
@@ -205,6 +213,7 @@ def _scoring(given: PartInputs, served: ServedVersion) -> ScoringWorker:
         given.config,
         store=given.context.store,
         reader=given.context.reader,
+        takes=given.context.takes,
         scorer=environment.scorer(given.context, proven, given.simulators),
         tasks=lambda: (*environment.scored_tasks(), *environment.canaries()),
         served=served,
@@ -219,6 +228,7 @@ def signals(given: PartInputs) -> Part:
         given.config,
         store=given.context.store,
         reader=given.context.reader,
+        takes=given.context.takes,
         open_observer=lambda: environment.observer(given.context, given.simulators),
     )
 
@@ -235,6 +245,7 @@ def validator(given: PartInputs) -> Part:
         given.config,
         store=given.context.store,
         reader=given.context.reader,
+        takes=given.context.takes,
         gates=environment.gates(given.context, given.simulators),
         open_index=environment.task_index,
         wordings=environment.wordings,
@@ -252,6 +263,7 @@ def learner(given: PartInputs) -> ComputingPart:
         given.context.files,
         store=given.context.store,
         reader=given.context.reader,
+        takes=given.context.takes,
         supervision=given.environment.supervision(given.context.reader),
         starter=given.ranks,
     )
@@ -263,6 +275,7 @@ def evaluator(given: PartInputs) -> Part:
     return Evaluator(
         given.config,
         store=given.context.store,
+        takes=given.context.takes,
         source=_score_source(given, environment),
         tasks=environment.scored_tasks(),
         canaries=environment.canaries(),

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.learning.checkpoint_folder import read_checkpoint_weights
 from coevolve.learning.checkpoints import checkpoint_path
@@ -83,7 +83,7 @@ async def find_version(
     if there is no such version, or if its weights are gone or damaged.
     """
     versions: dict[int, PolicyVersion] = {}
-    async for record in whole_topic(reader, "policy_version"):
+    async for record in whole_topic(reader, topic_of(PolicyVersion)):
         version = decode_as(record, PolicyVersion)
         versions[version.version] = version
     checkpoints = (await recorded_checkpoints(reader)).existing

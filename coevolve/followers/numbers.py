@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from coevolve.journal.codec import topics_of
 from coevolve.parts.pausing import is_paused
 from coevolve.runs.drive import Run
 from coevolve.runs.progress import Progress
 from protocols.config import RunConfig
-from protocols.control import PartStatus
+from protocols.control import PartStatus, RunResumed, RunStarted
 from protocols.journal import JournalStatistics
+from protocols.learning import Evaluation, StepReport
+from protocols.rollouts import Rollout
 
 NS_PER_S = 1e9
 
-PROGRESS = ("run_started", "run_resumed", "rollout", "step_report", "evaluation")
+PROGRESS = topics_of(RunStarted, RunResumed, Rollout, StepReport, Evaluation)
 """Topics whose records are the run's progress. A start is progress, so that a run that hangs before
 its first rollout is noticed, and a resumed one has time."""
 

@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from coevolve.followers.said import END, NEWS, Said, folder_of
+from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.parts.logs import FOLDER as LOGS
 from protocols.config import RunConfig
@@ -25,6 +26,8 @@ from protocols.control import FollowersFail
 from protocols.errors import JournalError
 from protocols.followers_config import TrackersConfig
 from protocols.interfaces import Store
+from protocols.learning import CanaryScores, Checkpoint, Evaluation, PolicyVersion, StepReport
+from protocols.tasks import Task
 
 PAUSE_S = 5.0
 LONGEST_PAUSE_S = 300.0
@@ -42,7 +45,7 @@ LATE_S = 120.0
 FINISH_S = 30.0
 """Seconds that followers may take after the run has ended."""
 
-WAKING = ("step_report", "evaluation", "canary_scores", "checkpoint", "policy_version", "task")
+WAKING = topics_of(StepReport, Evaluation, CanaryScores, Checkpoint, PolicyVersion, Task)
 
 QUIET = {
     "DO_NOT_TRACK": "1",

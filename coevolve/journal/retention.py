@@ -25,12 +25,42 @@ from typing import NamedTuple
 import lmdb
 import msgspec
 
+from coevolve.journal.codec import topic_of, topics_of
 from coevolve.journal.layout import Tables, index_key, sequence_of, topic_key, unpack_record
+from protocols.control import StartMeasured, StateSnapshot, UnitsBegan
+from protocols.evolution import (
+    CallFailed,
+    Candidate,
+    CandidateVerdict,
+    Exploration,
+    GroupSummary,
+    ModelCall,
+    ProbeReport,
+    ProbeRequest,
+    Signal,
+    SignalSettled,
+)
+from protocols.learning import (
+    CanaryScores,
+    Checkpoint,
+    EngineAsleep,
+    Evaluation,
+    GroupDiscarded,
+    PolicyVersion,
+    ScoreReport,
+    ScoreRequest,
+    StepReport,
+    TurnBegan,
+    TurnEnded,
+    WeightsVerified,
+)
+from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
+from protocols.tasks import Task
 
-EVICTABLE = ("rollout", "failed_rollout")
+EVICTABLE = topics_of(Rollout, FailedRollout)
 """Topics whose oldest records go beyond the budget."""
 
-SNAPSHOTS = "state_snapshot"
+SNAPSHOTS = topic_of(StateSnapshot)
 SNAPSHOTS_KEPT = 2
 """Newest snapshots of each part that stay; a part that cannot use the last one tries the other."""
 
@@ -77,23 +107,23 @@ class Needs(NamedTuple):
 
 
 SPENT: Mapping[str, Needs] = {
-    "rollout_request": Needs(snapshots=("curriculum",)),
-    "probe_request": Needs(snapshots=("validator",)),
-    "units_began": Needs(units=True),
-    "group_summary": Needs(
+    topic_of(RolloutRequest): Needs(snapshots=("curriculum",)),
+    topic_of(ProbeRequest): Needs(snapshots=("validator",)),
+    topic_of(UnitsBegan): Needs(units=True),
+    topic_of(GroupSummary): Needs(
         snapshots=("curriculum", "signals", "launcher's costs", "launcher's groups"),
-        older=("rollout_request",),
+        older=topics_of(RolloutRequest),
     ),
-    "model_call": Needs(
+    topic_of(ModelCall): Needs(
         snapshots=("launcher's calls", "launcher's costs", "launcher's totals"), units=True
     ),
-    "step_report": Needs(
+    topic_of(StepReport): Needs(
         snapshots=(
             *("curriculum", "learner's checkpoints", "learner's guard"),
             *("launcher's costs", "launcher's progress", "launcher's totals"),
         )
     ),
-    "task": Needs(
+    topic_of(Task): Needs(
         snapshots=("curriculum", "launcher's costs", "launcher's totals", "validator"),
         only="tasks_by_signal",
         after=(
@@ -103,46 +133,46 @@ SPENT: Mapping[str, Needs] = {
             ("tasks_by_id", "tasks_by_root"),
         ),
     ),
-    "candidate": Needs(
+    topic_of(Candidate): Needs(
         snapshots=("curriculum", "launcher's totals", "validator"),
         after=(("candidates_by_signal", "tasks_by_signal"),),
         answered=(("candidates_by_id", "verdicts_by_candidate"),),
     ),
-    "candidate_verdict": Needs(
+    topic_of(CandidateVerdict): Needs(
         snapshots=(
             *("curriculum", "launcher's costs", "launcher's progress", "launcher's totals"),
             "validator",
         ),
         after=(("verdicts_by_candidate", "candidates_by_id"),),
     ),
-    "probe_report": Needs(
+    topic_of(ProbeReport): Needs(
         snapshots=("launcher's costs", "validator"),
         after=(("probes_by_candidate", "candidates_by_id"),),
     ),
-    "signal": Needs(
+    topic_of(Signal): Needs(
         snapshots=("curriculum", "launcher's progress", "launcher's totals", "signals"),
         after=(("signals_by_id", "candidates_by_signal"),),
     ),
-    "signal_settled": Needs(
+    topic_of(SignalSettled): Needs(
         snapshots=("curriculum", "launcher's costs", "launcher's progress", "launcher's totals"),
         after=(("settled_by_signal", "signals_by_id"),),
     ),
-    "exploration": Needs(after=(("explorations_by_signal", "signals_by_id"),)),
-    "group_discarded": Needs(
-        snapshots=("curriculum", "launcher's progress"), older=("rollout_request",)
+    topic_of(Exploration): Needs(after=(("explorations_by_signal", "signals_by_id"),)),
+    topic_of(GroupDiscarded): Needs(
+        snapshots=("curriculum", "launcher's progress"), older=topics_of(RolloutRequest)
     ),
-    "policy_version": Needs(snapshots=("learner's checkpoints",), only="passing_versions"),
-    "checkpoint": Needs(snapshots=("learner's checkpoints",)),
-    "weights_verified": Needs(snapshots=("launcher's progress",)),
-    "start_measured": Needs(snapshots=("launcher's progress",)),
-    "score_request": Needs(units=True),
-    "score_report": Needs(units=True),
-    "evaluation": Needs(snapshots=("launcher's progress",)),
-    "canary_scores": Needs(snapshots=("launcher's progress", "learner's guard")),
-    "turn_began": Needs(),
-    "engine_asleep": Needs(),
-    "turn_ended": Needs(),
-    "call_failed": Needs(),
+    topic_of(PolicyVersion): Needs(snapshots=("learner's checkpoints",), only="passing_versions"),
+    topic_of(Checkpoint): Needs(snapshots=("learner's checkpoints",)),
+    topic_of(WeightsVerified): Needs(snapshots=("launcher's progress",)),
+    topic_of(StartMeasured): Needs(snapshots=("launcher's progress",)),
+    topic_of(ScoreRequest): Needs(units=True),
+    topic_of(ScoreReport): Needs(units=True),
+    topic_of(Evaluation): Needs(snapshots=("launcher's progress",)),
+    topic_of(CanaryScores): Needs(snapshots=("launcher's progress", "learner's guard")),
+    topic_of(TurnBegan): Needs(),
+    topic_of(EngineAsleep): Needs(),
+    topic_of(TurnEnded): Needs(),
+    topic_of(CallFailed): Needs(),
 }
 """Topics whose records can be spent.
 

@@ -5,7 +5,7 @@ Guarantee: reading the batch of a recorded step gives exactly the batch that the
 
 from collections.abc import Mapping, Sequence
 
-from coevolve.journal.codec import STEPS_BY_NUMBER, VERSIONS_BY_NUMBER, decode_as
+from coevolve.journal.codec import STEPS_BY_NUMBER, VERSIONS_BY_NUMBER, decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.learning.batch import Batch, BatchGroup, Rates, Reference
@@ -34,12 +34,12 @@ class History:
 
     async def first_version(self) -> PolicyVersion | None:
         """Return version 0, or None if the run has not begun."""
-        found = await self._reader.scan("policy_version", limit=1)
+        found = await self._reader.scan(topic_of(PolicyVersion), limit=1)
         return decode_as(found[0], PolicyVersion) if found else None
 
     async def newest_version(self) -> PolicyVersion | None:
         """Return the version published last, or None if the run has not begun."""
-        found = await self._reader.last("policy_version")
+        found = await self._reader.last(topic_of(PolicyVersion))
         return decode_as(found, PolicyVersion) if found else None
 
     async def version(self, number: int) -> PolicyVersion:
@@ -51,11 +51,11 @@ class History:
 
     async def replaced_since_last_step(self) -> int:
         """Return how many uninformative groups were discarded for the next step."""
-        last = await self._reader.last("step_report")
+        last = await self._reader.last(topic_of(StepReport))
         after = last.sequence if last else 0
         discarded = [
             decode_as(stored, GroupDiscarded).reason
-            async for stored in whole_topic(self._reader, "group_discarded", after=after)
+            async for stored in whole_topic(self._reader, topic_of(GroupDiscarded), after=after)
         ]
         return discarded.count("zero_variance")
 
@@ -69,14 +69,14 @@ class History:
         known = found[0].sequence if found else 0
         reports = [
             decode_as(stored, StepReport)
-            async for stored in whole_topic(self._reader, "step_report", after=known)
+            async for stored in whole_topic(self._reader, topic_of(StepReport), after=known)
         ]
         return [report for report in reports if report.step > after]
 
     async def groups_consumed(self) -> int:
         """Return how many groups were trained on or discarded since the start of the run."""
-        step = await self._reader.last("step_report")
-        discarded = await self._reader.last("group_discarded")
+        step = await self._reader.last(topic_of(StepReport))
+        discarded = await self._reader.last(topic_of(GroupDiscarded))
         return max(
             decode_as(step, StepReport).groups_consumed if step else 0,
             decode_as(discarded, GroupDiscarded).groups_consumed if discarded else 0,

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 import structlog
 
 from coevolve.curriculum.schedule import is_guarded
+from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.journal.snapshots import Snapshots
@@ -64,6 +65,7 @@ class Learner:
         *,
         store: Store,
         reader: Reader,
+        takes: Sequence[type[Message]],
         supervision: Supervision,
         starter: RankStarter | None = None,
     ) -> None:
@@ -72,6 +74,7 @@ class Learner:
         With several devices, ``starter`` starts the processes of the others; by default they are
         processes of this machine.
         """
+        self._topics = topics_of(*takes)
         self._config = config
         self._files = files
         self._store = store
@@ -132,7 +135,7 @@ class Learner:
         mailbox = Mailbox(
             self._store,
             consumer="learner",
-            topics=("rollout", "failed_rollout"),
+            topics=self._topics,
             member="learner",
             lease_s=self._config.store.lease_s,
         )

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
 
-from coevolve.journal.codec import CALLS_BY_SIGNAL, decode_as
+from coevolve.journal.codec import CALLS_BY_SIGNAL, decode_as, topic_of
 from coevolve.journal.mailbox import Appender
 from coevolve.journal.paging import PAGE
 from coevolve.llm.call_totals import call_snapshots
@@ -122,7 +122,7 @@ class Ledger:
     async def _fold(self) -> None:
         """Count the calls recorded since the last time, including those of other processes."""
         await self._restore()
-        while page := await self._reader.scan("model_call", after=self._folded, limit=PAGE):
+        while page := await self._reader.scan(topic_of(ModelCall), after=self._folded, limit=PAGE):
             for record in page:
                 if record.sequence in self._ahead:
                     self._ahead.discard(record.sequence)

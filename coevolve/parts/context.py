@@ -1,11 +1,13 @@
 """The context in which a part works."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.journal.mailbox import Appender, Mailbox
 from protocols.config import RunConfig
 from protocols.interfaces import Files, Reader, Store
+from protocols.journal import Message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +18,8 @@ class PartContext:
     files: Files
     store: Store
     reader: Reader
+    takes: Sequence[type[Message]] = ()
+    """The kinds of records that the part takes and answers (`coevolve.loop`)."""
 
     @property
     def run_dir(self) -> Path:

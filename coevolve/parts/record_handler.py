@@ -1,4 +1,4 @@
-"""A part that answers the records of one topic, one after the other.
+"""A part that answers the records of one kind, one after the other.
 
 Guarantees: one transaction finishes a record and adds its answer, so each record is answered
 exactly once even if processes are killed. The part takes its seat before it reads the journal, so a
@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import Mailbox
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
@@ -40,18 +41,18 @@ class AnsweringPart:
         standing: StatusReporter,
         *,
         store: Store,
-        topic: str,
+        kind: type[Message],
         awaited: str,
         lease_s: float,
     ) -> None:
-        """Answer ``topic``; the status shows ``awaited`` while the part waits for records.
+        """Answer records of ``kind``; the status shows ``awaited`` while the part waits for one.
 
         The answerer may also report its work in ``standing``.
         """
         self._answerer = answerer
         self._reporter = standing
         self._store = store
-        self._topic = topic
+        self._topics = topics_of(kind)
         self._awaited = awaited
         self._lease_s = lease_s
         self._stopping = asyncio.Event()
@@ -75,7 +76,7 @@ class AnsweringPart:
     async def _work(self) -> None:
         name = self._reporter.part
         self._mailbox = mailbox = Mailbox(
-            self._store, consumer=name, topics=(self._topic,), member=name, lease_s=self._lease_s
+            self._store, consumer=name, topics=self._topics, member=name, lease_s=self._lease_s
         )
         deliveries = await mailbox.take(TAKE_LIMIT, 0.0)
         await self._answerer.begin()

@@ -19,6 +19,7 @@ import structlog
 
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
+from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import Mailbox
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
@@ -158,6 +159,7 @@ class Evaluator:
         config: RunConfig,
         *,
         store: Store,
+        takes: Sequence[type[Message]],
         source: ScoreSource,
         tasks: Sequence[Task],
         canaries: Sequence[Task],
@@ -178,7 +180,7 @@ class Evaluator:
         self._mailbox = Mailbox(
             store,
             consumer="evaluator",
-            topics=("policy_version",),
+            topics=topics_of(*takes),
             member="evaluator",
             lease_s=config.store.lease_s,
         )

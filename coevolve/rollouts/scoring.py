@@ -25,10 +25,11 @@ from coevolve.journal.codec import (
     topics_of,
 )
 from coevolve.journal.mailbox import IDLE_WAIT_S, Appender, Mailbox
-from coevolve.parts.units import RETRIES, Unit, UnitQueue, Units
+from coevolve.parts.units import Unit, UnitQueue, Units
 from coevolve.rollouts.evaluator import Instantiate, Scored, Scorer, score_with_retries
 from coevolve.rollouts.served_version import ServedVersion
 from protocols.config import RunConfig
+from protocols.control import LetterRetried
 from protocols.errors import GeneratorError, LeaseLostError
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator, Reader, Store
@@ -45,6 +46,9 @@ MOST_INSTANCES = 512
 GATHER_S = 0.1
 """Delay of reports, and of requests beside other attempts, so that one call of the store carries
 several; all engines wait for the last report."""
+
+TAKEN = (ScoreRequest, LetterRetried)
+"""Kinds that it takes of those that the rollout worker takes."""
 
 log = structlog.get_logger()
 
@@ -112,6 +116,7 @@ class ScoringWorker:
         *,
         store: Store,
         reader: Reader,
+        takes: Sequence[type[Message]],
         scorer: Scorer,
         tasks: Callable[[], Sequence[Task]],
         served: ServedVersion,
@@ -134,7 +139,7 @@ class ScoringWorker:
         self._mailbox = Mailbox(
             store,
             consumer="scoring",
-            topics=(*topics_of(ScoreRequest), RETRIES),
+            topics=topics_of(*(kind for kind in takes if kind in TAKEN)),
             member=name,
             lease_s=config.store.lease_s,
             gather_s=GATHER_S,

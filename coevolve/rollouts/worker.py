@@ -20,18 +20,19 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from coevolve.delivery.engine import VerifiedEngine
+from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import GATHER_S, IDLE_WAIT_S, Mailbox
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.parts.units import RETRIES, Unit, UnitQueue, Units
+from coevolve.parts.units import Unit, UnitQueue, Units
 from coevolve.rollouts.agent import Agent, Episode, rollout_of, seed_of
 from coevolve.rollouts.scored_versions import SCORES, version_to_serve
 from coevolve.rollouts.scoring import ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.turns import EngineTurns
 from protocols.config import RunConfig
-from protocols.control import LetterAnswered, PartStatus
+from protocols.control import LetterAnswered, PartsRest, PartStatus
 from protocols.errors import (
     ContractError,
     EndpointError,
@@ -42,7 +43,7 @@ from protocols.errors import (
 from protocols.evolution import ProbeReport, ProbeRequest
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
-from protocols.learning import PolicyVersion, WeightsVerified
+from protocols.learning import PolicyVersion, ScoreRequest, WeightsVerified
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest, Writer
 from protocols.tasks import Seeded, Task, attempted
 
@@ -69,6 +70,7 @@ class RolloutWorker:
         *,
         store: Store,
         reader: Reader,
+        takes: Sequence[type[Message]],
         engine: VerifiedEngine,
         agents: Mapping[Writer, Agent],
         served: ServedVersion,
@@ -96,7 +98,7 @@ class RolloutWorker:
         self._mailbox = Mailbox(
             store,
             consumer=CONSUMER,
-            topics=("rollout_request", "probe_request", RETRIES),
+            topics=topics_of(*(kind for kind in takes if kind is not ScoreRequest)),
             member=name,
             lease_s=config.store.lease_s,
             gather_s=GATHER_S,
@@ -142,7 +144,7 @@ class RolloutWorker:
     async def _follow_versions(self, group: asyncio.TaskGroup) -> None:
         """Serve each version that is due; skip older versions that were missed."""
         known = 0
-        topics = ("policy_version", "parts_rest", *SCORES)
+        topics = (*topics_of(PolicyVersion, PartsRest), *SCORES)
         while True:
             known = max(known, await self._store.wait(topics, known, IDLE_WAIT_S))
             version = await version_to_serve(self._reader, self._run)

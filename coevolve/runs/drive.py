@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from coevolve.journal.codec import decode, decode_as
+from coevolve.journal.codec import decode, decode_as, topic_of, topics_of
 from coevolve.journal.fold import fold_records
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.snapshots import Snapshots
@@ -39,41 +39,34 @@ from coevolve.runs.unable import until_unable
 from coevolve.runs.watchdog import watch
 from protocols.config import RunConfig
 from protocols.control import (
+    DeadLetter,
+    NodesTooSmall,
     PartFailed,
     PartsRest,
     PartStatus,
     RolloutScaled,
+    RunContinued,
     RunFinished,
     RunPaused,
     RunResumed,
     RunStarted,
     Stalled,
     StartMeasured,
+    StopRequested,
 )
+from protocols.evolution import ModelAnswers, ModelRests, ReaderAnswers, ReaderRests
 from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Message, StoredRecord
-from protocols.learning import PolicyVersion
+from protocols.learning import Evaluation, PolicyVersion, StepReport, WeightSyncAlarm
+from protocols.rollouts import Rollout
 
-STOP = "stop_requested"
+STOP = topic_of(StopRequested)
 """Asks a running run to stop. A run that has restarted since ignores it."""
 
-WAKING = (
-    "step_report",
-    "evaluation",
-    "part_failed",
-    "parts_rest",
-    "model_rests",
-    "model_answers",
-    "reader_rests",
-    "reader_answers",
-    "dead_letter",
-    "stalled",
-    "weight_sync_alarm",
-    "rollout_scaled",
-    "nodes_too_small",
-    "run_paused",
-    "run_continued",
-    STOP,
+WAKING = topics_of(
+    *(StepReport, Evaluation, PartFailed, PartsRest, ModelRests, ModelAnswers),
+    *(ReaderRests, ReaderAnswers, DeadLetter, Stalled, WeightSyncAlarm, RolloutScaled),
+    *(NodesTooSmall, RunPaused, RunContinued, StopRequested),
 )
 """Topics whose new records wake the run at once; it then reads the other topics too."""
 
@@ -238,7 +231,7 @@ class Run:
         Return the sequence number of the first of these records.
         """
         config = msgspec.json.encode(self._config).decode()
-        first = await self.reader.scan("run_started", limit=1)
+        first = await self.reader.scan(topic_of(RunStarted), limit=1)
         kind = RunResumed if first else RunStarted
         await self._lay_aside()
         pool = self._parts.pool
@@ -256,7 +249,7 @@ class Run:
 
         Otherwise an engine would refuse them with an alarm before the learner writes them again.
         """
-        newest = await self.reader.last("policy_version")
+        newest = await self.reader.last(topic_of(PolicyVersion))
         if newest is None:
             return
         version = decode_as(newest, PolicyVersion)
@@ -337,9 +330,9 @@ class Run:
 
     async def _time_start_up(self) -> None:
         """Record the time of the first rollout of this start, and the CPU time used until then."""
-        known = await self.reader.last("rollout")
+        known = await self.reader.last(topic_of(Rollout))
         before = known.sequence if known else 0
-        while await self.store.wait(("rollout",), before, IDLE_WAIT_S) <= before:
+        while await self.store.wait(topics_of(Rollout), before, IDLE_WAIT_S) <= before:
             pass
         self._start_s = time.monotonic() - self._started
         await self._all_up()

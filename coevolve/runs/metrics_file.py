@@ -12,7 +12,7 @@ import json
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode_as, topic_of
 from coevolve.runs.instance_gap import SIDES, InstanceGap, Side, instance_gaps, memorized
 from coevolve.runs.progress import Progress
 from coevolve.runs.score import Score
@@ -117,7 +117,7 @@ async def first_left(reader: Reader, path: Path) -> tuple[int, int]:
 
     Both are 0 if the journal dropped no step, or if the file does not have this one's line.
     """
-    reports = await reader.scan("step_report", limit=1)
+    reports = await reader.scan(topic_of(StepReport), limit=1)
     step = decode_as(reports[0], StepReport).step if reports else 1
     lines = await asyncio.to_thread(_lines_before, path, step) if step > 1 else 0
     return (step, lines) if lines else (0, 0)

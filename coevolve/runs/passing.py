@@ -4,9 +4,31 @@ from dataclasses import dataclass
 
 from coevolve.journal.codec import TOPICS as EVERY_TOPIC
 from coevolve.journal.codec import topic_of, topics_of
-from protocols.control import RunContinued, RunPaused, RunResumed, Stalled, StopRequested
-from protocols.evolution import SignalSettled, SwapRefused, SynthesizerSwapped
+from protocols.control import (
+    CopyFailed,
+    FollowersFail,
+    PartFailed,
+    PartsRest,
+    RunContinued,
+    RunPaused,
+    RunResumed,
+    Stalled,
+    StartMeasured,
+    StateSnapshot,
+    StopRequested,
+    UnitsBegan,
+)
+from protocols.evolution import (
+    GroupSummary,
+    ModelRests,
+    ReaderRests,
+    SignalSettled,
+    SwapRefused,
+    SynthesizerSwapped,
+)
 from protocols.journal import Message
+from protocols.learning import GroupDiscarded
+from protocols.rollouts import FailedRollout, RolloutRequest
 
 TOPICS = topics_of(
     *(RunPaused, RunContinued, RunResumed, StopRequested, Stalled),
@@ -17,22 +39,11 @@ PROGRESS = tuple(
     topic
     for topic in EVERY_TOPIC
     if topic
-    not in {
-        "stalled",
-        "part_failed",
-        "parts_rest",
-        "followers_fail",
-        "copy_failed",
-        "model_rests",
-        "reader_rests",
-        "rollout_request",
-        "units_began",
-        "failed_rollout",
-        "group_discarded",
-        "group_summary",
-        "start_measured",
-        "state_snapshot",
-    }
+    not in topics_of(
+        *(Stalled, PartFailed, PartsRest, FollowersFail, CopyFailed, ModelRests, ReaderRests),
+        *(RolloutRequest, UnitsBegan, FailedRollout, GroupDiscarded, GroupSummary),
+        *(StartMeasured, StateSnapshot),
+    )
 )
 """Topics whose records show that the run goes on. The others tell only what fails, or belong to the
 circle in which a run goes while every rollout fails: a group is discarded and another requested."""

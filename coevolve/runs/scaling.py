@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from coevolve.journal.codec import decode_as, topic_of
+from coevolve.journal.codec import decode_as, topic_of, topics_of
 from coevolve.journal.mailbox import Delivery, Mailbox, hand_back
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.rollouts.worker import CONSUMER
@@ -152,7 +152,11 @@ class Scaling:
         self._too_small: tuple[str, ...] = ()
         self._changing = asyncio.Lock()
         self._mailbox = Mailbox(
-            store, consumer="scaling", topics=("scale_requested",), member="launch", lease_s=lease_s
+            store,
+            consumer="scaling",
+            topics=topics_of(ScaleRequested),
+            member="launch",
+            lease_s=lease_s,
         )
 
     async def run(self, opened: int) -> None:

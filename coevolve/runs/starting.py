@@ -14,7 +14,7 @@ import msgspec
 
 from coevolve.durable_files import make_folder
 from coevolve.foreign import opened
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
 from coevolve.journal.reader import JournalReader
@@ -177,7 +177,7 @@ def _first_start(directory: RunDirectory) -> RunStarted | None:
     if not has_journal(directory):
         return None
     with lock_folder(directory.store), JournalReader(directory.store).snapshot() as state:
-        first = state.scan("run_started", 0, 1)
+        first = state.scan(topic_of(RunStarted), 0, 1)
     return decode_as(first[0], RunStarted) if first else None
 
 
@@ -258,7 +258,7 @@ def _check_steps(directory: RunDirectory, steps: int) -> None:
     if not has_journal(directory):
         return
     with JournalReader(directory.store).snapshot() as state:
-        report, finished = state.last("step_report"), state.last("run_finished")
+        report, finished = state.last(topic_of(StepReport)), state.last(topic_of(RunFinished))
     taken = decode_as(report, StepReport).step if report else 0
     if taken > steps:
         raise RunError(

@@ -21,12 +21,12 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode
+from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode, topics_of
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.snapshots import Snapshots
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.parts.units import RETRIES, Unit, Units
+from coevolve.parts.units import Unit, Units
 from coevolve.signals.groups import CompleteGroup, OpenGroups
 from protocols.config import RunConfig
 from protocols.control import PartStatus
@@ -74,9 +74,11 @@ class SignalExtractor:
         *,
         store: Store,
         reader: Reader,
+        takes: Sequence[type[Message]],
         open_observer: Callable[[], Observer],
     ) -> None:
         """``open_observer`` creates an observer without state."""
+        self._topics = topics_of(*takes)
         self._config = config
         self._store = store
         self._reader = reader
@@ -107,7 +109,7 @@ class SignalExtractor:
         self._mailbox = mailbox = Mailbox(
             self._store,
             consumer="signals",
-            topics=("rollout", "failed_rollout", RETRIES),
+            topics=self._topics,
             member="signals",
             lease_s=self._config.store.lease_s,
         )

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from coevolve.journal.codec import decode_as, topics_of
+from coevolve.journal.codec import decode_as, topic_of, topics_of
 from coevolve.journal.mailbox import GATHER_S, Mailbox
 from coevolve.parts.pausing import is_paused
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.parts.units import KILLED, RETRIES, Unit, Units, reason_of
+from coevolve.parts.units import KILLED, Unit, Units, reason_of
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.backlog import Backlog, Waiting
 from coevolve.synthesis.briefs import BriefContext
@@ -58,6 +58,7 @@ class SynthesizerWorker:
         *,
         store: Store,
         reader: Reader,
+        takes: Sequence[type[Message]],
         open_model: OpenModel,
         context: BriefContext,
         first_pause_s: float = FIRST_PAUSE_S,
@@ -67,6 +68,7 @@ class SynthesizerWorker:
         ``context`` adds the environment's data to briefs; ``first_pause_s`` is the first pause
         after a model's failure.
         """
+        self._topics = topics_of(*takes)
         self._config = config
         self._store = store
         self._reader = reader
@@ -83,7 +85,7 @@ class SynthesizerWorker:
         self._mailbox = Mailbox(
             self._store,
             consumer="synthesizer",
-            topics=("signal", "swap_requested", "run_paused", "run_continued", RETRIES),
+            topics=self._topics,
             member="synthesizer",
             lease_s=self._config.store.lease_s,
             gather_s=GATHER_S,
@@ -300,7 +302,7 @@ class _Session:
 
         None expires while the model does not answer.
         """
-        newest = await self._reader.last("policy_version")
+        newest = await self._reader.last(topic_of(PolicyVersion))
         if newest is None:
             return
         version = decode_as(newest, PolicyVersion).version
@@ -380,7 +382,7 @@ class _Session:
 
     async def _model(self) -> SynthesizerModel:
         """Return the last swapped-in model, or the configured one."""
-        swapped = await self._reader.last("synthesizer_swapped")
+        swapped = await self._reader.last(topic_of(SynthesizerSwapped))
         return decode_as(swapped, SynthesizerSwapped).model if swapped else self._config.model
 
     async def _rested(self) -> bool:

@@ -30,11 +30,11 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as, encode
+from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as, encode, topics_of
 from coevolve.journal.mailbox import Mailbox
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.parts.units import RETRIES, SpoiltUnitError, Unit, UnitQueue, Units, reason_of
+from coevolve.parts.units import SpoiltUnitError, Unit, UnitQueue, Units, reason_of
 from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger, Wordings
@@ -94,6 +94,7 @@ class Validator:
         *,
         store: Store,
         reader: Reader,
+        takes: Sequence[type[Message]],
         gates: Gates,
         open_index: Callable[[], TaskIndex],
         held_out: Sequence[Task],
@@ -101,6 +102,7 @@ class Validator:
         wordings: Wordings,
     ) -> None:
         """Validate with ``gates``; ``open_index`` creates an index of similar tasks."""
+        self._topics = topics_of(*takes)
         self._config = config
         self._settings = config.validator
         self._store = store
@@ -122,7 +124,7 @@ class Validator:
         self._mailbox = Mailbox(
             self._store,
             consumer="validator",
-            topics=("candidate", "probe_report", "policy_version", RETRIES),
+            topics=self._topics,
             member="validator",
             lease_s=self._config.store.lease_s,
         )

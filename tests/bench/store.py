@@ -30,6 +30,7 @@ from actors.store import StoreActor
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.mailbox import Mailbox
+from coevolve.loop import PARTS
 from coevolve.rollouts.agent import Agent, Episode
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
@@ -220,6 +221,7 @@ class _RolloutActor(_PartShell):
             RolloutWorker(
                 name,
                 config,
+                takes=PARTS["rollout"].takes,
                 store=store,
                 reader=reader,
                 engine=engine,
@@ -233,7 +235,13 @@ class _RolloutActor(_PartShell):
 class _SignalsActor(_PartShell):
     def __init__(self, config: RunConfig, store: Store, reader: RemoteReader) -> None:
         super().__init__(
-            SignalExtractor(config, store=store, reader=reader, open_observer=_Observer)
+            SignalExtractor(
+                config,
+                takes=PARTS["signals"].takes,
+                store=store,
+                reader=reader,
+                open_observer=_Observer,
+            )
         )
 
 

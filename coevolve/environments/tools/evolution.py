@@ -61,6 +61,7 @@ def synthesizer(
         context.config,
         store=context.store,
         reader=context.reader,
+        takes=context.takes,
         open_model=lambda model: synthesizer_model(
             context.config, context.files, context.reader, append, simulators, questions, model
         ),

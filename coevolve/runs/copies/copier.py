@@ -19,7 +19,7 @@ from pathlib import Path
 
 import structlog
 
-from coevolve.journal.codec import TOPICS, decode_as, topic_of
+from coevolve.journal.codec import TOPICS, decode_as, topic_of, topics_of
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.journal.paging import whole_topic
@@ -73,12 +73,12 @@ class RunCopier:
         after = 0
         while True:
             kept = False
-            async for record in whole_topic(self._reader, "checkpoint", after=after):
+            async for record in whole_topic(self._reader, topic_of(Checkpoint), after=after):
                 after = record.sequence
                 kept = kept or decode_as(record, Checkpoint).kept
             if kept:
                 await self.copy()
-            await self._store.wait(("checkpoint",), after, IDLE_WAIT_S)
+            await self._store.wait(topics_of(Checkpoint), after, IDLE_WAIT_S)
 
     async def copy(self) -> None:
         """Copy the run and record the result; raises nothing."""
@@ -129,13 +129,13 @@ class RunCopier:
         checkpoints = (await recorded_checkpoints(reader)).existing
         versions = [
             decode_as(stored, PolicyVersion)
-            async for stored in whole_topic(reader, "policy_version")
+            async for stored in whole_topic(reader, topic_of(PolicyVersion))
         ]
         newest = [each.path for each in versions[-1:]]
         newest += [checkpoints[max(checkpoints)].path] if checkpoints else []
         others = [each.path for each in (*checkpoints.values(), *versions) if each.kept]
         await asyncio.to_thread(self._link, newest, others)
-        last = await reader.last("step_report")
+        last = await reader.last(topic_of(StepReport))
         with reader.snapshot() as state:
             records = max(state.newest(topic) for topic in TOPICS)
         resumes = [stored async for stored in whole_topic(reader, topic_of(RunResumed))]

@@ -7,6 +7,7 @@ from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.learner import Learner
+from coevolve.loop import PARTS
 from coevolve.parts.files import LocalFiles
 from coevolve.runs import starting
 from coevolve.runs.directory import RunDirectory
@@ -42,6 +43,7 @@ async def run_dir(tmp_path: Path) -> Path:
     await Learner(
         CONFIG,
         LocalFiles(path),
+        takes=PARTS["learner"].takes,
         store=store,
         reader=store,
         supervision=ReferenceSupervision(ReferenceRenderer()),

@@ -18,6 +18,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.paging import PAGE
 from coevolve.journal.snapshots import SPAN
+from coevolve.loop import PARTS
 from protocols.config import RunConfig
 from protocols.control import (
     DeadLetter,
@@ -95,6 +96,7 @@ class Desk:
     def start(self) -> None:
         self.curriculum = Curriculum(
             self._config,
+            takes=PARTS["curriculum"].takes,
             store=self.store,
             reader=self.store,
             open_sampler=lambda: sampler_of(self._config, self._source),

@@ -18,6 +18,7 @@ from coevolve.learning.history import History
 from coevolve.learning.learner import Learner
 from coevolve.learning.trainer import Trainer
 from coevolve.learning.versions import weights_digest
+from coevolve.loop import PARTS
 from coevolve.models.weight_files import version_digest
 from coevolve.parts.files import LocalFiles
 from protocols.config import (
@@ -82,6 +83,7 @@ def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> Learner
     return Learner(
         config,
         LocalFiles(run_dir),
+        takes=PARTS["learner"].takes,
         store=journal,
         reader=journal,
         supervision=ReferenceSupervision(ReferenceRenderer()),
@@ -567,6 +569,7 @@ async def test_it_runs_on_the_real_journal_and_goes_on_after_it_was_reopened(
         part = Learner(
             settings(model, steps=steps),
             LocalFiles(tmp_path),
+            takes=PARTS["learner"].takes,
             store=store,
             reader=store,
             supervision=ReferenceSupervision(ReferenceRenderer()),

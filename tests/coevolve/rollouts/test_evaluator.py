@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
+from coevolve.loop import PARTS
 from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.evaluator import Evaluator, OwnScores
 from coevolve.rollouts.trained_tasks import TrainedTasks
@@ -90,6 +91,7 @@ def evaluator(
     )
     return Evaluator(
         config,
+        takes=PARTS["evaluator"].takes,
         store=journal,
         source=OwnScores(config, engine, scorer),
         tasks=[held_out(each) for each in tasks],

@@ -11,6 +11,7 @@ from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.loop import PARTS
 from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.evaluator import Evaluator
 from coevolve.rollouts.scored_versions import unscored_version, version_to_serve
@@ -142,6 +143,7 @@ class Run:
         worker = RolloutWorker(
             name,
             self.config,
+            takes=PARTS["rollout"].takes,
             store=self.store,
             reader=self.store,
             engine=VerifiedEngine(
@@ -157,6 +159,7 @@ class Run:
             scoring=ScoringWorker(
                 name,
                 self.config,
+                takes=PARTS["rollout"].takes,
                 store=self.store,
                 reader=self.store,
                 scorer=scorer,
@@ -171,6 +174,7 @@ class Run:
     def start_evaluator(self) -> None:
         part = Evaluator(
             self.config,
+            takes=PARTS["evaluator"].takes,
             store=self.store,
             source=RolloutScores(store=self.store, reader=self.store, append=self.append),
             tasks=TASKS[:3],

@@ -11,6 +11,7 @@ from coevolve.environments.tools.agent import ToolAgent
 from coevolve.journal.codec import decode, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.loop import PARTS
 from coevolve.parts.units import KILLED
 from coevolve.rollouts.agent import seed_of
 from coevolve.rollouts.served_version import ServedVersion
@@ -56,6 +57,7 @@ class Loop:
         return RolloutWorker(
             "rollout-0",
             self.run.config,
+            takes=PARTS["rollout"].takes,
             store=self.store,
             reader=self.store,
             engine=self.run.engine(generator, reader=self.store, append=append),

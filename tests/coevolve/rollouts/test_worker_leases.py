@@ -12,6 +12,7 @@ from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.loop import PARTS
 from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.agent import Episode
 from coevolve.rollouts.served_version import ServedVersion
@@ -83,6 +84,7 @@ def worker(
     return RolloutWorker(
         name,
         config,
+        takes=PARTS["rollout"].takes,
         store=store,
         reader=store,
         engine=VerifiedEngine(

@@ -13,6 +13,7 @@ from coevolve.environments.tools.observer import ToolObserver
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.loop import PARTS
 from coevolve.signals.extractor import SignalExtractor
 from protocols.config import RolloutConfig, RunConfig, WatchdogConfig
 from protocols.evolution import GroupSummary, Signal
@@ -87,6 +88,7 @@ class Desk:
     def extractor(self, store: LocalStore | None = None) -> SignalExtractor:
         return SignalExtractor(
             CONFIG,
+            takes=PARTS["signals"].takes,
             store=store or self.store,
             reader=self.store,
             open_observer=lambda: ToolObserver(CONFIG, TOOLS),

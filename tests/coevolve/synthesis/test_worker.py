@@ -11,6 +11,7 @@ import pytest
 from coevolve.journal.codec import decode_as
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
+from coevolve.loop import PARTS
 from coevolve.parts.units import KILLED, reason_of
 from coevolve.synthesis.worker import SynthesizerWorker
 from protocols.config import RunConfig
@@ -75,6 +76,7 @@ def worker(
 ) -> SynthesizerWorker:
     return SynthesizerWorker(
         run_config,
+        takes=PARTS["synthesizer"].takes,
         store=store,
         reader=reader,
         open_model=stage.open_model,
@@ -402,6 +404,7 @@ async def test_a_model_that_cannot_be_opened_at_the_start_is_tried_again(store: 
 
     part = SynthesizerWorker(
         CONFIG,
+        takes=PARTS["synthesizer"].takes,
         store=store,
         reader=store,
         open_model=open_model,
@@ -561,6 +564,7 @@ async def test_a_swap_ends_the_pause_of_a_dead_endpoint(store: LocalStore):
     stage = Stage(down={"policy@0"})
     part = SynthesizerWorker(
         CONFIG,
+        takes=PARTS["synthesizer"].takes,
         store=store,
         reader=store,
         open_model=stage.open_model,

@@ -25,6 +25,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import whole_topic
+from coevolve.loop import PARTS
 from coevolve.validation.judge import NoJudge
 from coevolve.validation.ledger import FIRST, Ledger
 from coevolve.validation.validator import FAILED_PROBES, Validator
@@ -138,6 +139,7 @@ class Desk:
     ):
         self.validator = Validator(
             self.config,
+            takes=PARTS["validator"].takes,
             store=store or self.store,
             reader=self.store,
             gates=ToolGates(

@@ -36,6 +36,7 @@ from coevolve.environments.hdl.policy.transition import coverage_of, graded_of
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Point, Unit
+from coevolve.journal.codec import topics_of
 from coevolve.journal.task_cache import TaskCache
 from coevolve.signals.detector import Detector, DetectorState
 from coevolve.signals.groups import CompleteGroup, summary_of
@@ -244,7 +245,7 @@ class DesignObserver:
 
     kind = ObserverState
     keeps = ()
-    topics = ("group_summary", "signal")
+    topics = topics_of(GroupSummary, Signal)
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from coevolve.environments.hdl.evolution.enumeration import Enumeration
 from coevolve.environments.hdl.evolution.messages import DesignVariant, change_of
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.parts.record_handler import AnsweringPart
 from coevolve.parts.status import StatusReporter
@@ -31,7 +31,7 @@ def synthesizer_part(
         DesignSynthesizer(enumeration, reader, standing),
         standing,
         store=store,
-        topic="signal",
+        kind=Signal,
         awaited="signals",
         lease_s=config.store.lease_s,
     )
@@ -50,7 +50,7 @@ class DesignSynthesizer:
     async def begin(self) -> None:
         """Count the variants requested before the start."""
         self._variants.clear()
-        async for record in whole_topic(self._reader, "candidate"):
+        async for record in whole_topic(self._reader, topic_of(Candidate)):
             self._variants.update(_variants([decode_as(record, Candidate)]))
 
     async def answer(self, message: Message) -> Sequence[Message]:

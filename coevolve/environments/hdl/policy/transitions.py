@@ -19,7 +19,7 @@ from coevolve.environments.hdl.policy.transition import (
     graded_of,
 )
 from coevolve.environments.hdl.settings import hdl_settings
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.task_cache import TaskCache
 from protocols import columns
@@ -39,7 +39,7 @@ async def of_run(
     Raises ValueError if a prompt does not match ``renderer``'s template.
     """
     tasks = TaskCache(reader, coverage_task)
-    async for record in whole_topic(reader, "rollout"):
+    async for record in whole_topic(reader, topic_of(Rollout)):
         rollout = decode_as(record, Rollout)
         graded = graded_of(rollout)
         if graded is not None:

@@ -30,7 +30,7 @@ from coevolve.environments.tools.export.tools import tools_json
 from coevolve.environments.tools.task import tool_task
 from coevolve.export.parquet import writing
 from coevolve.export.source import Source
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.task_cache import TaskCache
 from protocols.rollouts import Rollout, Tokens
@@ -73,7 +73,7 @@ async def write(source: Source, path: Path) -> str:
     transcriber = transcriber_of(source.config)
     tasks = TaskCache(source.reader, tool_task)
     with writing(path, COLUMNS) as table:
-        async for record in whole_topic(source.reader, "rollout"):
+        async for record in whole_topic(source.reader, topic_of(Rollout)):
             rollout = decode_as(record, Rollout)
             if rollout.task_id not in source.tasks:
                 continue

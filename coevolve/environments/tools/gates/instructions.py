@@ -5,7 +5,7 @@ from typing import Protocol
 
 from coevolve.environments.tools.gates.trials import Trials
 from coevolve.environments.tools.task import ToolTask
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode_as, topic_of
 from protocols.evolution import Candidate, Reading, SynthesizerSwapped
 from protocols.interfaces import Reader
 from protocols.synthesizers import SynthesizerModel
@@ -40,7 +40,7 @@ class SwappedReader:
 
     async def read(self, candidate: Candidate, body: ToolTask, trials: Trials) -> Reading:
         """Return what the present model finds; raises what its reader raises."""
-        newest = await self._journal.last("synthesizer_swapped")
+        newest = await self._journal.last(topic_of(SynthesizerSwapped))
         if newest is not None and newest.sequence > self._swap:
             self._swap = newest.sequence
             self._current = self._open(decode_as(newest, SynthesizerSwapped).model)

@@ -43,6 +43,7 @@ from coevolve.journal.codec import decode, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.task_cache import TaskCache
+from coevolve.loop import PARTS
 from coevolve.signals.groups import CompleteGroup
 from coevolve.validation.gates import Findings, Sound
 from coevolve.validation.judge import NoJudge
@@ -183,6 +184,7 @@ class Desk:
             synthesizer_part(config, self.store, self.store, enumeration),
             Validator(
                 config,
+                takes=PARTS["validator"].takes,
                 store=self.store,
                 reader=self.store,
                 gates=self.gates(),

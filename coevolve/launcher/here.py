@@ -1,0 +1,99 @@
+"""``python -m coevolve.loop RUN_FILE [KEY=VALUE ...]``: a new run in this process, without Ray."""
+
+import argparse
+import asyncio
+import sys
+from math import nan
+from pathlib import Path
+from typing import cast
+
+from rich.console import Console
+
+from coevolve.config import load_config
+from coevolve.environments.initial_model import make_model
+from coevolve.environments.registry import environment_of
+from coevolve.foreign import resolved
+from coevolve.journal.fold import fold
+from coevolve.journal.local_store import LocalStore
+from coevolve.journal.mailbox import IDLE_WAIT_S
+from coevolve.launcher import preflight
+from coevolve.loop import run_here
+from coevolve.parts import logs
+from coevolve.parts.privacy import private_files
+from coevolve.runs import starting
+from coevolve.runs.display import score_tables
+from coevolve.runs.progress import TOPICS, Progress
+from protocols.config import RunConfig
+from protocols.errors import CoevolveError
+from protocols.journal import Message
+from protocols.learning import Evaluation, StepReport
+
+LOG = "loop"
+"""Name of the log of all parts."""
+
+
+def main() -> None:
+    """Carry out the run that the command line names."""
+    parser = argparse.ArgumentParser(
+        prog="python -m coevolve.loop", description="Run the loop in this process, without Ray."
+    )
+    parser.add_argument("run_file", help="a run file, or the name of a built-in one")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings to change")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
+    words = parser.parse_args()
+    try:
+        _run(load_config(words.run_file, words.overrides), words.runs)
+    except* CoevolveError as errors:
+        sys.exit(f"{parser.prog}: {_first(errors)}")
+
+
+def _run(config: RunConfig, runs: Path) -> None:
+    console = Console()
+    preflight.install(config)
+    preflight.refuse_missing(config)
+    preflight.refuse_useless_models(config)
+    with private_files():
+        directory = starting.create(resolved(runs / config.name), config)
+        with starting.launch_lock(directory):
+            make_model(config, directory.path)
+            preflight.check_made(config, directory.path)
+            logs.to_file(directory.path, LOG)
+            run_id = directory.identity().run_id
+            asyncio.run(run_here(directory.config(), directory.path, run_id, _Follower(console)))
+    console.print(f"The journal is in {directory.store}.", soft_wrap=True)
+
+
+class _Follower:
+    """Prints each step and the scores."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    async def __call__(self, config: RunConfig, store: LocalStore) -> None:
+        """Return when the last version is scored."""
+        progress, through = Progress(environment_of(config).labels()), 0
+        steps = config.learner.steps
+
+        def take(message: Message) -> None:
+            progress.fold(message)
+            match message:
+                case StepReport(step=step, metrics=metrics):
+                    reward = metrics.get("critic/rewards/mean", nan)
+                    self._console.print(f"step {step} of {steps}: mean reward {reward:.2f}")
+                case Evaluation(version=version):
+                    score = progress.held_out()[version].mean
+                    self._console.print(f"version {version}: mean score {score:.1%}")
+                case _:
+                    return
+
+        while steps not in progress.evaluations:
+            through = await fold(store, TOPICS, take, through)
+            await store.wait(TOPICS, through, IDLE_WAIT_S)
+        self._console.print(*score_tables(progress, self._console.width))
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error = errors.exceptions[0]
+    if isinstance(error, BaseExceptionGroup):
+        return _first(cast("BaseExceptionGroup[BaseException]", error))
+    return error
