@@ -23,6 +23,7 @@ from coevolve.journal.reader import run_reader
 from coevolve.launcher.cluster import use_token
 from coevolve.launcher.interrupts import handlers_kept
 from coevolve.launcher.session import JOIN_REMEDY, reaching
+from coevolve.loop import PARTS
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.reach import listens
 from coevolve.runs.starting import is_launched
@@ -118,8 +119,14 @@ def _live(namespace: str, names: Sequence[str]) -> LiveRun | None:
         return None
     return LiveRun(
         store=RemoteStore(_actor(STORE_NAME, namespace)),
-        parts=[RemotePart(name, _actor(name, namespace)) for name in sorted(names)],
+        parts=[RemotePart(name, _actor(name, namespace)) for name in sorted(names, key=_place)],
     )
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Return the key that sorts actors: parts in the order of the loop, then those that serve."""
+    kind, _, _ = name.partition("-")
+    return list(PARTS).index(kind) if kind in PARTS else len(PARTS), name
 
 
 def _chosen(address: str, run: str | None, actors: Mapping[str, Sequence[str]]) -> str:

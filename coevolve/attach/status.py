@@ -12,6 +12,7 @@ from coevolve.attach.subject import Subject
 from coevolve.delivery.alarms import sentence
 from coevolve.journal.codec import topic_of
 from coevolve.journal.paging import whole_topic
+from coevolve.loop import LOOP
 from coevolve.runs.degraded import copy_failure
 from coevolve.runs.display import score_tables
 from coevolve.runs.evolution_totals import EvolutionTotals, evolution_snapshots
@@ -58,6 +59,7 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
         _synthesizer_line(subject, evolution),
         *_scale_line(progress),
         *_parts(statuses, statistics, progress),
+        *_absent_parts(subject, statuses),
         *([_engines_table(progress)] if progress.deliveries.newest else ()),
         *_evolution_tables(evolution),
         *([_journal_table(statistics)] if statistics and journal else ()),
@@ -241,16 +243,28 @@ def _parts(
     ]
 
 
+def _absent_parts(subject: Subject, statuses: Sequence[PartStatus]) -> list[str]:
+    """Return a line for each part of the run without a process, while the run has others."""
+    there = {_kind_of(each.part) for each in statuses}
+    wanted = [spec.name for spec in LOOP if there and spec.exists(subject.config)]
+    return [f"{name}: has no process" for name in wanted if name not in there]
+
+
+def _kind_of(part: str) -> str:
+    """Return the name in `coevolve.loop` of a part, which may have a number."""
+    kind, _, _ = part.partition("-")
+    return kind
+
+
 def _parts_table(statuses: Sequence[PartStatus], backlog: Mapping[str, int]) -> Table:
     """Return what each part does; parts of one kind share a queue."""
     columns = ("part", "version", "queue", "taken", "done", "waits for", "since")
     parts = table("parts", columns, wrapped=("waits for",))
     for entry in statuses:
-        kind, _, _ = entry.part.partition("-")
         parts.add_row(
             entry.part,
             str(entry.policy_version) if entry.policy_version >= 0 else "",
-            str(backlog.get(kind, "")),
+            str(backlog.get(_kind_of(entry.part), "")),
             str(entry.mailbox),
             str(entry.done),
             entry.waits_for,

@@ -134,6 +134,7 @@ async def _parts(
         models=[started[each.name] for each in single if each.loads(config)],
         simulators=simulators,
         services=services,
+        optional=[each.name for each in single if each.is_optional],
     )
 
 

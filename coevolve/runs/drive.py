@@ -7,7 +7,7 @@ display.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -105,6 +105,9 @@ class RunParts(NamedTuple):
     services: Sequence[SupervisedPart] = ()
     """The store and others that serve the parts."""
 
+    optional: Collection[str] = ()
+    """Names of the supervised ones without which training goes on."""
+
 
 class Run:
     """Drives a run."""
@@ -136,6 +139,7 @@ class Run:
             restart_s=config.watchdog.restart_s,
             note_resting=self._note_resting,
             spare=parts.pool.parts,
+            optional=parts.optional,
         )
         lease_s = config.store.lease_s
         self._scaling = Scaling(parts.pool, self._supervisor, store, lease_s, display.say)

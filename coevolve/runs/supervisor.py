@@ -11,7 +11,7 @@ without it, and it is tried again after a pause.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import structlog
 
@@ -31,9 +31,6 @@ LOOK_S = 5.0
 
 WORK_LOOK_S = 2.0
 """Seconds between two looks at a part that has finished nothing yet."""
-
-OPTIONAL = frozenset(("signals", "synthesizer", "validator", "evaluator"))
-"""Parts without which training goes on."""
 
 REST_S = 60.0
 LONGEST_REST_S = 1800.0
@@ -85,13 +82,16 @@ class Supervisor:
         restart_s: float,
         note_resting: Callable[[Mapping[str, str]], Awaitable[None]],
         spare: Sequence[SupervisedPart] = (),
+        optional: Collection[str] = (),
     ) -> None:
         """Run ``parts``; record each failure with ``note``, and who rests with ``note_resting``.
 
         ``note_resting`` gets all parts that rest, with their errors. A part may take ``restart_s``
         seconds to restart. Parts of ``spare`` may take longer, as long as another of them works.
+        Training goes on without those named in ``optional``.
         """
         self.parts = list(parts)
+        self._optional = frozenset(optional)
         self._note = note
         self._note_resting = note_resting
         self._resting: dict[str, str] = {}
@@ -175,12 +175,12 @@ class Supervisor:
             try:
                 await self._run(part, failures)
             except CoevolveError as error:
-                spared = part.name in OPTIONAL or not error.is_permanent
+                spared = part.name in self._optional or not error.is_permanent
                 if part.name in self._leaving or (self._stopping and spared):
                     return
                 failures.add(error)
                 reason = self._reason_to_give_up(part, error, failures)
-                if reason and part.name in OPTIONAL:
+                if reason and part.name in self._optional:
                     await self._rest(part, reason, rests)
                     rests += 1
                     failures.clear()
@@ -301,7 +301,7 @@ class Supervisor:
                     f"{part.name}: did not restart within watchdog.restart_s = "
                     f"{self._restart_s:g} s: {error}"
                 )
-                if part.name in OPTIONAL:
+                if part.name in self._optional:
                     self._let_rest(part, reason)
                     await noted(self._tell_resting)
                 elif not await self._can_be_spared(part):

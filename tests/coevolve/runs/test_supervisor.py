@@ -1,8 +1,9 @@
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
+from coevolve.loop import LOOP
 from coevolve.runs.part_failures import ALIKE, FAILURES
 from coevolve.runs.supervisor import Supervisor, note_replacements
 from protocols.control import PartFailed, PartStatus
@@ -20,6 +21,7 @@ from protocols.errors import (
     PartStartError,
     RunError,
 )
+from protocols.interfaces import SupervisedPart
 from tests.fakes import ScriptPart, SteadyPart, all_work
 
 
@@ -206,7 +208,7 @@ async def test_an_optional_part_that_keeps_failing_rests_and_is_tried_again(
 
     lasting = SteadyPart("signals")
     part.then = lasting
-    supervisor = Supervisor([part, learner], note, restart_s=5.0, note_resting=note_resting)
+    supervisor = with_optional([part, learner], note, note_resting)
     running = asyncio.create_task(supervisor.run())
     async with asyncio.timeout(30.0):
         await works.wait()
@@ -242,10 +244,20 @@ async def test_a_part_that_works_again_while_the_disk_is_full_is_noted_later(
         if not causes:
             works.set()
 
-    supervisor = Supervisor([part], note, restart_s=5.0, note_resting=note_resting)
+    supervisor = with_optional([part], note, note_resting)
     await run_until(works, supervisor, lasting)
     assert not refusals
     assert noted == [{"signals": "signals: wrong"}, {}]
+
+
+def with_optional(
+    parts: Sequence[SupervisedPart],
+    note: Callable[[PartFailed], Awaitable[None]],
+    note_resting: Callable[[Mapping[str, str]], Awaitable[None]],
+) -> Supervisor:
+    """Return a supervisor that knows which parts of the loop are optional."""
+    optional = [spec.name for spec in LOOP if spec.is_optional]
+    return Supervisor(parts, note, restart_s=5.0, note_resting=note_resting, optional=optional)
 
 
 async def run_until(works: asyncio.Event, supervisor: Supervisor, lasting: SteadyPart) -> None:
@@ -281,7 +293,7 @@ async def test_a_part_that_begins_to_rest_while_the_disk_is_full_ends_no_run(
         if not causes:
             works.set()
 
-    supervisor = Supervisor([part], note, restart_s=5.0, note_resting=note_resting)
+    supervisor = with_optional([part], note, note_resting)
     await run_until(works, supervisor, lasting)
     assert not refusals
     assert noted == [{"signals": "signals: wrong"}, {}]
@@ -299,9 +311,14 @@ async def test_an_optional_part_never_ends_the_run(error: CoevolveError):
         causes.append(resting)
         await supervisor.stop()
 
-    supervisor = Supervisor([part], note, restart_s=5.0, note_resting=stop)
+    supervisor = with_optional([part], note, stop)
     await supervisor.run()
     assert [list(each) for each in causes] == [["validator"]]
+
+
+def test_training_needs_those_who_ask_for_attempts_make_them_and_learn_from_them():
+    needed = [spec.name for spec in LOOP if not spec.is_optional]
+    assert needed == ["curriculum", "rollout", "learner"]
 
 
 async def test_an_engine_that_keeps_failing_is_let_go_while_another_works():
