@@ -85,9 +85,9 @@ class Mailbox:
     ) -> None:
         """Each write waits up to ``gather_s`` seconds to be merged with others."""
         self._store = store
-        self._consumer = consumer
+        self.consumer = consumer
         self._topics = tuple(topics)
-        self._member = member
+        self.member = member
         self._lease_s = lease_s
         self._gather_s = gather_s
         self._incarnation = uuid.uuid4().hex
@@ -107,6 +107,17 @@ class Mailbox:
     def held(self) -> frozenset[int]:
         """Sequences that were taken and not completed."""
         return frozenset(self._held)
+
+    def beside(self) -> Appender:
+        """Return a function that appends as this member, without a wait for its other writes."""
+        other = Mailbox(
+            self._store,
+            consumer=self.consumer,
+            topics=(),
+            member=self.member,
+            lease_s=self._lease_s,
+        )
+        return other.append
 
     async def take(
         self, limit: int, wait_s: float = IDLE_WAIT_S, at_least: int = 1
@@ -195,9 +206,9 @@ class Mailbox:
 
     def _take(self, topics: tuple[str, ...], limit: int, wait_s: float, at_least: int) -> Take:
         return Take(
-            consumer=self._consumer,
+            consumer=self.consumer,
             topics=topics,
-            member=self._member,
+            member=self.member,
             incarnation=self._incarnation,
             held=tuple(sorted(self._held)),
             limit=limit,
@@ -270,8 +281,8 @@ class Mailbox:
         if finished:
             added = await self._store.complete(
                 Complete(
-                    consumer=self._consumer,
-                    member=self._member,
+                    consumer=self.consumer,
+                    member=self.member,
                     incarnation=self._incarnation,
                     sequences=finished,
                     outputs=outputs,

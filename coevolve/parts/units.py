@@ -28,7 +28,7 @@ from coevolve.journal.paging import whole_topic
 from protocols.config import RunConfig
 from protocols.control import DeadLetter, LetterAnswered, LetterRetried, UnitsBegan
 from protocols.errors import CoevolveError, DeliveryError, GeneratorError, JournalError
-from protocols.interfaces import Reader, Store
+from protocols.interfaces import Reader
 from protocols.journal import Message
 
 OWN = (JournalError, GeneratorError, DeliveryError)
@@ -70,26 +70,15 @@ class SpoiltUnitError(Exception):
 class Units:
     """The units of one member of one consumer."""
 
-    def __init__(
-        self,
-        mailbox: Mailbox,
-        config: RunConfig,
-        *,
-        store: Store,
-        reader: Reader,
-        consumer: str,
-        member: str,
-    ) -> None:
-        """Count the attempts at what ``mailbox`` takes, as this member of this consumer."""
+    def __init__(self, mailbox: Mailbox, config: RunConfig, reader: Reader) -> None:
+        """Count the attempts at what ``mailbox`` takes, as its member of its consumer."""
         self._mailbox = mailbox
         self._reader = reader
-        self._consumer = consumer
-        self._member = member
+        self._consumer = mailbox.consumer
+        self._member = mailbox.member
         self._most = config.watchdog.attempts
         # Not the mailbox's own writes: an attempt does not wait for the results of others.
-        self._append = Mailbox(
-            store, consumer=consumer, topics=(), member=member, lease_s=config.store.lease_s
-        ).append
+        self._append = mailbox.beside()
         self._begun = Counter[int]()
         self._recorded: set[int] = set()
         """Units whose next attempt is in the journal already."""

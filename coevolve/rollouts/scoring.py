@@ -144,9 +144,7 @@ class ScoringWorker:
             lease_s=config.store.lease_s,
             gather_s=GATHER_S,
         )
-        self._units = Units(
-            self._mailbox, config, store=store, reader=reader, consumer="scoring", member=name
-        )
+        self._units = Units(self._mailbox, config, reader)
         self.last_error = ""
 
     @property

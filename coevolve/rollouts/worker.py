@@ -103,9 +103,7 @@ class RolloutWorker:
             lease_s=config.store.lease_s,
             gather_s=GATHER_S,
         )
-        self._units = Units(
-            self._mailbox, config, store=store, reader=reader, consumer=CONSUMER, member=name
-        )
+        self._units = Units(self._mailbox, config, reader)
         self._reporter = StatusReporter(name)
         self._stopping = asyncio.Event()
         self._live: set[asyncio.Task[None]] = set()

@@ -113,14 +113,7 @@ class SignalExtractor:
             member="signals",
             lease_s=self._config.store.lease_s,
         )
-        self._units = units = Units(
-            mailbox,
-            self._config,
-            store=self._store,
-            reader=self._reader,
-            consumer="signals",
-            member="signals",
-        )
+        self._units = units = Units(mailbox, self._config, self._reader)
         await mailbox.take_seat()
         self._snapshots = snapshots = Snapshots(
             self._reader,

@@ -155,14 +155,7 @@ class _Session:
         self._worker = SynthesisWorker(
             config, reader=reader, append=mailbox.append, briefs=briefs, standing=standing
         )
-        self._units = Units(
-            mailbox,
-            config,
-            store=store,
-            reader=reader,
-            consumer="synthesizer",
-            member="synthesizer",
-        )
+        self._units = Units(mailbox, config, reader)
         self._backlog = Backlog()
         self._swaps: asyncio.Queue[tuple[int, SwapRequested]] = asyncio.Queue()
         self._changed = asyncio.Event()

@@ -128,14 +128,7 @@ class Validator:
             member="validator",
             lease_s=self._config.store.lease_s,
         )
-        self._units = Units(
-            self._mailbox,
-            self._config,
-            store=self._store,
-            reader=self._reader,
-            consumer="validator",
-            member="validator",
-        )
+        self._units = Units(self._mailbox, self._config, self._reader)
         self._reader_state = ReaderState(self._mailbox.append)
         self._judging = asyncio.Semaphore(self._settings.concurrent)
         self._decisions: asyncio.Queue[_Decision] = asyncio.Queue()
