@@ -40,5 +40,5 @@ class Breaker:
             self._rests_until = self._clock() + min(LONGEST_REST_S, rest_s)
 
     def answered(self) -> None:
-        """Reset the failures."""
-        self._failures = 0
+        """Reset the failures, and end the rest."""
+        self._failures, self._rests_until = 0, float("-inf")

@@ -48,7 +48,7 @@ class Board:
     ) -> tuple[http.client.HTTPResponse, str]:
         """Return the answer to one request and its body; by default somebody with the key asks."""
         port = self.server.port
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=180)
         headers = {"Host": host or f"127.0.0.1:{port}", "If-None-Match": tag}
         headers |= {name.replace("_", "-"): value for name, value in told.items()}
         before = f"/{self.server.key}" if key is None else key

@@ -92,7 +92,8 @@ async def test_a_scrape_has_what_an_alert_needs(tmp_path: Path, quickstart: RunC
     said: list[tuple[str, str]] = []
 
     async def act(store: LocalStore) -> None:
-        run.write(taken(1), taken(2), scored(2, 3), signal("s"), *FAILURES)
+        run.write(taken(1), scored(1, 1), taken(2), scored(2, 3), signal("s"), *FAILURES)
+        run.write(*(each for each in FAILURES if isinstance(each, GroupDiscarded)))
         found: dict[str, dict[tuple[str, ...], float]] = {}
         while not found.get("coevolve_dead_letters", {}).get(()):
             await store.wait((), 10**9, 0.1)
@@ -110,6 +111,10 @@ def check(found: dict[str, dict[tuple[str, ...], float]]) -> None:
     assert found["coevolve_step"] == {(): 2.0}
     assert found["coevolve_step_metric"]["critic/rewards/mean",] == 1.0
     assert found["coevolve_score_ratio"]["success", "all"] == 0.75
+    assert 0.1 < found["coevolve_score_std_error_ratio"]["success", "all"] < 0.3
+    assert found["coevolve_scored_version"] == {(): 2.0}
+    assert found["coevolve_paused"] == {(): 0.0}
+    assert found["coevolve_groups_discarded_total"] == {("stale",): 2.0}
     assert found["coevolve_failing"] == {("signals",): 1.0, ("wandb",): 1.0}
     assert found["coevolve_weight_sync_alarm"] == {(): 1.0}
     assert found["coevolve_part_restarts_total"] == {("learner",): 1.0}

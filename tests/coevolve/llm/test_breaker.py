@@ -24,3 +24,12 @@ def test_a_model_rests_after_three_failures_in_a_row_and_longer_after_each_furth
     now_s += 600
     breaker.failed(EndpointError("no route"))
     assert not breaker.rests
+
+
+def test_an_answer_to_a_call_that_began_earlier_ends_the_rest() -> None:
+    breaker = Breaker(lambda: 0.0)
+    for _ in range(5):
+        breaker.failed(EndpointError("no route"))
+    assert breaker.rests
+    breaker.answered()
+    assert not breaker.rests

@@ -5,7 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from coevolve.llm.client import Chat, Message, Said, cost_usd, most_prompt_tokens
+from coevolve.llm.client import FIRST_PAUSE_S, Chat, Message, Said, cost_usd, most_prompt_tokens
 from protocols.errors import DependencyError, EndpointError
 from tests.chat_server import (
     Behaviour,
@@ -62,6 +62,15 @@ async def test_an_answer_comes_with_what_it_took(server: ChatServer) -> None:
     }
 
 
+async def test_a_call_may_have_a_shorter_answer_than_the_models_longest(server: ChatServer) -> None:
+    chat = Chat(model_at(server.base_url, max_answer_tokens=77), form="text")
+    await chat.ask(QUESTION, 5)
+    await chat.ask(QUESTION)
+    await chat.close()
+    assert [request.body["max_tokens"] for request in server.requests] == [5, 77]
+    assert not any("response_format" in request.body for request in server.requests)
+
+
 async def test_tokens_are_estimated_where_the_server_counts_none() -> None:
     with serving(lambda messages: "é" * 10, counts_tokens=False) as server:
         said = await ask(server)
@@ -96,7 +105,7 @@ async def test_a_server_without_keys_needs_no_variable(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     await ask(server)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-usual")
+    monkeypatch.setenv("OPENAI_API_KEY", " sk-usual\n")  # as a file has it
     await ask(server)
     assert [each.authorization for each in server.requests] == ["Bearer none", "Bearer sk-usual"]
 
@@ -117,6 +126,11 @@ async def test_a_passing_fault_is_tried_again(server: ChatServer, name: str) -> 
     server.then(PASSING[name])
     assert (await ask(server)).text == "well"
     assert len(server.requests) == 2
+
+
+async def test_the_pause_doubles_with_each_try(server: ChatServer) -> None:
+    server.then(fails(500), fails(500))
+    assert (await ask(server, tries=3)).wall_s >= 3 * FIRST_PAUSE_S
 
 
 LASTING: dict[str, tuple[Behaviour, str]] = {

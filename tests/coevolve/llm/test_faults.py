@@ -2,8 +2,10 @@
 
 import pytest
 
+from coevolve.llm.client import Chat, Message
 from tests.asking import QUESTION, ask, refusal
 from tests.chat_server import Behaviour, replies, serving
+from tests.synthesizing import model_at
 
 NO_CREDIT = "no credit or quota left"
 KEY = "set it to a key that this server accepts"
@@ -123,4 +125,18 @@ async def test_a_server_without_a_system_role_gets_its_text_from_the_user(name: 
     assert [each.body["messages"] for each in server.requests] == [
         [{"role": each.role, "content": each.content} for each in QUESTION],
         [{"role": "user", "content": "Be brief.\n\nWell?"}],
+    ]
+
+
+async def test_only_the_first_message_of_a_talk_gets_the_text_of_a_missing_system_role() -> None:
+    talk = (*QUESTION, Message(role="assistant", content="No."), QUESTION[-1])
+    with serving(lambda messages: "well") as server:
+        server.then(NO_SYSTEM["Gemma's template"])
+        chat = Chat(model_at(server.base_url, tries=1))
+        await chat.ask(talk)
+        await chat.close()
+    assert [each["content"] for each in server.requests[-1].body["messages"]] == [
+        "Be brief.\n\nWell?",
+        "No.",
+        "Well?",
     ]

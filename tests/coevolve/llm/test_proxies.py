@@ -81,6 +81,7 @@ async def test_a_dead_proxy_is_named_without_its_password(monkeypatch: pytest.Mo
         ("http://models.test:8000/v1", "models.test:8000", True),
         ("http://models.test/v1", "*", True),
         ("http://10.1.2.3/v1", "10.0.0.0/8", True),
+        ("http://10.1.2.3/v1", "10.9.9.9/8", True),
         ("http://[2001:db8::1]:80/v1", "2001:db8::1", True),
         ("http://[2001:db8::1]/v1", "[2001:db8::1]", True),
         ("http://models.test/v1", "els.test", False),

@@ -77,6 +77,40 @@ async def test_a_budget_starts_from_a_snapshot_of_the_calls_so_far(store: LocalS
         await limited.reserve("boundary", 101, 0.0)
 
 
+@pytest.mark.parametrize(("teaches", "spent_usd"), [(False, 0.5), (True, 0.7)])
+async def test_a_snapshot_has_the_costs_of_each_purpose(
+    store: LocalStore, teaches: bool, spent_usd: float
+):
+    snapshots = call_snapshots(store)
+    await snapshots.restore()
+    calls = [call(n, cost_usd=cost) for n, cost in enumerate((0.2, 0.3))]
+    taught = [
+        msgspec.structs.replace(call(n, cost_usd=cost), purpose="teach")
+        for n, cost in enumerate((0.3, 0.4))
+    ]
+    await add(store, *calls, *taught)
+    await add(store, *await snapshots.due(SPAN))
+    book = Ledger(Budget(section="s", max_cost_usd=1.0, teaches=teaches), store)
+    await book.reserve("rare", 1, 1.0 - spent_usd)
+    with pytest.raises(OverBudgetError, match=f"{spent_usd:g} are used"):
+        await book.reserve("rare", 1, 1.001 - spent_usd)
+
+
+async def test_a_newer_snapshot_counts_no_call_twice(store: LocalStore):
+    snapshots = call_snapshots(store)
+    await snapshots.restore()
+    book = ledger(store, max_tokens=700)
+    async with log(store, book) as calls:
+        for ordinal in range(2):
+            await calls.allow(90, 10, 0.0)
+            await calls.note(call(ordinal))
+    await add(store, call(2, tokens=200))
+    await add(store, *await snapshots.due(SPAN))
+    with pytest.raises(OverBudgetError, match="400 are used"):
+        await book.reserve("rare", 301, 0.0)
+    await book.reserve("rare", 300, 0.0)
+
+
 async def test_a_recorded_call_is_found_by_its_signal_its_model_and_its_number(store: LocalStore):
     await add(store, call(0), call(1, model="other"), call(1, signal_id="t"), call(2))
     calls = log(store, ledger(store))
@@ -177,10 +211,11 @@ async def test_calls_made_at_the_same_time_never_exceed_the_budget(store: LocalS
     assert (made, len(refused)) == (900, 11)
 
 
-async def test_the_reservation_of_a_failed_call_is_released(store: LocalStore):
-    book = ledger(store, max_tokens=100)
+async def test_the_reservations_of_failed_calls_are_released(store: LocalStore):
+    book = ledger(store, max_tokens=200)
     for _ in range(3):
         async with log(store, book) as calls:
+            await calls.allow(90, 10, 0.0)
             await calls.allow(90, 10, 0.0)
 
 

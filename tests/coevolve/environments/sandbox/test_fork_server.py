@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from coevolve.environments.sandbox.fork_server import (
+    MOST_FRAMES,
     NO_MEMORY,
     RAISED,
     TOO_DEEP,
@@ -46,6 +47,12 @@ def test_the_end_of_one_answer_is_reported_and_the_next_question_is_answered(
 ):
     assert server.ask(question, limits).status == status
     assert server.ask(b"return 1", LIMITS).answer == b"1"
+
+
+def test_an_answer_has_so_many_frames_and_no_more(server: ForkServer):
+    few, many = (b"descend %d" % frames for frames in (MOST_FRAMES - 50, MOST_FRAMES))
+    assert server.ask(few, LIMITS).answer == b"%d" % (MOST_FRAMES - 50)
+    assert server.ask(many, LIMITS).status == TOO_DEEP
 
 
 def test_the_error_of_an_answer_is_reported(server: ForkServer):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -60,6 +61,17 @@ def test_exchanges_go_back_and_forth_until_it_is_closed(opened: Opened) -> None:
         assert program.receive(len(content)) == content
     assert program.close().code == -9
     assert program.close() is program.close()
+
+
+def test_each_exchange_has_its_own_time(opened: Opened) -> None:
+    program = opened("cat", dataclasses.replace(LIMITS, wall_s=0.2))
+    time.sleep(0.3)
+    program.renew(20)
+    program.send(b"x")
+    assert program.receive(1) == b"x"
+    program.renew(0.1)
+    with pytest.raises(PipeBrokenError, match=r"takes more than 0\.1 s"):
+        program.receive(1)
 
 
 def test_a_program_that_ended_is_told_from_a_slow_one(opened: Opened) -> None:

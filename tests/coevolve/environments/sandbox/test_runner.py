@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.environments.sandbox import seccomp
+from coevolve.environments.sandbox.bubblewrap import TEMPORARY_BYTES
 from coevolve.environments.sandbox.levels import LEVELS, SandboxLevel
 from coevolve.environments.sandbox.runner import Finished, Sandbox, StageLimits
 from coevolve.environments.sandbox.supervision import found
@@ -83,6 +84,24 @@ def test_a_program_has_its_output_its_status_and_its_own_environment(
     assert (work / "made").read_text() == "x\n"
 
 
+def test_open_files_and_core_dumps_are_bounded(run: Run) -> None:
+    assert run("ulimit -n; ulimit -c").output == "256\n0\n"
+
+
+def test_a_program_that_succeeds_has_reached_no_limit_whatever_it_prints(run: Run) -> None:
+    done = run("echo 'cannot allocate memory'")
+    assert (done.status, done.limit) == (0, "")
+
+
+def test_no_other_user_enters_the_folder_of_a_program(sandbox: Sandbox, work: Path) -> None:
+    work.chmod(0o777)
+    inner = work / "outer/inner"
+    inner.mkdir(parents=True)
+    sandbox.own(work)
+    assert work.stat().st_mode & 0o777 == 0o700
+    assert inner.stat().st_uid == work.stat().st_uid
+
+
 def test_a_signal_gives_a_negative_status(run: Run) -> None:
     done = run("kill -9 $$")
     assert (done.status, done.output) == (-9, "")
@@ -92,6 +111,13 @@ def test_cpu_seconds_are_bounded_and_counted(run: Run) -> None:
     done = run("while :; do :; done")
     assert (done.status < 0, done.limit) == (True, "cpu")
     assert 0.8 < done.cpu_s < 3
+
+
+def test_a_program_that_ignores_the_first_signal_of_the_cpu_limit_is_killed(work: Path) -> None:
+    sandbox = opened("limits")
+    argv = ["/bin/sh", "-c", "trap '' XCPU; while :; do :; done"]
+    done = sandbox.run(argv, work=work, cwd=work, limits=limits(), environment={})
+    assert (done.status, done.limit) == (-9, "cpu")
 
 
 def test_cpu_seconds_of_a_program_that_is_killed_are_counted(run: Run) -> None:
@@ -180,11 +206,21 @@ def test_namespaces_hide_the_machine(work: Path) -> None:
     assert not Path("/usr/x").exists()
 
 
+def test_a_namespace_has_a_small_temporary_folder(work: Path) -> None:
+    sandbox = opened("namespaces")
+    sandbox.own(work)
+    argv = ["/usr/bin/stat", "-f", "-c", "%b %S", "/tmp"]  # noqa: S108, the sandbox's own
+    done = sandbox.run(argv, work=work, cwd=work, limits=limits(), environment={})
+    blocks, size = map(int, done.output.split())
+    assert blocks * size == TEMPORARY_BYTES
+
+
 def test_a_toolchain_is_readable(work: Path) -> None:
     tools = work / "tools"
     tools.mkdir()
     (tools / "tool").write_text("content")
-    tools.chmod(0o755)
+    (tools / "tool").chmod(0o666)
+    tools.chmod(0o777)
     inner = work / "inner"
     inner.mkdir()
     sandbox = Sandbox([tools])
@@ -308,7 +344,7 @@ for level in LEVELS:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         sandbox.own(work)
-        for text in ("echo hello > x; cat x", "while :; do sleep 9 & done", "kill -9 $$"):
+        for text in ("echo hello > x; cat x", "while :; do sleep 9 & done", "kill -9 $$", "touch /x"):
             done = sandbox.run(
                 ["/bin/sh", "-c", text], work=work, cwd=work, limits=bounds,
                 environment={"PATH": "/usr/bin:/bin"},
@@ -331,5 +367,6 @@ for level in LEVELS:
             f"{level} 0 False True",
             f"{level} 2 True False",
             f"{level} -9 False False",
+            f"{level} 1 False False",
         )
     ], told.stderr
