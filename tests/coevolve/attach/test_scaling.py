@@ -1,17 +1,22 @@
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import msgspec
 import pytest
 
 from coevolve.attach import scaling
 from coevolve.attach.scaling import scale
+from coevolve.attach.subject import LiveRun
 from coevolve.journal.mailbox import Mailbox
-from protocols.control import RolloutScaled, ScaleRefused, ScaleRequested
+from protocols.control import PartStatus, RolloutScaled, ScaleRefused, ScaleRequested
 from protocols.errors import RunError
+from protocols.interfaces import SupervisedPart
 from protocols.journal import Message
 from protocols.learning import WeightsVerified
 from tests.coevolve.attach.conftest import Stage
+from tests.fakes import ScriptPart
 
 Answering = Callable[[ScaleRequested], list[Message]]
 
@@ -50,10 +55,22 @@ def proven(engine: str) -> WeightsVerified:
 
 
 async def scaled(
-    stage: Stage, actors: int, answer: Answering, *later: Message, as_json: bool = False
+    stage: Stage,
+    actors: int,
+    answer: Answering,
+    *later: Message,
+    before: Sequence[Message] = (),
+    begun: Sequence[str] = ALONE,
+    parts: Sequence[SupervisedPart] = (),
+    wait: bool = True,
+    as_json: bool = False,
 ) -> None:
-    """Ask for engines; the run has one, answers, and then writes ``later``."""
-    stage.write([RolloutScaled(cause="start", actors=1, engines=ALONE)])
+    """Ask for engines; the run has those ``begun``, answers, and then writes ``later``.
+
+    Its records begin with those ``before``.
+    """
+    start = RolloutScaled(cause="start", actors=len(begun), engines=tuple(begun))
+    stage.write([*before, start])
     box = Mailbox(
         stage.store, consumer="scaling", topics=("scale_requested",), member="l", lease_s=30
     )
@@ -67,7 +84,9 @@ async def scaled(
 
     async with asyncio.timeout(WAIT_S):
         answering = asyncio.create_task(run())
-        await scale(stage.subject(running=True), actors, wait=True, as_json=as_json)
+        subject = stage.subject(running=True)
+        subject = replace(subject, live=LiveRun(store=stage.store, parts=parts))
+        await scale(subject, actors, wait=wait, as_json=as_json)
         await answering
 
 
@@ -80,6 +99,46 @@ async def test_added_engines_are_awaited_until_they_serve(
         "waits up to 300 s for rollout-1 to serve the policy\n"
         "evolving: 2 rollout engines serve the policy\n"
     )
+
+
+async def test_without_waiting_the_command_returns_once_the_run_has_accepted(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    await scaled(stage, 2, accepted("rollout-0", "rollout-1"), wait=False, as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["joined"], answer["waited"]) == (["rollout-1"], False)
+
+
+class Leaving(ScriptPart):
+    """An engine whose process lives until it was looked at twice."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, [])
+        self.looks = 0
+
+    async def status(self) -> PartStatus:
+        self.looks += 1
+        self.alive = self.looks < 3
+        return await super().status()
+
+
+async def test_engines_that_leave_are_awaited_until_their_processes_have_ended(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    kept, left = Leaving("rollout-0"), Leaving("rollout-1")
+    begun = (kept.name, left.name)
+    await scaled(stage, 1, accepted(*ALONE), begun=begun, parts=(kept, left), as_json=True)
+    assert (kept.looks, left.looks) == (0, 3)
+    assert json.loads(capsys.readouterr().out)["left"] == ["rollout-1"]
+
+
+async def test_an_earlier_proof_of_an_engine_that_joins_again_does_not_count(stage: Stage):
+    timeout = msgspec.structs.replace(stage.config.delivery, timeout_s=1.0)
+    stage.config = msgspec.structs.replace(stage.config, delivery=timeout)
+    with pytest.raises(RunError, match="no proof from rollout-1 within 1 s"):
+        await scaled(
+            stage, 2, accepted("rollout-0", "rollout-1"), before=[proven("rollout-1")]
+        )
 
 
 async def test_a_change_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):
