@@ -10,6 +10,7 @@ from coevolve.curriculum.task_pool import LEFT
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.designs.design import Design, DesignFile
 from coevolve.environments.hdl.policy.frontier import (
+    MOST_RECORDED,
     Frontier,
     beginning,
     chosen,
@@ -345,6 +346,16 @@ def test_tasks_that_left_the_pool_are_forgotten():
     again = desk.folded()
     for group in range(8):
         assert again.task(group) == desk.frontier.task(group)
+
+
+def test_the_newest_tasks_that_continue_a_rollout_are_remembered_and_no_more():
+    desk = Desk(config())
+    task = continued(beginning(design("a"), config()), LOW, "g0/0").task()
+    for number in range(MOST_RECORDED + 3):
+        desk.frontier.fold(msgspec.structs.replace(task, task_id=f"t{number}"))
+    remembered = desk.frontier.dump().continued
+    assert (remembered[0], remembered[-1]) == ("t3", f"t{MOST_RECORDED + 2}")
+    assert len(remembered) == MOST_RECORDED
 
 
 def test_instance_names_vary_if_configured():
