@@ -423,6 +423,34 @@ def test_what_does_not_fit_a_teacher_is_refused(override: str, words: str):
     assert words in refusal(path, *taught, override)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (
+            ["rollout.engine.sleeps=true", "learner.devices=2"],
+            "rollout.engine.sleeps: needs learner.devices = 1, found 2",
+        ),
+        (
+            ["rollout.group_size=2000", "learner.groups_per_step=500", "learner.max_staleness=1"],
+            "rollout.group_size: 2000000 rollouts would be in flight",
+        ),
+    ],
+)
+def test_settings_that_ask_for_too_much_together_are_refused(overrides: list[str], words: str):
+    free = ("rollout.in_flight_groups=0", *overrides)
+    assert words in refusal(CONFIGS / "quickstart_vllm.yaml", *free)
+
+
+def test_the_largest_adapter_that_an_engine_serves_and_the_most_rollouts_are_accepted():
+    adapter = ("rollout.engine={kind: vllm, deliver: adapter, kv_cache_mb: 100}",)
+    load_config(
+        CONFIGS / "quickstart_vllm.yaml", (*adapter, "policy.train=lora", "policy.lora_rank=512")
+    )
+    most = ("rollout.group_size=2000", "learner.groups_per_step=250", "learner.max_staleness=1")
+    free = (*most, "rollout.in_flight_groups=0")
+    assert load_config(CONFIGS / "quickstart.yaml", free).most_rollouts_in_flight == 1_000_000
+
+
 def test_an_objective_is_read_with_its_own_settings(tmp_path: Path):
     path = written(tmp_path, "name: a\n")
     config = load_config(path, ["learner.objective={kind: gspo, clip_high: 1e-3}"])

@@ -136,9 +136,7 @@ async def test_an_earlier_proof_of_an_engine_that_joins_again_does_not_count(sta
     timeout = msgspec.structs.replace(stage.config.delivery, timeout_s=1.0)
     stage.config = msgspec.structs.replace(stage.config, delivery=timeout)
     with pytest.raises(RunError, match="no proof from rollout-1 within 1 s"):
-        await scaled(
-            stage, 2, accepted("rollout-0", "rollout-1"), before=[proven("rollout-1")]
-        )
+        await scaled(stage, 2, accepted("rollout-0", "rollout-1"), before=[proven("rollout-1")])
 
 
 async def test_a_change_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):

@@ -91,9 +91,9 @@ async def test_a_snapshot_has_the_costs_of_each_purpose(
     await add(store, *calls, *taught)
     await add(store, *await snapshots.due(SPAN))
     book = Ledger(Budget(section="s", max_cost_usd=1.0, teaches=teaches), store)
-    await book.reserve("rare", 1, 1.0 - spent_usd)
     with pytest.raises(OverBudgetError, match=f"{spent_usd:g} are used"):
         await book.reserve("rare", 1, 1.001 - spent_usd)
+    await book.reserve("rare", 1, 1.0 - spent_usd)
 
 
 async def test_a_newer_snapshot_counts_no_call_twice(store: LocalStore):
