@@ -148,6 +148,23 @@ def test_with_a_goal_its_points_count_before_the_gain() -> None:
     assert judge(before, FAILED, PAPER, (1,)) == "no_coverage"
 
 
+def test_steps_from_one_state_to_different_goals_do_not_outdo_each_other() -> None:
+    before = hitting(HALF, 1)
+    nearer, farther = (hitting(covered((50, 100), (5, 10)), 1, *more) for more in ((2, 3), (2,)))
+    steps = [
+        msgspec.structs.replace(transition(name, before, after), goal=goal)
+        for name, after, goal in (
+            ("both", nearer, (2, 3)),
+            ("one", farther, (2, 3)),
+            ("other", farther, (1, 2)),
+        )
+    ]
+    left = [each.transition_id for each in kept(reject(steps))]
+    assert left == ["both", "other"]
+    left = [each.transition_id for each in kept(reject(steps, RELEASED))]
+    assert left == ["both", "other"]
+
+
 def test_without_a_minimum_gain_every_step_with_coverage_is_kept() -> None:
     before = hitting(HALF, 1, 2)
     assert judge(before, hitting(covered((40, 100), (4, 10)), 1), UNFILTERED, (1, 2)) == "kept"

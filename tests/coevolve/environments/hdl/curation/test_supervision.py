@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from coevolve.environments.hdl.config import HdlConfig
+from coevolve.environments.hdl.config import HdlConfig, StageConfig
 from coevolve.environments.hdl.curation.supervision import DesignSupervision
 from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.simulate.messages import Coverage, Covered, reward_of
@@ -14,8 +14,9 @@ from coevolve.learning.groups import Group
 from protocols.config import LearnerConfig
 from protocols.learner_config import ImitationConfig
 from protocols.objectives import DrGrpo
-from protocols.rollouts import Rollout
+from protocols.rollouts import Rollout, Writer
 from protocols.tasks import body_of
+from tests.coevolve.environments.hdl.policy.test_steps import TASK
 from tests.hdl_transitions import FAILED, coverage
 from tests.learning import rollout
 
@@ -71,3 +72,22 @@ def test_advantages_include_the_bonus_and_records_do_not() -> None:
     for found, reward in zip(advantages, [alike, rare, alike], strict=True):
         assert found == pytest.approx([reward - mean] * 3)
     assert [each.reward for each in batch.rollouts] == [1.5, 1.5, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("group", "author", "selected"),
+    [(0, "teacher", (1,)), (0, "policy", ()), (1, "policy", ()), (2, "policy", (1,))],
+)
+async def test_a_stage_learns_from_the_best_step_of_its_last_writer_alone(
+    group: int, author: Writer, selected: tuple[int, ...]
+) -> None:
+    stages = (StageConfig(writers=("policy", "teacher"), groups=2), StageConfig())
+    supervision = DesignSupervision(HdlConfig(stages=stages))
+    best = covering(1, 0b0111, 3)
+    steps = [msgspec.structs.replace(each, author=author) for each in (COMMON, best, BROKEN)]
+    assert await supervision.select(TASK.task(), group, steps) == selected
+
+
+async def test_of_a_group_without_a_graded_step_nothing_is_known() -> None:
+    ungraded = [rollout(0, index, size=3) for index in range(3)]
+    assert await DesignSupervision(HdlConfig()).select(TASK.task(), 0, ungraded) is None
