@@ -97,12 +97,12 @@ async def test_records_and_settings_that_came_since_are_in_the_next_overview(
 
 
 async def test_the_newest_start_is_listed_first(recorded: Recorded):
-    for number, name in enumerate(("b", "c", "a")):
-        path = recorded(name=name).path / "run.json"
-        os.utime(path, (number + 1, number + 1))
-    folder = RunsFolder(path.parents[1])
+    paths = {name: recorded(name=name).path / "run.json" for name in "bca"}
+    for number, path in enumerate(paths.values(), 1):
+        os.utime(path, (number, number))
+    folder = RunsFolder(paths["a"].parents[1])
     assert [each.name for each in await folder.overviews()] == ["a", "c", "b"]
-    os.utime(path.parents[1] / "b" / "run.json", (9, 9))  # as if it had been resumed
+    os.utime(paths["b"], (9, 9))  # as if it had been resumed
     assert folder.names() == ["b", "a", "c"]
 
 
@@ -116,9 +116,8 @@ def test_so_many_runs_are_compared_at_most(recorded: Recorded):
 
 def test_the_pages_that_were_loaded_last_are_kept(recorded: Recorded):
     names = [f"run{number}" for number in range(KEPT_PAGES + 1)]
-    for name in names:
-        folder = RunsFolder(recorded(STARTED, name=name).path.parent)
-    answers = Answers(folder)
+    folders = [recorded(STARTED, name=name).path for name in names]
+    answers = Answers(RunsFolder(folders[0].parent))
     for name in names:
         answers.to(f"/runs/{name}", [])
     with pytest.raises(RunError, match="run0: load the page of the run first"):

@@ -35,7 +35,7 @@ def test_a_long_question_has_a_long_answer(server: ForkServer):
     ("question", "limits", "status"),
     [
         (b"raise it", LIMITS, RAISED),
-        (b"recurse", LIMITS, TOO_DEEP),
+        (b"descend 1000000", LIMITS, TOO_DEEP),
         (b"allocate", LIMITS, NO_MEMORY),
         (b"spin", LIMITS, -signal.SIGXCPU),
         (b"sleep", SHORT, -signal.SIGALRM),

@@ -209,7 +209,7 @@ def test_namespaces_hide_the_machine(work: Path) -> None:
 def test_a_namespace_has_a_small_temporary_folder(work: Path) -> None:
     sandbox = opened("namespaces")
     sandbox.own(work)
-    argv = ["/usr/bin/stat", "-f", "-c", "%b %S", "/tmp"]  # noqa: S108, the sandbox's own
+    argv = ["/usr/bin/stat", "-f", "-c", "%b %S", "/tmp"]
     done = sandbox.run(argv, work=work, cwd=work, limits=limits(), environment={})
     blocks, size = map(int, done.output.split())
     assert blocks * size == TEMPORARY_BYTES
@@ -344,7 +344,9 @@ for level in LEVELS:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         sandbox.own(work)
-        for text in ("echo hello > x; cat x", "while :; do sleep 9 & done", "kill -9 $$", "touch /x"):
+        for text in (
+            "echo hello > x; cat x", "while :; do sleep 9 & done", "kill -9 $$", "touch /x",
+        ):
             done = sandbox.run(
                 ["/bin/sh", "-c", text], work=work, cwd=work, limits=bounds,
                 environment={"PATH": "/usr/bin:/bin"},
