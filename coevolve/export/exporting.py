@@ -2,7 +2,8 @@
 
 import asyncio
 import importlib
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -10,11 +11,11 @@ from coevolve.dependencies import extra, require
 from coevolve.export.card import data_card, model_card
 from coevolve.export.exporter import Exporter
 from coevolve.export.source import Sampled, open_source
-from coevolve.export.target import check_target, write_target
+from coevolve.models.atomic_folder import PARTIAL, write_folder
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.runs.directory import RunDirectory
 from coevolve.visible import visible
-from protocols.errors import RunError
+from protocols.errors import CheckpointError, RunError
 
 WEIGHTS = {
     "adapter": "the LoRA adapter of a policy version, in PEFT's layout",
@@ -118,3 +119,34 @@ def _exporter(directory: RunDirectory, environment: Exported, kind: str) -> Expo
     raise RunError(
         f"{directory.path}: environment {directory.config().uses} has no table {kind}; {reason}"
     )
+
+
+def check_target(target: Path) -> None:
+    """Raise RunError unless ``target`` is new or empty: an export replaces nothing."""
+    try:
+        free = not target.exists() or (target.is_dir() and not any(target.iterdir()))
+    except OSError as error:
+        raise RunError(f"{target}: cannot be read: {error}; give another --to DIR") from error
+    if not free:
+        raise RunError(
+            f"{target}: an export needs a new or empty folder, but this one is not empty; "
+            "give another --to DIR, or remove it"
+        )
+
+
+def write_target(target: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill a temporary folder beside ``target``, then rename it to ``target``.
+
+    Raises:
+        RunError: ``target`` is not empty, or writing failed; the temporary folder is then removed.
+    """
+    check_target(target)
+    try:
+        write_folder(target, write)
+    except CheckpointError as error:
+        raise RunError(
+            f"{target}: cannot be written: {error.__cause__}; free disk space, fix permissions or "
+            "give another --to DIR"
+        ) from error
+    finally:
+        shutil.rmtree(target.parent / f"{PARTIAL}{target.name}", ignore_errors=True)

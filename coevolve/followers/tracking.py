@@ -1,26 +1,66 @@
 """Follows a run's journal for one tracker."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from coevolve.followers.interface import Artifact, Point, Tracker
-from coevolve.followers.rollout_table import rollout_table, sample
-from coevolve.journal.codec import decode, topics_of
+from coevolve.followers.interface import Artifact, Point, Table, Tracker
+from coevolve.journal.codec import decode, decode_as, topics_of
 from coevolve.journal.fold import fold_records
 from coevolve.runs.directory import RunDirectory
 from coevolve.runs.metrics_file import first_left, line_of
 from coevolve.runs.progress import TOPICS as PROGRESS_TOPICS
 from coevolve.runs.progress import Progress, progress_snapshots
+from coevolve.visible import visible
+from protocols.errors import JournalError
 from protocols.followers_config import TrackersConfig
 from protocols.interfaces import Reader
 from protocols.journal import Message, StoredRecord
 from protocols.learning import Checkpoint, Evaluation, PolicyVersion, StepReport, TrainedGroup
+from protocols.rollouts import Rollout
 from protocols.tasks import Synthesized, Task
 
 TOPICS = tuple(dict.fromkeys((*PROGRESS_TOPICS, *topics_of(Checkpoint, PolicyVersion, Task))))
 
 NS_PER_S = 1e9
+
+
+COLUMNS = (
+    *("task_id", "group_id", "index", "reward", "succeeded", "turns_passed", "turns_total"),
+    *("ended", "version", "tokens", "actions"),
+)
+
+MOST_CHARS = 4000
+"""Maximum characters of a rollout's actions."""
+
+
+def sample(groups: Sequence[TrainedGroup], count: int) -> list[int]:
+    """Return sequences of ``count`` rollouts: the first of each group, then the second, ..."""
+    places = zip_longest(*(group.sequences for group in groups))
+    return list(islice((each for each in chain(*places) if each is not None), count))
+
+
+async def rollout_table(reader: Reader, step: int, sequences: Sequence[int]) -> Table:
+    """Return the table of these rollouts, without those that retention has removed."""
+    rows = [row for each in sequences for row in await _rows(reader, each)]
+    return Table(step=step, columns=COLUMNS, rows=rows)
+
+
+async def _rows(reader: Reader, sequence: int) -> list[Sequence[str | int | float | bool]]:
+    try:
+        (record,) = await reader.read((sequence,))
+    except JournalError:
+        return []
+    rollout = decode_as(record, Rollout)
+    actions = "\n".join(f"{each.text}\n-> {each.result}" for each in rollout.actions)
+    return [
+        (
+            *(rollout.task_id, rollout.group_id, rollout.index, rollout.reward),
+            *(rollout.succeeded, rollout.turns_passed, rollout.turns_total, rollout.ended),
+            *(rollout.version_max, rollout.tokens.count, visible(actions)[:MOST_CHARS]),
+        )
+    ]
 
 
 class _Sample(NamedTuple):
