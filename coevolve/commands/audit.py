@@ -2,14 +2,18 @@
 
 import asyncio
 import sys
+from pathlib import Path
 
 import msgspec
+import psutil
 
 from coevolve.commands.replay import records, replay
 from coevolve.journal.reader import run_reader
+from coevolve.models.atomic_folder import PARTIAL
+from coevolve.runs import sessions
 from coevolve.runs.audit import Audit, audit
 from coevolve.runs.directory import RunDirectory
-from coevolve.runs.left_behind import left_behind
+from coevolve.runs.starting import LOCK_FILE, is_launched
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,3 +62,25 @@ def show(found: Examined, *, as_json: bool) -> None:
         f"{len(found.faults)} faults",
     ]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def left_behind(directory: RunDirectory) -> list[str]:
+    """Return a sentence for each thing that is left; nothing while the run is running."""
+    if is_launched(directory):
+        return []
+    return [*_of_ray(directory), *_unfinished(directory.path)]
+
+
+def _of_ray(directory: RunDirectory) -> list[str]:
+    """Return what is left of the Ray session of the run's last launcher."""
+    launcher = sessions.last_launcher(directory.path / LOCK_FILE)
+    if not launcher or psutil.pid_exists(launcher):
+        return []
+    found = sessions.holders(launcher)
+    return [f"process {each.pid} of Ray outlived its run" for each in found]
+
+
+def _unfinished(run: Path) -> list[str]:
+    """Return what is left of files and folders that were being written."""
+    found = [*run.rglob(f"{PARTIAL}*"), *run.glob("*.new")]
+    return [f"{path}: is left of an interrupted write" for path in sorted(found)]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.commands.audit import left_behind
 from coevolve.runs import sessions
-from coevolve.runs.left_behind import left_behind
 from coevolve.runs.starting import LOCK_FILE, create
 from protocols.config import RunConfig
 from protocols.errors import RunError

@@ -6,6 +6,7 @@ without a model get the same number of calls.
 """
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -19,7 +20,6 @@ from coevolve.environments.evaluation import EvaluationRequest
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.evaluation.attempts import Budget, Writer
-from coevolve.environments.hdl.evaluation.bounded import BoundedSimulator
 from coevolve.environments.hdl.evaluation.bugs import BugJudge
 from coevolve.environments.hdl.evaluation.comparing import Comparison
 from coevolve.environments.hdl.evaluation.table import (
@@ -34,12 +34,13 @@ from coevolve.environments.hdl.policy.frontier import beginning
 from coevolve.environments.hdl.policy.teacher import EndpointTeacher
 from coevolve.environments.hdl.settings import hdl_settings, with_hdl
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated, Point, Unit
 from coevolve.environments.hdl.simulate.verilator import open_simulator
 from coevolve.environments.settings import section
 from coevolve.llm.keys import check_key
 from coevolve.llm.usage import ModelUsage
 from protocols.config import EvaluatorConfig, RunConfig
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, SimulatorError
 from protocols.synthesizers import EndpointModel
 
 ENDPOINT_CONCURRENT = 8
@@ -239,3 +240,24 @@ async def _subject(
 
 def _tell(text: str) -> None:
     sys.stderr.write(f"coevolve: {text}\n")
+
+
+class BoundedSimulator:
+    """A `TestbenchSimulator` in front of another one."""
+
+    def __init__(self, simulator: TestbenchSimulator, *, most: int, tries: int) -> None:
+        """Run at most ``most`` evaluations at a time, with up to ``tries`` tries each."""
+        self._simulator = simulator
+        self._tries = tries
+        self._gate = asyncio.Semaphore(most)
+
+    async def evaluate(self, request: Evaluate) -> Evaluated:
+        """Grade one submission; may wait first. Raises SimulatorError after the last try."""
+        async with self._gate:
+            for _ in range(self._tries - 1):
+                with contextlib.suppress(SimulatorError):
+                    return await self._simulator.evaluate(request)
+            return await self._simulator.evaluate(request)
+
+    async def points(self, unit: Unit) -> tuple[Point, ...]:
+        return await self._simulator.points(unit)

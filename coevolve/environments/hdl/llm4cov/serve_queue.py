@@ -1,14 +1,18 @@
 """Serves LLM4Cov's file-drop queue, for the command ``coevolve hdl serve-queue``."""
 
 import asyncio
+import contextlib
 import signal
 import sys
 from pathlib import Path
 
+from coevolve.environments.hdl.llm4cov.answer import answer
+from coevolve.environments.hdl.llm4cov.job import from_manifest
 from coevolve.environments.hdl.llm4cov.queue import DropFolder
-from coevolve.environments.hdl.llm4cov.serving import serve
+from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.environments.hdl.simulate.summary import failure
 from coevolve.environments.hdl.simulate.verilator import open_simulator
-from protocols.errors import RunError
+from protocols.errors import ConfigError, RunError
 
 
 def serve_folder(folder: Path, workers: int) -> None:
@@ -33,3 +37,59 @@ async def _serve(folder: Path, workers: int) -> None:
     queue = DropFolder(folder)
     sys.stderr.write(f"coevolve: serving {folder} with {workers} workers\n")
     await serve(queue, simulator, workers=workers, stop=stop)
+
+
+WAIT_S = 0.5
+
+
+async def serve(
+    queue: DropFolder,
+    simulator: TestbenchSimulator,
+    *,
+    workers: int,
+    stop: asyncio.Event,
+    wait_s: float = WAIT_S,
+) -> None:
+    """Answer jobs until ``stop`` is set; running evaluations finish and are still answered."""
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(_work(queue, simulator, stop, wait_s))
+
+
+async def _work(
+    queue: DropFolder, simulator: TestbenchSimulator, stop: asyncio.Event, wait_s: float
+) -> None:
+    refused = set[str]()
+    while not stop.is_set():
+        if not await _next(queue, simulator, refused):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await stop.wait()
+
+
+async def _next(queue: DropFolder, simulator: TestbenchSimulator, refused: set[str]) -> bool:
+    """Answer one job; return False if there is none to take."""
+    for job_id in queue.waiting():
+        if job_id in refused:
+            continue
+        with queue.claim(job_id) as held:
+            if held:
+                try:
+                    found = await _answer_job(queue, simulator, job_id)
+                    await asyncio.to_thread(queue.finish, job_id, found)
+                except OSError as error:
+                    # A full disk or a planted link: the job stays, for another worker.
+                    refused.add(job_id)
+                    sys.stderr.write(f"coevolve: job {job_id} cannot be answered: {error}\n")
+                return True
+    return False
+
+
+async def _answer_job(
+    queue: DropFolder, simulator: TestbenchSimulator, job_id: str
+) -> dict[str, object]:
+    try:
+        job = await asyncio.to_thread(from_manifest, queue.inputs(job_id), job_id)
+    except ConfigError as error:
+        return failure(str(error))
+    return {"job_id": job_id, **await answer(simulator, job)}

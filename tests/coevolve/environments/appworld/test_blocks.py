@@ -9,7 +9,7 @@ import pytest
 
 from coevolve.environments.appworld.blocks import apis_in, block_in, fenced
 from coevolve.environments.appworld.mutants import mutants_of
-from coevolve.environments.appworld.patterns import patterns_of
+from coevolve.environments.appworld.observer import patterns_of
 from protocols.rollouts import Action
 
 TOOLS = {"spotify.login", "spotify.show_song", "phone.login"}

@@ -6,7 +6,8 @@ of which there may be fewer. The best single program of each counts.
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,6 @@ from rich.table import Table
 
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.folders import load
-from coevolve.environments.hdl.evaluation.baselines.best_of import best_of
 from coevolve.environments.hdl.evaluation.baselines.structural import structural_programs
 from coevolve.environments.hdl.evaluation.baselines.target import Target, target_of
 from coevolve.environments.hdl.evaluation.baselines.uniform import long_runs, random_programs
@@ -96,3 +96,28 @@ def _table(rows: Sequence[Reached]) -> Table:
         shares = (row.threshold, *row.best.values())
         table.add_row(row.design, row.split, *(f"{100 * share:.1f}" for share in shares))
     return table
+
+
+Score = Callable[[Sequence[Program]], Awaitable[Sequence[Coverage]]]
+"""Runs programs, with one simulator call each."""
+
+
+class Best(msgspec.Struct, frozen=True, kw_only=True):
+    """The best program of a baseline."""
+
+    program: Program
+    coverage: Coverage
+
+
+async def best_of(programs: Iterator[Program], calls: int, score: Score) -> Best:
+    """Run the first ``calls`` programs, or all if there are fewer, and return the best.
+
+    Of equals the first. Raises ValueError if there is no program.
+    """
+    tried = tuple(islice(programs, calls))
+    if not tried:
+        raise ValueError(f"best of {calls} needs a program to try, found none")
+    coverages = await score(tried)
+    averages = [coverage.overall_average for coverage in coverages]
+    first = averages.index(max(averages))
+    return Best(program=tried[first], coverage=coverages[first])

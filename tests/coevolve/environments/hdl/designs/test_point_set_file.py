@@ -6,7 +6,7 @@ import yaml
 
 from coevolve.environments.hdl.designs.design import PointsFile
 from coevolve.environments.hdl.designs.folders import load
-from coevolve.environments.hdl.designs.point_set_file import freeze, frozen
+from coevolve.environments.hdl.designs.qualify import freeze, frozen
 from protocols.errors import ConfigError
 
 POINTS = PointsFile(count=123, sha256="cd" * 32)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.environments.hdl.evaluation.baselines.best_of import best_of
 from coevolve.environments.hdl.evaluation.baselines.structural import structural_programs
+from coevolve.environments.hdl.evaluation.baselines.table import best_of
 from coevolve.environments.hdl.evaluation.baselines.target import Target, target_of
 from coevolve.environments.hdl.evaluation.baselines.uniform import longest, random_programs
 from coevolve.environments.hdl.simulate.messages import Coverage, KindCount, Port, Reset

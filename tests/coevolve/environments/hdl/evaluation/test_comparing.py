@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from coevolve.environments.hdl.evaluation.attempts import AGENTIC, DIRECT, FIRST, Budget, Writer
-from coevolve.environments.hdl.evaluation.bounded import BoundedSimulator
 from coevolve.environments.hdl.evaluation.comparing import Comparison
+from coevolve.environments.hdl.evaluation.evaluate import BoundedSimulator
 from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.simulate.messages import (

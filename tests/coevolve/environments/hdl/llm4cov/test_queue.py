@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coevolve.environments.hdl.llm4cov.queue import DropFolder
-from coevolve.environments.hdl.llm4cov.serving import serve
+from coevolve.environments.hdl.llm4cov.serve_queue import serve
 from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated
 from protocols.errors import ConfigError
 from tests.conftest import ROOT
@@ -114,7 +114,7 @@ def test_a_job_whose_worker_is_killed_is_taken_by_the_next(tmp_path: Path) -> No
     program = (
         "import asyncio, sys; from pathlib import Path;"
         "from coevolve.environments.hdl.llm4cov.queue import DropFolder;"
-        "from coevolve.environments.hdl.llm4cov.serving import serve;"
+        "from coevolve.environments.hdl.llm4cov.serve_queue import serve;"
         "from tests.hdl_simulators import EndlessSimulator;"
         "root = Path(sys.argv[1]);"
         "asyncio.run(serve(DropFolder(root), EndlessSimulator(root / 'asked'), workers=1,"
