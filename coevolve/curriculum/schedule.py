@@ -1,8 +1,8 @@
 """The schedule: how many groups may have been requested by now, as a fold over the journal.
 
 Two bounds always hold. The number of groups requested and not consumed (trained on or discarded)
-never exceeds `coevolve.config.most_groups_in_flight`. And the total never exceeds what the
-configured steps can still use: their batches, plus one group for each discarded one.
+never exceeds `protocols.config.RunConfig.most_groups_in_flight`. And the total never exceeds what
+the configured steps can still use: their batches, plus one group for each discarded one.
 
 With ``evolve_every`` = F, groups are requested in cycles of F steps, as in CoEvolve (arXiv
 2604.15840: D_{t+1} = D_t u V_t every F steps). A cycle is *over* when its F steps are taken. Every

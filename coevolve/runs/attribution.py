@@ -1,7 +1,7 @@
 """The measured effect of each source of gradient on a run's result: `attribution.json`.
 
-`coevolve.ablate` measures it, `coevolve.replay --ablate` prints it and stores it in the run's
-folder, and the run's summary and report show it.
+`coevolve.commands.ablate` measures it, `coevolve replay --ablate` prints it and stores it in the
+run's folder, and the run's summary and report show it.
 """
 
 from collections.abc import Iterable

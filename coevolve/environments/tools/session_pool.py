@@ -45,7 +45,7 @@ MAX_PENALTY = 2**10
 
 
 class SimulatorPool:
-    """A `protocols.interfaces.Simulator` over a few `SimulatorWorker`s."""
+    """A `coevolve.environments.tools.interfaces.Simulator` over a few `SimulatorWorker`s."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
 """Tool sets: classes of tools that share one state; any process finds them by name.
 
-A task names its tool sets (`protocols.tasks.ToolTask.classes`). The eight of BFCL have their class
-names, your own have ``package.module:Class`` (`coevolve.environments.tools.simple`).
+A task names its tool sets (`coevolve.environments.tools.task.ToolTask.classes`). The eight of BFCL
+have their class names, your own have ``package.module:Class``
+(`coevolve.environments.tools.simple`).
 """
 
 import importlib

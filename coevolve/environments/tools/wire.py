@@ -40,7 +40,7 @@ class ToolService:
 
 
 class ToolClient:
-    """A `protocols.interfaces.SimulatorWorker` that uses a service."""
+    """A `coevolve.environments.tools.interfaces.SimulatorWorker` that uses a service."""
 
     def __init__(self, service: SimulatorService) -> None:
         self._service = service

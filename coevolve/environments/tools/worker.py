@@ -1,4 +1,4 @@
-"""A `protocols.interfaces.SimulatorWorker` with one child process.
+"""A `coevolve.environments.tools.interfaces.SimulatorWorker` with one child process.
 
 It executes one batch at a time. Each try of a batch is limited to ``timeout_s`` of wall clock plus
 the CPU time of its steps. If a command exhausts its child, another child takes over: the command
@@ -199,7 +199,6 @@ class ToolWorker:
         return self._child.pid if self._child is not None and self._child.alive else 0
 
     async def execute(self, commands: Sequence[Command]) -> Sequence[Reply]:
-        """Execute ``commands`` in order; see `protocols.interfaces.SimulatorWorker`."""
         readable = [sendable(command) for command in commands]
         async with self._turn:
             try:

@@ -3,7 +3,7 @@
 With a budget of B calls, a writer of testbenches makes three kinds of attempts:
 
 - *agentic*: a chain of up to B steps, until all points are covered. Each step starts from the best
-  testbench so far or from the last one, as set by ``hdl.memory``. The best testbench counts.
+  testbench so far or from the last one (``environment.memory``). The best testbench counts.
 - *direct*: B first testbenches, written independently of one another; the best counts. This is
   best-of-N at the same budget.
 - *direct, 1 call*: only the first of these, as in LLM4Cov (arXiv 2602.16953), whose agentic

@@ -30,8 +30,8 @@ class PlayingWriter:
 class ChatWriter:
     """A chat model as a `hdl.evaluation.attempts.Writer`.
 
-    It gets the same prompt as a policy with a chat template, in the form of ``hdl.form``, and with
-    ``rules`` also rules of syntax.
+    It gets the same prompt as a policy with a chat template, in the form of
+    ``environment.form``, and with ``rules`` also rules of syntax.
     """
 
     model: Teacher

@@ -6,7 +6,7 @@
 |                                   | that does not cover it                                       |
 | a task without goal is at the     | the same with a harder threshold, towards the best testbench |
 | boundary                          | of the evidence; a variant of its design with other secrets, |
-|                                   | at most ``hdl.variants`` of each                             |
+|                                   | at most ``environment.variants`` of each                     |
 | a task was forgotten              | none: the pool revives it                                    |
 
 In the arm ``random`` a signal leads to the same number of new tasks, but of a random kind, on a

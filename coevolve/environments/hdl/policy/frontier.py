@@ -2,10 +2,10 @@
 
 Guarantees:
 
-- A chain of groups on a design starts with a task and lasts ``hdl.rounds`` groups. When a group is
-  complete, the next group starts from one of its testbenches; `chosen` selects it. With a goal, the
-  choice is among those that cover the most of the goal, and the chain ends when one covers all of
-  it. Waiting states come before new chains.
+- A chain of groups on a design starts with a task and lasts ``environment.rounds`` groups. When a
+  group is complete, the next group starts from one of its testbenches; `chosen` selects it. With a
+  goal, the choice is among those that cover the most of the goal, and the chain ends when one
+  covers all of it. Waiting states come before new chains.
 - The weights of `coevolve.curriculum.task_pool` decide when a chain starts with a task that the run
   made, for at most ``pool.synthetic_share`` of all groups. Otherwise it starts with a design of the
   training split, from nothing (direct inference, LLM4Cov's s_0). Every design comes once before any

@@ -118,7 +118,7 @@ def _settle(
 
 
 class HarnessSimulator:
-    """A `protocols.interfaces.TestbenchSimulator`."""
+    """A `coevolve.environments.hdl.simulate.interfaces.TestbenchSimulator`."""
 
     def __init__(
         self,

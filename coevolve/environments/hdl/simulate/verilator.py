@@ -98,7 +98,7 @@ class Prepared:
 
 
 class VerilatorSimulator:
-    """A `protocols.interfaces.TestbenchSimulator`."""
+    """A `coevolve.environments.hdl.simulate.interfaces.TestbenchSimulator`."""
 
     def __init__(self, toolchain: Toolchain, sandbox: Sandbox, *, gate: Gate = violations) -> None:
         """Build the toolchain's runtime if it is missing, which takes a while."""

@@ -78,7 +78,7 @@ class TestbenchService:
 
 
 class TestbenchClient:
-    """A `protocols.interfaces.TestbenchSimulator` over a service."""
+    """A `coevolve.environments.hdl.simulate.interfaces.TestbenchSimulator` over a service."""
 
     __test__ = False
 

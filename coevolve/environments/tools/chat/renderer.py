@@ -96,7 +96,7 @@ _LISTS = (
 
 
 class ChatRenderer:
-    """A `protocols.interfaces.Renderer`."""
+    """A `coevolve.environments.tools.interfaces.Renderer`."""
 
     def __init__(
         self,

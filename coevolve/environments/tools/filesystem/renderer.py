@@ -40,7 +40,7 @@ _NEEDS = (
 
 
 class TinyRenderer:
-    """A `protocols.interfaces.Renderer`."""
+    """A `coevolve.environments.tools.interfaces.Renderer`."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
