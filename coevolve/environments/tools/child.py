@@ -164,8 +164,8 @@ class Sessions:
             case Release(session=name):
                 self._forget(name)
                 return Ready()
-            case Trial(task=task, turns=turns):
-                return _limited(partial(TrialRun, task, turns)).play(self._step)
+            case Trial(task=task, turns=turns, words=words):
+                return _limited(partial(TrialRun, task, turns, words)).play(self._step)
             case _:
                 assert_never(command)
 

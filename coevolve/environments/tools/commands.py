@@ -62,6 +62,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, tag="trial"):
     """Calls by turn, with at most as many turns as the task has. Every turn is played, whatever the
     verdict on earlier turns is."""
 
+    words: str = ""
+    """The last words, as in `Grade`."""
+
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
     """Return the state of ``session``."""
@@ -80,9 +83,9 @@ def sendable(command: Command) -> Command:
     match command:
         case Act(text=text):
             return msgspec.structs.replace(command, text=_utf8(as_far_as_read(text)))
-        case Trial(turns=turns):
+        case Trial(turns=turns, words=words):
             played = tuple(tuple(_utf8(as_far_as_read(call)) for call in calls) for calls in turns)
-            return msgspec.structs.replace(command, turns=played)
+            return msgspec.structs.replace(command, turns=played, words=_utf8(words))
         case Grade(words=words):
             return msgspec.structs.replace(command, words=_utf8(words))
         case _:

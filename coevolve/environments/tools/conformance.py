@@ -7,14 +7,16 @@ simulator's process.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from coevolve.environments.findings import Checks, Finding, UnfitError, findings
+from coevolve.environments.tools.adversary.play import Grading, solved
+from coevolve.environments.tools.adversary.words import texts_in
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.commands import Passed, Tried
 from coevolve.environments.tools.endings import HOST_REACHED
@@ -62,7 +64,10 @@ class _Subject:
     train: Sequence[Task]
     held_out: Sequence[Task]
     left_out: Mapping[str, str]
+    unearned: Mapping[str, str] | None
     claimed: Capabilities
+    service: SimulatorService
+    grading: Grading
 
     @property
     def tasks(self) -> Sequence[Task]:
@@ -120,6 +125,7 @@ async def conformance(
     simulator: SimulatorService,
     tool_sets: Sequence[str],
     claimed: Capabilities,
+    grading: Grading,
     most: int,
 ) -> tuple[Finding, ...]:
     """Return the findings of every check, on at most ``most`` tasks of each split."""
@@ -129,7 +135,10 @@ async def conformance(
         train=source.pool()[:most],
         held_out=source.held_out()[:most],
         left_out=source.left_out if isinstance(source, FixedSource) else {},
+        unearned=source.unearned if isinstance(source, FixedSource) else None,
         claimed=claimed,
+        service=simulator,
+        grading=grading,
     )
     try:
         return await findings(CHECKS, subject, claimed)
@@ -222,16 +231,36 @@ async def _separate_sessions(subject: _Subject) -> tuple[bool, str]:
     return True, f"{len(subject.tasks)} pairs"
 
 
-async def _nothing_fails(subject: _Subject) -> tuple[bool, str]:
-    """Check that an attempt without any call or word solves no task."""
-    passed: list[str] = []
-    for number, task in enumerate(subject.tasks):
-        verdicts = await subject.verdict(f"idle-{number}", task)
-        if all(isinstance(verdict, Passed) for verdict in verdicts):
-            passed.append(task.task_id)
-    if passed:
-        return False, f"{len(passed)} tasks pass without a call or a word, such as {passed[0]}"
-    return True, f"{len(subject.tasks)} tasks fail without a call or a word"
+async def _nothing_unearned(subject: _Subject) -> tuple[bool, str]:
+    """Check that no task is solved by the cheap adversary (`tools.adversary`)."""
+    unearned = subject.unearned
+    if unearned is None:
+        bodies = list(map(tool_task, subject.tasks))
+        found = await solved(bodies, subject.pool, subject.service, subject.grading)
+        unearned = {subject.tasks[number].task_id: how for number, how in found.items()}
+    if not unearned:
+        return True, f"{len(subject.tasks)} tasks, none is solved without doing what it asks"
+    named = "; ".join(f"{task_id}: {how}" for task_id, how in unearned.items())
+    return False, (
+        f"{len(unearned)} tasks are solved without doing what they ask, and a run leaves them out "
+        f"(environment.unearned): {named}. {_grade_remedy(subject.grading)}"
+    )
+
+
+def _grade_remedy(grading: Grading) -> str:
+    """Return how to grade so that only what was asked is rewarded."""
+    if grading.judges_words:
+        return (
+            "Let reward() compare the whole answer, or one part of it that the instruction names, "
+            "with the value that is right: no test of its length or of what it contains, no eval, "
+            "and no reward where it raises"
+        )
+    if grading.rewards:
+        return "Let reward() compare what the calls changed with what the task asks"
+    return (
+        "Let the state, or the answers of the tools, show what the reference does (state(), if the "
+        "class has it, returns all that calls change), or add calls to the reference that do"
+    )
 
 
 async def _same_reward(subject: _Subject) -> tuple[bool, str]:
@@ -305,7 +334,7 @@ CHECKS: Checks[_Subject] = {
     "sessions are separate": _separate_sessions,
     "rewards are from 0 to 1": _rewards_fit,
     "deterministic_reward": _same_reward,
-    "doing nothing fails": _nothing_fails,
+    "rewards are earned": _nothing_unearned,
     "worlds of the splits are disjoint": _disjoint_worlds,
     "speed": _speed,
 }
@@ -347,21 +376,7 @@ def _words(task: Task) -> list[str]:
     """Return answers to grade: the instruction, and the texts and numbers among further fields."""
     body = tool_task(task)
     fields: dict[str, Any] = msgspec.json.decode(body.extra or "{}", type=dict[str, Any])
-    return [body.turns[0].instruction, *islice(_texts(list(fields.values())), MOST_ANSWERS)]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts and numbers in a value of JSON, as an answer would give them."""
-    match value:
-        case dict():
-            yield from _texts(list(cast("dict[str, Any]", value).values()))
-        case list():
-            for each in cast("list[Any]", value):
-                yield from _texts(each)
-        case str() | int() | float():
-            yield str(value)
-        case _:
-            pass
+    return [body.turns[0].instruction, *islice(texts_in(fields), MOST_ANSWERS)]
 
 
 def _content(task: Task) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from coevolve.dependencies import lacking
 from coevolve.environments.base import BaseEnvironment, RewardsAlone
 from coevolve.environments.findings import Finding
 from coevolve.environments.gate_rates import GateRates
+from coevolve.environments.tools.adversary.play import Grading
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.cells import tools_by_turn
 from coevolve.environments.tools.conversations import check_conversations
@@ -365,12 +366,20 @@ class ToolEnvironment(BaseEnvironment):
 
         return ToolBriefs(self._config, source=self.source())
 
+    def grading(self) -> Grading:
+        """Return how the tools grade: by comparison with the reference."""
+        return Grading(rewards=False, judges_words=False, certain=True)
+
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return the findings of checking tasks and tools in a simulator's own process."""
+        return await self.checked(self.source(), most)
+
+    async def checked(self, source: ToolSource, most: int) -> tuple[Finding, ...]:
+        """Return the findings of checking the tasks of a source."""
         from coevolve.environments.tools.conformance import conformance
 
         return await conformance(
-            self.source(), self.simulator(), self.tool_sets(), self.capabilities, most
+            source, self.simulator(), self.tool_sets(), self.capabilities, self.grading(), most
         )
 
     async def hostile(self, most: int) -> tuple[Finding, ...]:

@@ -1,17 +1,21 @@
 """The environment that is built from a plain class (`coevolve.environments.tools.simple`)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
 
 from coevolve.dependencies import lacking
+from coevolve.environments.findings import Finding
 from coevolve.environments.foreign import told
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
+from coevolve.environments.tools.adversary.kept import kept
+from coevolve.environments.tools.adversary.play import Grading, solved
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.references import played_apart
+from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.simple import (
     PlainToolSet,
     folder_of,
@@ -19,13 +23,14 @@ from coevolve.environments.tools.simple import (
     plain_class,
 )
 from coevolve.environments.tools.source import FixedSource
-from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.environments.tools.task_files import read_tasks
 from coevolve.environments.tools.task_rows import FORMATS
 from coevolve.environments.tools.toolsets import tool_documents
-from coevolve.environments.tools.wire import ToolService
+from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.environments.tools.worker import ToolWorker
 from coevolve.foreign import shown
+from coevolve.in_thread import run_to_end
 from protocols.capabilities import NAMES, Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -54,6 +59,10 @@ class OwnConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     held_out_share: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] = 0.3
     """Share of worlds, or instructions, that are held out, among tasks that do not name their
     split: exactly this share of their number, rounded, and at least one."""
+
+    unearned: Literal["leave_out", "keep"] = "leave_out"
+    """What becomes of tasks that an attempt solves without doing what they ask, as
+    `coevolve environment check` finds out: they are left out of the run, or kept."""
 
 
 class OwnTools(ToolEnvironment):
@@ -84,11 +93,47 @@ class OwnTools(ToolEnvironment):
 
     def source(self) -> FixedSource:
         """Return the tasks of the file, with the results of their references."""
+        return self._source(keeps_unearned=self._settings.unearned == "keep")
+
+    def _source(self, *, keeps_unearned: bool) -> FixedSource:
         tasks = self._tasks()
         # A reference has calls but no answer, so a class that rewards answers cannot verify it.
-        certain = self.capabilities.deterministic_reward and not self._judges_answers
-        played = played_apart(self._worker())
-        return FixedSource(self._config, self._settings, tasks, certain=certain, played=played)
+        return FixedSource(
+            self._config,
+            self._settings,
+            tasks,
+            certain=self.capabilities.deterministic_reward and not self._judges_answers,
+            played=played_apart(self._worker()),
+            adversary=self._adversary,
+            keeps_unearned=keeps_unearned,
+        )
+
+    def _adversary(self, tasks: Sequence[Task]) -> Mapping[str, str]:
+        """Return, by its id, how a task is solved without doing what it asks."""
+        bodies, grading = list(map(tool_task, tasks)), self.grading()
+        found = kept(
+            self._class, bodies, grading, lambda: run_to_end(self._played(bodies, grading))
+        )
+        return {tasks[number].task_id: how for number, how in found.items()}
+
+    async def _played(self, bodies: Sequence[ToolTask], grading: Grading) -> Mapping[int, str]:
+        service = self.simulator()
+        try:
+            return await solved(bodies, SimulatorPool([ToolClient(service)]), service, grading)
+        finally:
+            await service.close()
+
+    def grading(self) -> Grading:
+        """Return how the class grades."""
+        return Grading(
+            rewards=hasattr(self._class, "reward"),
+            judges_words=self._judges_answers,
+            certain=self.capabilities.deterministic_reward,
+        )
+
+    async def conformance(self, most: int) -> tuple[Finding, ...]:
+        """Return the findings of checking all tasks, those too that a run leaves out."""
+        return await self.checked(self._source(keeps_unearned=True), most)
 
     def _tasks(self) -> tuple[Task, ...]:
         tasks = read_tasks(

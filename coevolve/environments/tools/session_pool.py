@@ -97,12 +97,18 @@ class SimulatorPool:
             self._unpin(session)
             lane.tell(Release(session=session))
 
-    async def trial(self, name: str, task: ToolTask, turns: Sequence[Sequence[str]]) -> Tried:
-        """Play calls in a separate world, on any worker. Raises SimulatorError."""
+    async def trial(
+        self, name: str, task: ToolTask, turns: Sequence[Sequence[str]], words: str = ""
+    ) -> Tried:
+        """Play calls, and end with words, in a separate world, on any worker.
+
+        Raises SimulatorError.
+        """
         lane = min(self._lanes, key=_Lane.load)
         lane.open()
         try:
-            reply = await lane.ask(Trial(session=name, task=task, turns=tuple(map(tuple, turns))))
+            played = tuple(map(tuple, turns))
+            reply = await lane.ask(Trial(session=name, task=task, turns=played, words=words))
         finally:
             lane.close()
         if isinstance(reply, Broken):

@@ -4,10 +4,10 @@ Training and held-out tasks never share a world, for any seed of the run: no tra
 exploration start, has the world of a held-out task. A training task that shares its requests with a
 held-out one (`gates.similarity`) is left out, too. Opening the source executes every reference and
 records its answers in the task. A task is left out, and counted, if its reference fails or answers
-with an error.
+with an error, or if the cheap adversary solves it (`tools.adversary`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -30,10 +30,15 @@ _CANARY_STREAM = 5
 _STREAMS = Streams(pool=2, choice=3, start=4)
 
 LEAKS = "shares its requests word for word with a held-out task"
+UNEARNED = "is solved without doing what it asks"
 OTHER_ANSWERS = "returned different answers for the same call"
 OTHER_STATE = "led to different states of the same world"
 
 log = structlog.get_logger()
+
+
+Adversary = Callable[[Sequence[Task]], Mapping[str, str]]
+"""Returns, by its id, how each task is solved without doing what it asks."""
 
 
 class FixedSettings(Protocol):
@@ -64,7 +69,10 @@ class FixedSource(SplitTasks):
     """Given tasks whose references were executed."""
 
     left_out: dict[str, str]
-    """Tasks whose reference does not pass here, or that leak -> the reason."""
+    """Tasks whose reference does not pass here, or that leak, or are unearned -> the reason."""
+
+    unearned: Mapping[str, str] | None
+    """Tasks that the cheap adversary solves -> how; None if it was not played."""
 
     def __init__(
         self,
@@ -74,13 +82,19 @@ class FixedSource(SplitTasks):
         *,
         certain: bool = True,
         played: Player = played_here,
+        adversary: Adversary | None = None,
+        keeps_unearned: bool = False,
     ) -> None:
         """Execute every reference. Raises ConfigError if one side of the split is empty.
 
         ``played`` executes them. If verdicts are not ``certain``, a task is kept even if its
-        reference fails by the verdict.
+        reference fails by the verdict. What the ``adversary`` solves is left out, or kept.
         """
         tasks, self.left_out = _checked(given, played, certain=certain)
+        self.unearned = None if adversary is None else adversary(tasks)
+        if self.unearned and not keeps_unearned:
+            tasks = [task for task in tasks if task.task_id not in self.unearned]
+            self.left_out |= {name: f"{UNEARNED}: {how}" for name, how in self.unearned.items()}
         held_out = _of_split(tasks, "held_out", (settings.split_seed, _HELD_OUT_STREAM))
         scored = held_out[: settings.held_out]
         tasks, leaking = _apart(tasks, scored)

@@ -30,9 +30,10 @@ def unwatched(_session: Session, step: Callable[[], T], _call: str = "") -> T:
 class TrialRun:
     """A trial: the same steps as in a session with the same calls, each with its own limits."""
 
-    def __init__(self, body: ToolTask, turns: Sequence[Sequence[str]]) -> None:
-        """Open a new session. Raises as `tools.session.World` does."""
+    def __init__(self, body: ToolTask, turns: Sequence[Sequence[str]], words: str = "") -> None:
+        """Open a new session; ``words`` are the last ones. Raises as `session.World` does."""
         self._turns = turns
+        self._words = words
         self._session = Session(body)
         self._initial = self._session.digest()
 
@@ -50,4 +51,4 @@ class TrialRun:
         return watch(self._session, partial(self._session.act, text), text)
 
     def _grade(self) -> tuple[Verdict, str]:
-        return self._session.grade(), self._session.digest()
+        return self._session.grade(self._words), self._session.digest()

@@ -1,0 +1,363 @@
+"""The cheap adversary names the tasks that are solved without doing what they ask, and no others."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.environments.registry import environment_named
+from coevolve.environments.tools.own import OwnTools
+from protocols.errors import ConfigError
+from tests.commands import answered
+
+NUMBERS = itertools.count()
+
+STORE = '''
+class Env:
+    """A store."""
+    def reset(self, world):
+        self.data = dict(world)
+        self.log = []
+    def get(self, key: str) -> str:
+        """Return the value of a key."""
+        self.log.append(key)
+        return self.data[key]
+    def keys(self) -> list[str]:
+        """Return all keys."""
+        return sorted(self.data)
+    def put(self, key: str, value: str) -> str:
+        """Set a key to a value."""
+        self.data[key] = value
+        self.log.append(key)
+        return "ok"
+    def drop(self, key: str) -> str:
+        """Remove a key."""
+        del self.data[key]
+        self.log.append(key)
+        return "ok"
+'''
+
+PLACES = ("Oslo", "Lima", "Bern", "Kyiv", "Riga", "Rome", "Baku", "Doha")
+
+
+def store_tasks(*calls: str, **fields: object) -> list[dict[str, Any]]:
+    """Return tasks on small stores; the calls have ``n`` for a number and ``place`` for a name."""
+    return [
+        {
+            "id": f"{call.partition('(')[0]}-{number}",
+            "world": {f"{place}-a": f"{number}", f"{place}-b": f"{number + 20}"},
+            "turns": [
+                {
+                    "instruction": f"Please {call.format(n=number, place=place)}, {place}.",
+                    "reference": [call.format(n=number, place=place)],
+                }
+            ],
+            "split": "train" if number < 5 else "held_out",
+            **fields,
+        }
+        for call in calls
+        for number, place in enumerate(PLACES)
+    ]
+
+
+PUT = store_tasks("put(key='{place}-a', value='new {n}')")
+PUT_AND_DROP = store_tasks("put(key='{place}-a', value='new {n}')", "drop(key='{place}-b')")
+GET = store_tasks("get(key='{place}-b')")
+
+WANTED = {"key": "Oslo-a", "value": "1"}
+
+
+def graded(condition: str, more: str = "") -> str:
+    """Return the store with a reward of its own."""
+    return f"{STORE}{more}    def reward(self, task):\n        return float({condition})\n"
+
+
+def asked(grade: str, name: str = "answer") -> str:
+    """Return a class that grades answers."""
+    body = "\n".join(f"        {line}" for line in grade.split("\n"))
+    return f'class Env:\n    """Questions."""\n    def reward(self, task, {name}):\n{body}\n'
+
+
+QUESTIONS = [
+    {
+        "id": f"q-{number}",
+        "turns": [{"instruction": f"Which number follows {number} times a hundred and {word}?"}],
+        "expression": f"{number}00 + {number + 1}",
+        "right": f"{number}0{number + 1} {word}",
+        "split": "train" if number < 6 else "held_out",
+    }
+    for number, word in enumerate(("ant", "bee", "cow", "dog", "elk", "fox", "gnu", "hen"), 1)
+]
+
+ENDING_OF_STATE = "    def state(self):\n        return {}\n"
+
+BAD: dict[str, tuple[str, Sequence[dict[str, Any]]]] = {
+    "always": (graded("True"), PUT),
+    "any call": (graded("bool(self.log)"), PUT_AND_DROP),
+    "the tool alone": (
+        graded("self.used", "    used = False\n").replace(
+            "self.data[key] = value\n", "self.data[key] = value\n        self.used = True\n"
+        ),
+        PUT,
+    ),
+    "a state that nothing changes": (f"{STORE}    def state(self):\n        return 1\n", PUT),
+    "the size of the state": (f"{STORE}    def state(self):\n        return len(self.data)\n", PUT),
+    "an error as success": (
+        graded(
+            "self._right(task)",
+            "    def _right(self, task):\n        try:\n            return self.found[task['id']]\n"
+            "        except Exception:\n            return True\n",
+        ),
+        PUT,
+    ),
+    "settings that no task changes": (
+        graded("bool(self.log) and not hasattr(self, 'broken')"),
+        PUT_AND_DROP,
+    ),
+    "nothing is stored": (STORE.replace("self.data[key] = value", "pass"), PUT),
+    "in": (asked("return float(task['right'] in answer)"), QUESTIONS),
+    "is in": (asked("return float(bool(answer) and answer in task['right'])"), QUESTIONS),
+    "in any case": (
+        asked("return float(task['right'].lower() in ' '.join(answer.lower().split()))"),
+        QUESTIONS,
+    ),
+    "a long answer": (asked("return min(1.0, len(answer) / 300)"), QUESTIONS),
+    "a short answer": (asked("return float(0 < len(answer) < 12)"), QUESTIONS),
+    "as long as the right one": (
+        asked("return float(len(answer) == len(task['right']))"),
+        QUESTIONS,
+    ),
+    "eval": (
+        asked(
+            "try:\n    return float(eval(answer) == task['right'])\nexcept Exception:\n    return 0"
+        ),
+        QUESTIONS,
+    ),
+    "a raised error": (
+        asked("try:\n    return float(int(answer) > 0)\nexcept ValueError:\n    return 1"),
+        QUESTIONS,
+    ),
+    "no number at all": (
+        asked(
+            "try:\n    far = abs(float(answer) - len(task['right'])) > 0.1\n"
+            "except ValueError:\n    return 0\nreturn 0 if far else 1"
+        ),
+        QUESTIONS,
+    ),
+    "words of the question": (
+        asked("return float(bool(set(answer.split()) & set(task['right'].split())))"),
+        QUESTIONS,
+    ),
+    "the form alone": (asked("return float('<answer>' in answer)"), QUESTIONS),
+    "any field": (
+        asked("return float(answer in task.values())"),
+        [{**each, "topic": f"animals {each['id']}"} for each in QUESTIONS],
+    ),
+}
+
+SUMS = """
+class Env:
+    \"\"\"A calculator.\"\"\"
+    def reset(self, world):
+        self.last = 0
+    def add(self, a: int, b: int) -> int:
+        \"\"\"Return the sum.\"\"\"
+        return a + b
+    def multiply(self, a: int, b: int) -> int:
+        \"\"\"Return the product.\"\"\"
+        return a * b
+"""
+
+LIGHTS = '''
+class Env:
+    """Lights in rooms."""
+    def reset(self, world):
+        self.on = dict(world)
+    def is_on(self, room: str) -> bool:
+        """Return whether a light is on."""
+        return self.on[room]
+    def switch(self, room: str, on: bool) -> bool:
+        """Turn a light on or off; return whether it was on."""
+        before, self.on[room] = self.on[room], on
+        return before
+    def toggle(self, room: str) -> bool:
+        """Turn a light on if it is off, and off if it is on; return whether it was on."""
+        return self.switch(room, not self.on[room])
+'''
+
+GRID = '''
+class Env:
+    """A walk on a grid."""
+    def reset(self, world):
+        self.x, self.y = world["at"]
+        self.steps = 0
+    def go(self, dx: int, dy: int) -> list[int]:
+        """Go at most one step in each direction; return the place."""
+        self.x += max(-1, min(1, dx))
+        self.y += max(-1, min(1, dy))
+        self.steps += 1
+        return [self.x, self.y]
+    def where(self) -> list[int]:
+        """Return the place."""
+        return [self.x, self.y]
+    def reward(self, task):
+        return float([self.x, self.y] == task["goal"])
+'''
+
+
+def tasks_of(
+    *made: tuple[Any, str, Sequence[str]], **fields: Sequence[Any]
+) -> list[dict[str, Any]]:
+    """Return a task for each world, instruction and reference, with its own field of each name."""
+    return [
+        {
+            "id": f"task-{number}",
+            "world": world,
+            "turns": [{"instruction": instruction, "reference": list(reference)}],
+            "split": "train" if number < len(made) // 2 else "held_out",
+            **{name: values[number] for name, values in fields.items()},
+        }
+        for number, (world, instruction, reference) in enumerate(made)
+    ]
+
+
+ROOMS = [{"hall": number % 2 == 0, "attic": number % 3 == 0, "bath": True} for number in range(8)]
+GOALS = [[2, 1], [0, 3], [1, 1], [-1, 2], [3, 0], [0, -2], [2, 2], [-2, -1]]
+
+HONEST: dict[str, tuple[str, Sequence[dict[str, Any]]]] = {
+    "a store": (STORE, [*PUT_AND_DROP, *GET]),
+    "questions by reading": (STORE, GET),
+    "the end is right": (
+        graded("self.data.get(task['key']) == task['value']"),
+        [
+            {**each, "id": f"end-{number}", "key": f"{place}-a", "value": f"new {number}"}
+            for number, (each, place) in enumerate(zip(PUT, PLACES, strict=True))
+        ],
+    ),
+    "only what was read": (
+        graded("self.log == [task['turns'][0]['reference'][0].split(chr(39))[1]]"),
+        GET,
+    ),
+    "sums that are alike": (
+        SUMS,
+        tasks_of(
+            *(
+                (None, f"What is {a} {word} {b}?", [f"{tool}(a={a}, b={b})"])
+                for a, b in ((2, 3), (1, 4), (2, 2), (4, 1), (3, 2), (1, 3))
+                for word, tool in (("and", "add"), ("times", "multiply"))
+            )
+        ),
+    ),
+    "lights": (
+        LIGHTS,
+        tasks_of(
+            *(
+                (world, f"Is light {n} in the hall on?", ["is_on(room='hall')"])
+                for n, world in enumerate(ROOMS)
+            ),
+            *(
+                (world, f"Change light {n} of the attic.", ["toggle(room='attic')"])
+                for n, world in enumerate(ROOMS)
+            ),
+            *(
+                (world, f"Turn light {n} of the bath off.", ["switch(room='bath', on=False)"])
+                for n, world in enumerate(ROOMS)
+            ),
+        ),
+    ),
+    "a grid": (
+        GRID,
+        tasks_of(
+            *(
+                (
+                    {"at": [0, 0], "n": n},
+                    f"Go to {goal}, walk {n}.",
+                    [
+                        *[f"go(dx={(x > 0) - (x < 0)}, dy=0)"] * abs(x),
+                        *[f"go(dx=0, dy={(y > 0) - (y < 0)})"] * abs(y),
+                    ],
+                )
+                for n, goal in enumerate(GOALS)
+                for x, y in [goal]
+            ),
+            goal=GOALS,
+        ),
+    ),
+    "the whole answer": (
+        asked("return float(answer.strip(' .').lower() == task['right'])"),
+        QUESTIONS,
+    ),
+    "the last line": (
+        asked("return float(answer.strip().splitlines()[-1:] == [task['right']])"),
+        QUESTIONS,
+    ),
+    "half for a part": (
+        asked(
+            "if answer == task['right']:\n    return 1.0\nreturn 0.5 * (task['right'] in answer)"
+        ),
+        QUESTIONS,
+    ),
+    "yes or no": (
+        asked("return float(answer.strip(' .!').lower() == task['right'])"),
+        [{**each, "right": ("yes", "no")[n % 2]} for n, each in enumerate(QUESTIONS)],
+    ),
+    "the last number": (
+        asked(
+            "import re\nnumbers = re.findall(r'-?[0-9]+', answer)\n"
+            "return float(numbers[-1:] == [str(task['right'])])"
+        ),
+        [{**each, "right": 37 * n + 11} for n, each in enumerate(QUESTIONS)],
+    ),
+    "one of several": (
+        asked("return float(answer.lower() in task['right'])"),
+        [{**each, "right": [f"{n} km", f"{n} kilometres"]} for n, each in enumerate(QUESTIONS)],
+    ),
+    "a choice": (
+        asked("return float(answer.strip().upper()[:1] == task['right'] and len(answer) < 3)"),
+        [{**each, "right": "ABCD"[n % 4]} for n, each in enumerate(QUESTIONS)],
+    ),
+    "worked out by the class": (
+        asked(
+            "import re\na, b = map(int, re.findall(r'[0-9]+', task['expression']))\n"
+            "return float(answer.strip() == str(a + b))"
+        ),
+        QUESTIONS,
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path / "cache"))
+
+
+def made(folder: Path, source: str, tasks: Sequence[dict[str, Any]], **settings: Any) -> OwnTools:
+    name = f"adversary_{next(NUMBERS)}"
+    (folder / f"{name}.py").write_text(source)
+    (folder / "tasks.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
+    use = f"{name}:Env"
+    found = environment_named(use, tasks=str(folder / "tasks.jsonl"), **settings)
+    assert isinstance(found, OwnTools)
+    return found
+
+
+def unearned(environment: OwnTools) -> dict[str, str]:
+    return dict(environment.source().unearned or {})
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_every_task_of_a_grade_that_anything_earns_is_named(name: str, tmp_path: Path) -> None:
+    source, tasks = BAD[name]
+    found = unearned(made(tmp_path, source, tasks, unearned="keep"))
+    assert {task["id"] for task in tasks} == set(found), found
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_no_task_of_an_honest_grade_is_named(name: str, tmp_path: Path) -> None:
+    source, tasks = HONEST[name]
+    assert unearned(made(tmp_path, source, tasks)) == {}
