@@ -449,7 +449,7 @@ WRITERS = (
 
 METRIC = re.compile(
     r"(?:actor|critic|delivery|gradient_noise|groups|guard|num_turns|perf|prompt_length"
-    r"|response_length|rewards|rollout_corr|sampling|signal|source|synth|timing_s|training|val"
+    r"|response_length|rewards|rollout_corr|sampling|signal|source|synth|tasks|timing_s|training|val"
     r"|validator)(?:/[\w{}]+)+"
 )
 

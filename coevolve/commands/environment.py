@@ -14,7 +14,7 @@ from rich.text import Text
 
 from coevolve.environments import example
 from coevolve.environments.common_checks import common_findings
-from coevolve.environments.findings import Finding
+from coevolve.environments.findings import EARNED, Finding
 from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.registry import config_of, environment_of
 from coevolve.foreign import boundary, shown
@@ -29,6 +29,12 @@ COLOURS = {"holds": "green", "fails": "red", "absent": "yellow"}
 
 NO_SUITE = Finding(
     check="hostile input", state="absent", found="the environment brings no adversary's suite"
+)
+
+UNTRIED = Finding(
+    check=EARNED,
+    state="absent",
+    found="the environment tries none of its tasks without doing what it asks (`conformance`)",
 )
 
 _SECTIONS = ("policy.", "rollout.")
@@ -79,6 +85,7 @@ def _put(tree: dict[str, Any], names: Sequence[str], value: Any) -> None:
 async def _findings(config: RunConfig, most: int, *, hostile: bool) -> tuple[Finding, ...]:
     common = await common_findings(config, most)
     own = await environment_of(config).conformance(most)
+    own += () if any(each.check == EARNED for each in own) else (UNTRIED,)
     model = (_conversation(config),) if config.policy != PolicyConfig() else ()
     if not hostile:
         return (*common, *own, *model)

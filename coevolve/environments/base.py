@@ -95,6 +95,10 @@ class BaseEnvironment:
         """Return none: each task is what it is."""
         return {}
 
+    def unearned(self) -> Mapping[str, str]:
+        """Return none: nothing was tried."""
+        return {}
+
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return no labels besides that of all tasks."""
         return {}

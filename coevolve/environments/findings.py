@@ -12,6 +12,9 @@ from coevolve.foreign import described
 from protocols.capabilities import WITHOUT, Capabilities
 from protocols.errors import CoevolveError
 
+EARNED = "rewards are earned"
+"""The check that no task is solved by an attempt that does not do what the task asks."""
+
 State = Literal["holds", "fails", "absent"]
 """``absent``: a capability that the environment neither has nor declares."""
 

@@ -136,7 +136,10 @@ class Environment(Protocol):
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return the findings of checking that the environment keeps what it declares.
 
-        The checks use at most ``most`` tasks of each split. Raises ConfigError and DependencyError.
+        The checks use at most ``most`` tasks of each split. The one named
+        `coevolve.environments.findings.EARNED` makes attempts that do not do what a task asks:
+        silence, an echo, the work of another task. Without it, `check` says that nobody tried.
+        Raises ConfigError and DependencyError.
         """
         ...
 
@@ -171,6 +174,13 @@ class Environment(Protocol):
 
         ``seed`` (at least 0) determines the instances. Tasks that have none are left out. Raises
         SimulatorError.
+        """
+        ...
+
+    def unearned(self) -> Mapping[str, str]:
+        """Return, by task id, how an attempt solves a given task without doing what it asks.
+
+        These tasks need not be among those that the run uses.
         """
         ...
 

@@ -78,6 +78,7 @@ async def _follow(directory: RunDirectory, name: str, say: Say) -> None:
         run_reader(directory.path),
         run=directory.path,
         labels=environment_of(config).labels(),
+        unearned=len(environment_of(config).unearned()),
         settings=config.trackers,
     )
     await follower.catch_up()

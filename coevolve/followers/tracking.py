@@ -84,14 +84,15 @@ class Tracking:
         *,
         run: Path,
         labels: Mapping[str, Sequence[str]],
+        unearned: int = 0,
         settings: TrackersConfig,
     ) -> None:
-        """``run`` is the run's folder; ``labels`` as in `coevolve.runs.progress.Progress`."""
+        """``run`` is the run's folder; ``labels`` and ``unearned`` as in `Progress`."""
         self._tracker = tracker
         self._reader = reader
         self._run = run
         self._settings = settings
-        self._snapshots = progress_snapshots(reader, labels)
+        self._snapshots = progress_snapshots(reader, labels, unearned)
         self._progress: Progress | None = None
         self._through = 0
         self._reached = 0

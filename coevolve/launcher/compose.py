@@ -61,6 +61,7 @@ async def compose(
         store=store,
         reader=run_reader(directory.path),
         labels=environment_of(config).labels(),
+        unearned=len(environment_of(config).unearned()),
         display=display,
         started=started,
     )

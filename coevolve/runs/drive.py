@@ -123,6 +123,7 @@ class Run:
         labels: Mapping[str, Sequence[str]],
         display: Display,
         started: float,
+        unearned: int = 0,
     ) -> None:
         self.name = config.name
         self.store = store
@@ -156,7 +157,7 @@ class Run:
         self._all_measured = False
         """Whether the last step is taken, and what the run used until then recorded."""
 
-        self._of_progress = progress_snapshots(reader, labels)
+        self._of_progress = progress_snapshots(reader, labels, unearned)
         self._snapshots = (self._of_progress, *_snapshots_of_totals(reader, config))
         self._waking = 0
         """The newest record of `WAKING` that was folded."""

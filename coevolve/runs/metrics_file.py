@@ -83,7 +83,8 @@ def line_of(message: Message, progress: Progress) -> dict[str, float] | None:
         return None
     match message:
         case StepReport():
-            return {"step": message.step, **message.metrics, **progress.evolution}
+            tasks = {"tasks/unearned": progress.unearned}
+            return {"step": message.step, **message.metrics, **progress.evolution, **tasks}
         case Evaluation(version=version):
             line = {"step": version, "timing_s/testing": message.wall_s}
             for measure, means in progress.tables.items():

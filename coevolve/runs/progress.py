@@ -68,6 +68,9 @@ class Progress(WholeState):
     labels: Mapping[str, Sequence[str]]
     """Held-out task id -> labels under which its success is reported."""
 
+    unearned: int = 0
+    """Given tasks that an attempt solves without doing what they ask."""
+
     step: int = 0
     metrics: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
     curves: dict[str, list[float]] = msgspec.field(default_factory=dict[str, list[float]])
@@ -298,6 +301,8 @@ def _evolved(message: Signal | SignalSettled | CandidateVerdict) -> str:
             return PARKED
 
 
-def progress_snapshots(reader: Reader, labels: Mapping[str, Sequence[str]]) -> Snapshots[Progress]:
-    """Return the snapshots of the progress, with `Progress.labels`."""
-    return Snapshots(reader, "launcher's progress", TOPICS, lambda: Progress(labels))
+def progress_snapshots(
+    reader: Reader, labels: Mapping[str, Sequence[str]], unearned: int = 0
+) -> Snapshots[Progress]:
+    """Return the snapshots of the progress, with `Progress.labels` and `Progress.unearned`."""
+    return Snapshots(reader, "launcher's progress", TOPICS, lambda: Progress(labels, unearned))

@@ -199,7 +199,7 @@ def test_a_question_on_both_sides_is_found_out(tmp_path: Path):
 def test_a_grader_that_is_content_with_silence_is_found_out(tmp_path: Path):
     environment = grader(tmp_path, GRADER.format(body="return 1.0"))
     findings = {each.check: each.state for each in asyncio.run(environment.conformance(9))}
-    assert findings["doing nothing fails"] == "fails"
+    assert findings["rewards are earned"] == "fails"
 
 
 def test_the_check_passes_and_says_what_is_absent():

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coevolve.environments.appworld.mutants import mutants_of
-from coevolve.environments.findings import Checks, Finding, findings
+from coevolve.environments.findings import EARNED, Checks, Finding, findings
 from coevolve.environments.tools.commands import Passed, Tried
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.source import fault
@@ -107,13 +107,21 @@ async def _deterministic(subject: _Subject) -> tuple[bool, str]:
     return bool(subject.tasks), f"{2 * len(subject.tasks)} attempts, twice each"
 
 
-async def _nothing_fails(subject: _Subject) -> tuple[bool, str]:
-    ends = ((), ("apis.supervisor.complete_task()",))
-    for task in (*subject.train, *subject.held_out):
-        for blocks in ends:
+async def _nothing_unearned(subject: _Subject) -> tuple[bool, str]:
+    """Check that no task is solved by silence, a fixed answer, or another task's reference."""
+    tasks, others = (*subject.train, *subject.held_out), subject.tasks
+    for number, task in enumerate(tasks):
+        asked = tool_task(task).turns[0].instruction
+        apart = [each for each in others if each.task_id != task.task_id]
+        other = _reference(apart[number % len(apart)]) if apart else ()
+        answers = ("", "ok", "done", asked)
+        ends = [(f"apis.supervisor.complete_task(answer={each!r})",) for each in answers]
+        for blocks in ((), ("apis.supervisor.complete_task()",), *ends, other):
+            if blocks == _reference(task):
+                continue
             if isinstance((await subject.tried("nothing", task, blocks)).turns[-1].verdict, Passed):
                 return False, f"{task.task_id} is solved by {blocks or 'nothing'}"
-    return True, f"{len(subject.train) + len(subject.held_out)} tasks"
+    return True, f"{len(tasks)} tasks, none is solved without doing what it asks"
 
 
 async def _mutants_fail(subject: _Subject) -> tuple[bool, str]:
@@ -144,7 +152,7 @@ CHECKS: Checks[_Subject] = {
     "state_digest": _state_digest,
     "fresh_instances": _fresh_instances,
     "deterministic_reward": _deterministic,
-    "doing nothing fails": _nothing_fails,
+    EARNED: _nothing_unearned,
     "spoilt references fail": _mutants_fail,
     "speed": _speed,
 }

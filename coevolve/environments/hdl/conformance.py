@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coevolve.environments.findings import Checks, Finding, findings
+from coevolve.environments.findings import EARNED, Checks, Finding, findings
 from coevolve.environments.hdl.curation.states import average, meets
 from coevolve.environments.hdl.designs.design import GOOD_AT_LEAST, QUALITIES, Design, Quality
 from coevolve.environments.hdl.designs.instances import DesignInstances
@@ -112,7 +112,7 @@ async def _poor_fails(subject: _Subject) -> tuple[bool, str]:
         for coverage in (subject.once[design.design_id, "poor"], None):
             if meets(coverage, design.file.threshold):
                 return False, f"{design.design_id}: a poor testbench passes"
-    return True, f"{len(subject.designs)} designs"
+    return True, f"{len(subject.designs)} designs: neither a poor testbench nor none passes"
 
 
 async def _disjoint_splits(subject: _Subject) -> tuple[bool, str]:
@@ -137,7 +137,7 @@ CHECKS: Checks[_Subject] = {
     "state_digest": _same_points,
     "fresh_instances": _fresh_instances,
     "deterministic_reward": _replayable,
-    "doing nothing fails": _poor_fails,
+    EARNED: _poor_fails,
     "splits are disjoint": _disjoint_splits,
     "speed": _speed,
 }

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from coevolve.environments.findings import Checks, Finding, UnfitError, findings
+from coevolve.environments.findings import EARNED, Checks, Finding, UnfitError, findings
 from coevolve.environments.tools.adversary.play import Grading, solved
 from coevolve.environments.tools.adversary.words import texts_in
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
@@ -25,6 +25,7 @@ from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.simple import REWARD
 from coevolve.environments.tools.source import (
+    LEAKS,
     OTHER_ANSWERS,
     OTHER_STATE,
     FixedSource,
@@ -33,10 +34,9 @@ from coevolve.environments.tools.source import (
 )
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.environments.tools.vocabulary import Vocabulary, named
-from coevolve.environments.tools.wire import ToolClient
+from coevolve.environments.tools.wire import ToolClient, ToolService
 from protocols.capabilities import Capabilities
 from protocols.errors import SimulatorError
-from protocols.interfaces import SimulatorService
 from protocols.tasks import Task
 
 ATTEMPTS = 5
@@ -49,6 +49,8 @@ ENOUGH_NAMED = 10
 """Fewer tasks with a name than this may lack other names that can take its place."""
 
 DETERMINISTIC = "make the tools deterministic: take what varies from the world"
+
+LEAKING = "share their requests with held-out ones, so a run does not train on them"
 
 MOST_ANSWERS = 8
 """Maximum number of a task's own values that are graded as answers."""
@@ -66,7 +68,7 @@ class _Subject:
     left_out: Mapping[str, str]
     unearned: Mapping[str, str] | None
     claimed: Capabilities
-    service: SimulatorService
+    service: ToolService
     grading: Grading
 
     @property
@@ -122,7 +124,7 @@ class _Subject:
 
 async def conformance(
     source: ToolSource,
-    simulator: SimulatorService,
+    simulator: ToolService,
     tool_sets: Sequence[str],
     claimed: Capabilities,
     grading: Grading,
@@ -161,9 +163,10 @@ async def _schemas_valid(subject: _Subject) -> tuple[bool, str]:
 
 async def _references_pass(subject: _Subject) -> tuple[bool, str]:
     """Check that every reference passes twice, in new worlds, and that none was left out."""
-    if subject.left_out:
+    unfit = {name: reason for name, reason in subject.left_out.items() if reason != LEAKS}
+    if unfit:
         # Tools that vary come last: other checks name them, too.
-        varying_last = sorted(subject.left_out.items(), key=lambda each: _varies(each[1]))
+        varying_last = sorted(unfit.items(), key=lambda each: _varies(each[1]))
         reason = left_out_words(dict(varying_last))
         raise UnfitError("; ".join(filter(None, (reason, _remedy(reason)))))
     tasks = [task for task in subject.tasks if _calls(task)]
@@ -240,7 +243,10 @@ async def _nothing_unearned(subject: _Subject) -> tuple[bool, str]:
         unearned = {subject.tasks[number].task_id: how for number, how in found.items()}
     if not unearned:
         return True, f"{len(subject.tasks)} tasks, none is solved without doing what it asks"
-    named = "; ".join(f"{task_id}: {how}" for task_id, how in unearned.items())
+    by_kind: dict[str, list[str]] = {}
+    for task_id, how in unearned.items():
+        by_kind.setdefault(how.partition(" (")[0], []).append(task_id)
+    named = "; ".join(f"{', '.join(names)}: {unearned[names[0]]}" for names in by_kind.values())
     return False, (
         f"{len(unearned)} tasks are solved without doing what they ask, and a run leaves them out "
         f"(environment.unearned): {named}. {_grade_remedy(subject.grading)}"
@@ -309,7 +315,9 @@ async def _disjoint_worlds(subject: _Subject) -> tuple[bool, str]:
             f"{len(shared)} worlds or instructions are on both sides, such as those of "
             f"{task.task_id}"
         )
-    return True, f"{len(subject.train)} training tasks, {len(subject.held_out)} held out"
+    found = f"{len(subject.train)} training tasks, {len(subject.held_out)} held out"
+    leaking = sum(reason == LEAKS for reason in subject.left_out.values())
+    return True, found + (f"; {leaking} others {LEAKING}" if leaking else "")
 
 
 async def _speed(subject: _Subject) -> tuple[bool, str]:
@@ -334,7 +342,7 @@ CHECKS: Checks[_Subject] = {
     "sessions are separate": _separate_sessions,
     "rewards are from 0 to 1": _rewards_fit,
     "deterministic_reward": _same_reward,
-    "rewards are earned": _nothing_unearned,
+    EARNED: _nothing_unearned,
     "worlds of the splits are disjoint": _disjoint_worlds,
     "speed": _speed,
 }

@@ -368,26 +368,31 @@ class ToolEnvironment(BaseEnvironment):
 
     def grading(self) -> Grading:
         """Return how the tools grade: by comparison with the reference."""
-        return Grading(rewards=False, judges_words=False, certain=True)
+        return Grading(rewards=False, judges_words=False, certain=True, is_own=False)
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return the findings of checking tasks and tools in a simulator's own process."""
-        return await self.checked(self.source(), most)
-
-    async def checked(self, source: ToolSource, most: int) -> tuple[Finding, ...]:
-        """Return the findings of checking the tasks of a source."""
         from coevolve.environments.tools.conformance import conformance
 
         return await conformance(
-            source, self.simulator(), self.tool_sets(), self.capabilities, self.grading(), most
+            self.checked_source(),
+            self.simulator(),
+            self.tool_sets(),
+            self.capabilities,
+            self.grading(),
+            most,
         )
+
+    def checked_source(self) -> ToolSource:
+        """Return the source of the tasks to check. Raises ConfigError."""
+        return self.source()
 
     async def hostile(self, most: int) -> tuple[Finding, ...]:
         """Return the findings of hostile calls in a simulator's own process."""
         from coevolve.environments.tools.hostile import hostile_findings
 
         return await hostile_findings(
-            self.source(), self.simulator(), self.tool_sets(), self.capabilities, most
+            self.checked_source(), self.simulator(), self.tool_sets(), self.capabilities, most
         )
 
     def supervision(self, reader: Reader) -> Supervision:

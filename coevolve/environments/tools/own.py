@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import msgspec
 
 from coevolve.dependencies import lacking
-from coevolve.environments.findings import Finding
 from coevolve.environments.foreign import told
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
@@ -129,11 +128,16 @@ class OwnTools(ToolEnvironment):
             rewards=hasattr(self._class, "reward"),
             judges_words=self._judges_answers,
             certain=self.capabilities.deterministic_reward,
+            is_own=True,
         )
 
-    async def conformance(self, most: int) -> tuple[Finding, ...]:
-        """Return the findings of checking all tasks, those too that a run leaves out."""
-        return await self.checked(self._source(keeps_unearned=True), most)
+    def checked_source(self) -> FixedSource:
+        """Return the source with those tasks, too, that a run leaves out as unearned."""
+        return self._source(keeps_unearned=True)
+
+    def unearned(self) -> Mapping[str, str]:
+        """Return how the cheap adversary solves tasks of the file, by task id."""
+        return self.source().unearned or {}
 
     def _tasks(self) -> tuple[Task, ...]:
         tasks = read_tasks(

@@ -16,8 +16,14 @@ from coevolve.environments.tools.gates.reading import Argument, ReadCall, read_c
 from coevolve.environments.tools.task import ToolTask, asked_in
 from coevolve.environments.tools.toolsets import ToolDocument
 
-MOST = 8
-"""Maximum number of attempts of one kind on a task."""
+MOST = 12
+"""Maximum number of other tools that are tried on a task; of each other kind it is half of it."""
+
+MOST_TASKS = 100
+"""Number of tasks whose references are tried on one, as far as there is room: the next ones."""
+
+MOST_NAMES = 64
+"""Maximum number of texts in references that are tried as other arguments."""
 
 MADE: tuple[Mapping[str, object], ...] = tuple(
     {
@@ -64,15 +70,14 @@ class OtherCalls:
         for body, turns in zip(bodies, self._read, strict=True):
             for call in chain.from_iterable(turns):
                 self._examples.setdefault(call.tool, []).append((call, body.world))
-        self._names = tuple(
-            dict.fromkeys(
-                argument.value
-                for known in self._examples.values()
-                for call, _ in known
-                for argument in call.arguments
-                if isinstance(argument.value, str)
-            )
+        values = (
+            argument.value
+            for known in self._examples.values()
+            for call, _ in known
+            for argument in call.arguments
+            if isinstance(argument.value, str)
         )
+        self._names = tuple(islice(dict.fromkeys(values), MOST_NAMES))
 
     def calls(self, number: int) -> Calls:
         """Return the calls to try on task ``number``."""
@@ -80,22 +85,26 @@ class OtherCalls:
         used = set(_tools(own))
         seen = {_texts(own)}
 
-        def fresh(found: Iterator[_Read]) -> list[Attempt]:
+        def fresh(found: Iterator[_Read], most: int) -> list[Attempt]:
             """Return the first attempts that were not seen, and do not include the reference."""
             new = (
                 Attempt(turns, self._words)
                 for turns in map(_texts, found)
                 if turns not in seen and not seen.add(turns) and not _includes(turns, own)
             )
-            return list(islice(new, self._most))
+            return list(islice(new, most))
 
         alike, others = self._references(number)
+        half = max(self._most // 2, 1)
         return Calls(
             reference=Attempt(body.references, self._words),
-            other_tools=fresh(_interleaved(self._other_tools(number, used), others)),
-            same_tools=fresh(_interleaved(alike, _mutants(own))),
-            fields=fresh(self._with_fields(body)),
-            arguments=[*islice(self._arguments(body, own), self._most)],
+            other_tools=[
+                *fresh(self._other_tools(number, used), self._most),
+                *fresh(others, half),
+            ],
+            same_tools=fresh(_interleaved(alike, _mutants(own)), half),
+            fields=fresh(self._with_fields(body), half),
+            arguments=[*islice(self._arguments(body, own), half)],
         )
 
     def _arguments(self, body: ToolTask, own: _Read) -> Iterator[Probe]:
@@ -107,12 +116,15 @@ class OtherCalls:
             if len(wrong) > 1 and said and said in asked_in(body, slot.turn).casefold():
                 variants = (_with_value(own, slot, value) for value in wrong)
                 attempts = [Attempt(_texts(each), self._words) for each in variants]
-                yield Probe(f"another {slot.argument.name} of {slot.tool}", attempts)
+                kind = f"another {slot.argument.name} of {slot.tool}"
+                without = Attempt(_texts(_without(own, slot)), self._words)
+                yield Probe(kind, attempts, without, slot.tool)
 
     def _references(self, number: int) -> tuple[Iterator[_Read], Iterator[_Read]]:
         """Return references of other tasks that use the same tools, and those that do not."""
         own, turns = _tools(self._read[number]), len(self._bodies[number].turns)
-        places = [*range(number + 1, len(self._read)), *range(number)]
+        count = len(self._read)
+        places = (place % count for place in range(number + 1, number + min(count, MOST_TASKS)))
         others = [self._read[place] for place in places if any(self._read[place])]
         alike = (_spread(each, turns) for each in others if _tools(each) == own)
         return alike, (_spread(each, turns) for each in others if _tools(each) != own)
@@ -141,7 +153,7 @@ class OtherCalls:
         """
         for value in (body.turns[-1].instruction, *fields_of(body).values)[: self._most]:
             for document in tools_of(body.classes).values():
-                call = _made(document, MADE[0] | {"string": value})
+                call = _made(document, {**MADE[0], "string": value})
                 if any(argument.value == value for argument in call.arguments):
                     yield [[call]] * len(body.turns)
 
@@ -210,6 +222,13 @@ def _with_value(turns: _Read, slot: Slot, value: object) -> _Read:
     call = changed[slot.turn][slot.call]
     changed[slot.turn][slot.call] = call.with_value(slot.position, value)
     return changed
+
+
+def _without(turns: _Read, slot: Slot) -> _Read:
+    """Return the reference without the call of a slot: what that says is of no matter then."""
+    left = [list(calls) for calls in turns]
+    del left[slot.turn][slot.call]
+    return left
 
 
 def _made(document: ToolDocument, values: Mapping[str, object]) -> ReadCall:

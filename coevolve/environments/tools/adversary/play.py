@@ -7,8 +7,9 @@ cannot be graded earns nothing.
 
 - by doing nothing, by a call of no tool, or by words that answer nothing (`adversary.words`);
 - by most of the calls that are not its own (`adversary.calls`);
-- by its own tools with all other arguments that were tried, or with all other values of one argument
-  of which the instruction says the value;
+- by its own tools with all other arguments that were tried, or with all other values of an argument
+  whose value the instruction says (where the reference is compared, of a tool whose answer never
+  varies, because answers are compared, too);
 - if the reference is compared and changes no state, by a call of another kind that has the same
   answer, where this answer never varies: it is the same in all tasks and for all arguments.
 
@@ -22,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from coevolve.environments.tools.adversary.calls import Calls, OtherCalls, no_call, tools_in
+from coevolve.environments.tools.adversary.calls import MOST, Calls, OtherCalls, no_call, tools_in
 from coevolve.environments.tools.adversary.probes import Attempt, Probe
 from coevolve.environments.tools.adversary.words import SENTENCE, Words
 from coevolve.environments.tools.commands import Tried
@@ -57,6 +58,10 @@ class Grading(NamedTuple):
     certain: bool
     """Whether equal attempts get equal rewards."""
 
+    is_own: bool
+    """Whether the user can correct it. A benchmark's verdict is what it is, so what it overlooks in
+    single arguments is not looked for."""
+
 
 class Restarts(Protocol):
     """What counts the processes that were lost."""
@@ -73,6 +78,26 @@ async def solved(
     """Return, by its place, the attempt that solves a task without doing what it asks."""
     adversary = _Adversary(bodies, _Player(pool, service, certain=grading.certain), grading)
     return await adversary.solved()
+
+
+def probes_of(body: ToolTask, words: Words | None, number: int, room: int) -> list[Probe]:
+    """Return the probes of task ``number`` without calls of its tools.
+
+    With ``words`` they are about as many as ``room``, but at least one of each kind; where one is
+    left out of a kind, the choice differs from task to task.
+    """
+    silent = Probe("silence", [Attempt(((),) * len(body.turns))])
+    probes = [silent, Probe("a call of no tool", [no_call(body)])]
+    if words is None:
+        return probes
+    of_kind: defaultdict[str, list[Probe]] = defaultdict(list)
+    for probe in words.probes(number):
+        of_kind[probe.kind].append(probe)
+    most = max(room // (2 * len(of_kind)), 1)
+    for kind in of_kind.values():
+        first = number % len(kind) if most < len(kind) else 0
+        probes += (*kind[first:], *kind[:first])[:most]
+    return probes
 
 
 class _Player:
@@ -136,7 +161,7 @@ class _Played(NamedTuple):
 
     @property
     def every(self) -> Iterator[tuple[Attempt, Tried]]:
-        """All of them."""
+        """All of them but those with one other argument."""
         yield from (*self.other, *self.fields, *self.same)
 
     @property
@@ -155,7 +180,7 @@ class _Adversary:
         self._room = max(MOST_ATTEMPTS // max(len(bodies), 1), 1)
         self._words = Words(bodies) if grading.judges_words else None
         said = SENTENCE if grading.judges_words else ""
-        self._calls = OtherCalls(bodies, said, max(min(self._room // 4, 8), 1))
+        self._calls = OtherCalls(bodies, said, max(min(self._room // 4, MOST), 1))
         self._answers: defaultdict[str, set[str]] = defaultdict(set)
         """Tool -> its answers that are no errors."""
 
@@ -174,7 +199,7 @@ class _Adversary:
     async def _tried(self, number: int) -> str | _Played:
         """Return the probe that solves the task, or the results of other calls."""
         body = self._bodies[number]
-        probes = self._probes(number)
+        probes = probes_of(body, self._words, number, self._room)
         tried = await self._player.play(body, [each for probe in probes for each in probe.attempts])
         results = iter(tried)
         for probe in probes:
@@ -185,26 +210,10 @@ class _Adversary:
             body,
             [
                 *(calls.reference, *calls.other_tools, *calls.fields, *calls.same_tools),
-                *(each for probe in calls.arguments for each in probe.attempts),
+                *(each for probe in calls.arguments for each in probe.every),
             ],
         )
         return self._noted(calls, reference, results)
-
-    def _probes(self, number: int) -> list[Probe]:
-        """Return the probes of a task; of many tasks, each gets some of those of a kind."""
-        body = self._bodies[number]
-        silent = Probe("silence", [Attempt(((),) * len(body.turns))])
-        probes = [silent, Probe("a call of no tool", [no_call(body)])]
-        if self._words is None:
-            return probes
-        of_kind: defaultdict[str, list[Probe]] = defaultdict(list)
-        for probe in self._words.probes(number):
-            of_kind[probe.kind].append(probe)
-        most = max(self._room // (2 * len(of_kind)), 1)
-        for kind in of_kind.values():
-            first = number % len(kind) if most < len(kind) else 0
-            probes += (*kind[first:], *kind[:first])[:most]
-        return probes
 
     def _noted(
         self, calls: Calls, reference: Tried | None, results: Sequence[Tried | None]
@@ -216,8 +225,12 @@ class _Adversary:
             for kind in (calls.other_tools, calls.fields, calls.same_tools)
         )
         own = [(calls.reference, reference)] if reference is not None else []
-        outcomes = [(probe, [next(left) for _ in probe.attempts]) for probe in calls.arguments]
-        arguments = [probe for probe, tried in outcomes if _all_passed(tried)]
+        outcomes = [(probe, [next(left) for _ in probe.every]) for probe in calls.arguments]
+        arguments = [
+            probe
+            for probe, (*tried, without) in outcomes
+            if _all_passed(tried) and not _all_passed([without])
+        ]
         played = _Played(own, other, fields, same, arguments)
         for attempt, tried in (*own, *played.every):
             for made, turn in zip(attempt.turns, tried.turns, strict=True):
@@ -228,29 +241,36 @@ class _Adversary:
 
     def _by_calls(self, played: _Played) -> str:
         """Return which calls solve the task although they are not its own; empty if none do."""
-        passing = [attempt for attempt, tried in played.every if passes(tried)]
-        compares_answers = not self._grading.rewards and not played.changes
-        if compares_answers and not self._never_vary(played):
-            return ""
-        if played.arguments:
-            return played.arguments[0].shown
-        if not passing:
-            return ""
-        if compares_answers:
-            return Probe("a call with the same answer", passing).shown
+        passing = _made([*played.every])
+        if not self._grading.rewards and not played.changes:
+            own = [attempt for attempt, _ in played.reference]
+            if not self._never_vary(*own):
+                return ""
+            if alike := [each for each in passing if self._never_vary(each)]:
+                return Probe("a call with the same answer", alike).shown
+        for probe in played.arguments if self._grading.is_own else ():
+            if self._grading.rewards or self._one_answer(probe.tool):
+                return probe.shown
         if _all_pass(played.same, ENOUGH):
-            return Probe("its own tools with other arguments", passing).shown
+            return Probe("its own tools with other arguments", _made(played.same)).shown
         if _all_pass(played.fields):
-            return Probe("a field of the task as an argument", passing).shown
+            return Probe("a field of the task as an argument", _made(played.fields)).shown
         counted = _carried_out((*played.other, *played.same))
         if 2 * sum(map(passes, counted)) > len(counted):
             return Probe("most calls that are not its own", passing).shown
         return ""
 
-    def _never_vary(self, played: _Played) -> bool:
-        """Return whether the tools of the reference have one answer each, in all tasks."""
-        tools = {tool for attempt, _ in played.reference for tool in tools_in(attempt)}
-        return all(len(self._answers[tool]) <= 1 for tool in tools)
+    def _never_vary(self, *attempts: Attempt) -> bool:
+        """Return whether the tools of these attempts have one answer each, in all tasks."""
+        tools = {tool for attempt in attempts for tool in tools_in(attempt)}
+        return all(map(self._one_answer, tools))
+
+    def _one_answer(self, tool: str) -> bool:
+        return len(self._answers[tool]) <= 1
+
+
+def _made(tried: Sequence[tuple[Attempt, Tried]]) -> list[Attempt]:
+    return [attempt for attempt, each in tried if passes(each)]
 
 
 def _all_passed(tried: Sequence[Tried | None]) -> bool:

@@ -1,4 +1,4 @@
-"""Last words that answer nothing: silence, an echo, fixed texts, fields of tasks, and lists of them.
+"""Last words that answer nothing: an echo, fixed texts, fields of tasks, and lists of these.
 
 A text that a field of the task spells out is left out where it stands alone, because it may be the
 answer. So a field alone proves nothing, but all fields of a task cannot be right, nor can every
@@ -18,6 +18,8 @@ from coevolve.environments.tools.commands import MAX_WORDS_CHARS
 from coevolve.environments.tools.task import ToolTask
 
 SENTENCE = "I have done what you asked."
+
+BLANK = (" ", ".")
 
 FIXED = (
     *("ok", "done", SENTENCE, " ".join([SENTENCE] * 8), " ".join([SENTENCE] * 64)),
@@ -98,34 +100,31 @@ class Words:
 
     def probes(self, number: int) -> Iterator[Probe]:
         """Yield the probes of task ``number``, those that a grader most often accepts first."""
-        body, fields = self._bodies[number], self._fields[number]
+        body = self._bodies[number]
         silent = ((),) * len(body.turns)
+        for kind, said in self._texts(number):
+            yield Probe(kind, [Attempt(silent, words[-MAX_WORDS_CHARS:]) for words in said])
 
-        def probe(kind: str, *said: str) -> Probe:
-            return Probe(kind, [Attempt(silent, words[-MAX_WORDS_CHARS:]) for words in said])
-
+    def _texts(self, number: int) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield kinds of texts; a task is solved if all texts of a pair solve it."""
+        body, fields = self._bodies[number], self._fields[number]
         known = {value.strip().casefold() for value in fields.values} | fields.in_world
         for text in dict.fromkeys((body.turns[-1].instruction, _all_instructions(body))):
-            yield probe("an echo of the instruction", text)
-        for text in (" ", "."):
-            yield probe("a blank message", text)
-        for text in FIXED:
-            if text not in known and not ("ok" in known and "ok" in text):
-                yield probe("a fixed text", text)
-        yield probe("a list of many answers", *self._lists(number))
+            yield "an echo of the instruction", (text,)
+        yield from (("a blank message", (text,)) for text in BLANK)
+        yield from (("a fixed text", (text,)) for text in FIXED if not _says(text, known))
+        yield "a list of many answers", self._lists(number)
         for value in fields.values[:MOST_FIELDS]:
-            yield from (probe(kind, *said) for kind, said in _distorted(value, known))
-        for text in NO_NUMBERS:
-            if text not in known:
-                yield probe("a number that is none", text)
-        for text in (*(f"task[{name!r}]" for name in fields.names[:MOST_FIELDS]), *TRUE):
-            yield probe("code instead of an answer", text)
+            yield from _distorted(value, known)
+        yield from (("a number that is none", (text,)) for text in NO_NUMBERS if text not in known)
+        code = (*(f"task[{name!r}]" for name in fields.names[:MOST_FIELDS]), *TRUE)
+        yield from (("code instead of an answer", (text,)) for text in code)
         for kind, values in (
             ("each field of the task", fields.values),
             ("each field of other tasks", self._of_others(number)),
         ):
             if len(values) >= ENOUGH:
-                yield probe(kind, *values[:MOST_FIELDS])
+                yield kind, values[:MOST_FIELDS]
 
     def _of_others(self, number: int) -> tuple[str, ...]:
         """Return values of other tasks, the next ones first, that this task does not have."""
@@ -163,6 +162,11 @@ class Words:
         return tuple(chosen)
 
 
+def _says(text: str, known: set[str]) -> bool:
+    """Return whether a fixed text, or the word in it, is a field."""
+    return text in known or ("ok" in known and "ok" in text)
+
+
 def _all_instructions(body: ToolTask) -> str:
     return "\n".join(turn.instruction for turn in body.turns)
 
@@ -170,7 +174,7 @@ def _all_instructions(body: ToolTask) -> str:
 def _distorted(value: str, known: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield texts that are like a field, and are not it: with what a loose grade may look at."""
     size = len(value)
-    if 1 < size and (same := "x" * size) not in known:
+    if size > 1 and (same := "x" * size) not in known:
         yield "a text of a field's length", (same,)
     if size >= HALVES_CHARS:
         parts = value[: size // 2], value[size // 2 :]

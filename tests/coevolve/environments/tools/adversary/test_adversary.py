@@ -1,16 +1,23 @@
-"""The cheap adversary names the tasks that are solved without doing what they ask, and no others."""
+"""The cheap adversary names tasks that are solved without doing what they ask, and no others."""
 
-import asyncio
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coevolve.environments.findings import EARNED
 from coevolve.environments.registry import environment_named
+from coevolve.environments.tools.adversary.kept import _found as memory  # pyright: ignore
+from coevolve.environments.tools.adversary.kept import kept
+from coevolve.environments.tools.adversary.play import MOST_ATTEMPTS, probes_of
+from coevolve.environments.tools.adversary.words import Words
+from coevolve.environments.tools.commands import MAX_WORDS_CHARS
 from coevolve.environments.tools.own import OwnTools
+from coevolve.environments.tools.simple import plain_class
+from coevolve.environments.tools.task import ToolTask, tool_task
 from protocols.errors import ConfigError
 from tests.commands import answered
 
@@ -361,3 +368,103 @@ def test_every_task_of_a_grade_that_anything_earns_is_named(name: str, tmp_path:
 def test_no_task_of_an_honest_grade_is_named(name: str, tmp_path: Path) -> None:
     source, tasks = HONEST[name]
     assert unearned(made(tmp_path, source, tasks)) == {}
+
+
+PING = '''    def ping(self) -> str:
+        """Say ok."""
+        return "ok"
+    def lock(self) -> str:
+        """Lock the store."""
+        return "ok"
+'''
+MIXED = [*PUT, *({**each, "id": f"lock-{n}"} for n, each in enumerate(store_tasks("lock()")))]
+LOCKS = {task["id"] for task in MIXED if task["id"].startswith("lock")}
+
+
+def test_a_run_leaves_out_what_is_unearned_unless_it_is_told_to_keep_it(tmp_path: Path) -> None:
+    def used(environment: OwnTools) -> set[str]:
+        found = environment.source()
+        return {task.task_id for task in (*found.pool(), *found.canaries(99), *found.held_out())}
+
+    environment = made(tmp_path, STORE + PING, MIXED)
+    assert set(environment.unearned()) == LOCKS
+    assert used(environment) == {task["id"] for task in MIXED} - LOCKS
+    assert used(made(tmp_path, STORE + PING, MIXED, unearned="keep")) >= LOCKS
+
+
+def test_a_run_without_any_task_that_is_earned_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"8 tasks were left out, the first one put-0: is solved"):
+        made(tmp_path, *BAD["always"]).source()
+
+
+def test_check_names_the_tasks_what_solves_them_and_the_remedy(tmp_path: Path) -> None:
+    environment = made(tmp_path, STORE + PING, MIXED)
+    words = f"tasks={tmp_path / 'tasks.jsonl'}"
+    answer = answered("environment", "check", environment.name, words, "--json")
+    (found,) = (each for each in json.loads(answer.stdout) if each["check"] == EARNED)
+    assert answer.returncode == 1
+    assert found["state"] == "fails"
+    assert f"{len(LOCKS)} tasks" in found["found"]
+    assert all(name in found["found"] for name in LOCKS)
+    assert "put-" not in found["found"]
+    assert "call with the same answer ('ping()')" in found["found"]
+    assert "state()" in found["found"]
+
+
+def test_check_of_an_honest_class_has_the_exit_code_0(tmp_path: Path) -> None:
+    environment = made(tmp_path, *HONEST["a store"])
+    words = f"tasks={tmp_path / 'tasks.jsonl'}"
+    assert answered("environment", "check", environment.name, words).returncode == 0
+
+
+def test_what_is_tried_is_deterministic_and_bounded(tmp_path: Path) -> None:
+    tasks = [{**QUESTIONS[n % 8], "id": f"t-{n}", "right": f"{n} x"} for n in range(2000)]
+    environment = made(tmp_path, asked("return 0"), tasks)
+    bodies = list(map(tool_task, environment._tasks()))  # pyright: ignore[reportPrivateUsage]
+    few, many = Words(bodies[:8]), Words(bodies)
+    assert [*few.probes(3)] == [*Words(bodies[:8]).probes(3)]
+    kinds = {probe.kind for probe in few.probes(3)}
+    for number in (0, 1999):
+        chosen = probes_of(bodies[number], many, number, room=MOST_ATTEMPTS // 2000)
+        assert kinds <= {probe.kind for probe in chosen}
+        assert sum(len(probe.attempts) for probe in chosen) < 60
+        assert all(len(a.words) <= MAX_WORDS_CHARS for probe in chosen for a in probe.attempts)
+
+
+def test_a_finding_is_kept_until_the_code_or_the_tasks_change(tmp_path: Path) -> None:
+    environment = made(tmp_path, *HONEST["the whole answer"])
+    kind = plain_class(environment.name)
+    bodies = [tool_task(task) for task in environment.source().pool()]
+    grading, played = environment.grading(), list[int]()
+
+    def play() -> dict[int, str]:
+        played.append(1)
+        return {0: "silence"}
+
+    def found(bodies: list[ToolTask]) -> Mapping[int, str]:
+        memory.clear()
+        return kept(kind, bodies, grading, play)
+
+    assert [found(bodies), found(bodies)] == [{0: "silence"}] * 2
+    assert len(played) == 1
+    found(bodies[1:])
+    assert len(played) == 2
+    (tmp_path / "answers.json").write_text("[]")
+    found(bodies)
+    assert len(played) == 3
+    for file in (tmp_path / "cache" / "adversary").glob("*.json"):
+        file.write_text("damaged")
+    assert found(bodies) == {0: "silence"}
+    assert len(played) == 4
+
+
+def test_a_wrong_call_that_ends_the_process_earns_nothing_and_is_not_repeated(
+    tmp_path: Path,
+) -> None:
+    ends = '''    def quit(self) -> str:
+        """Quit."""
+        import os
+        os._exit(1)
+'''
+    assert unearned(made(tmp_path, "import os\n" + STORE + ends, PUT)) == {}
+    assert set(unearned(made(tmp_path, f"{STORE}{PING}{ends}", MIXED))) == LOCKS
