@@ -83,7 +83,7 @@ def line_of(message: Message, progress: Progress) -> dict[str, float] | None:
         return None
     match message:
         case StepReport():
-            tasks = {"tasks/unearned": progress.unearned}
+            tasks = {"tasks/unearned": progress.unearned} if progress.unearned else {}
             return {"step": message.step, **message.metrics, **progress.evolution, **tasks}
         case Evaluation(version=version):
             line = {"step": version, "timing_s/testing": message.wall_s}

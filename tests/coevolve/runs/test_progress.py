@@ -241,6 +241,15 @@ def test_the_metrics_file_has_one_line_per_step_and_per_score_and_no_other(tmp_p
     ]
 
 
+def test_the_metrics_file_counts_given_tasks_that_are_unearned(tmp_path: Path):
+    progress, metrics = Progress(LABELS, unearned=3), MetricsFile(tmp_path / "metrics.jsonl")
+    step = StepReport(step=1, groups=(), weights_digest="", groups_consumed=8, metrics={})
+    progress.fold(step)
+    metrics.write(step, progress)
+    metrics.close()
+    assert json.loads((tmp_path / "metrics.jsonl").read_text())["tasks/unearned"] == 3
+
+
 def test_the_instance_gap_is_over_the_tasks_whose_instance_was_scored(tmp_path: Path):
     progress, metrics = Progress(LABELS), MetricsFile(tmp_path / "metrics.jsonl")
     fresh = {"a~1": 2, "b~1": 0, "c~1": 1, "x~1": 2}

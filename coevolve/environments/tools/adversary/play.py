@@ -32,14 +32,11 @@ from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import ToolTask
 from protocols.errors import SimulatorError
 
-TOGETHER = 8
-"""Tasks that are tried at once."""
-
 MOST_ATTEMPTS = 40_000
 """Attempts on all tasks of a set, as far as one of each kind on each task allows."""
 
-MOST_LOST = 3
-"""Processes that attempts may end before they are no longer repeated alone."""
+MOST_LOST = 20
+"""Processes that attempts may end before words are no longer tried again alone."""
 
 ENOUGH = 2
 """Fewer calls with other arguments than this may do the same by chance."""
@@ -107,41 +104,44 @@ class _Player:
         self._pool = pool
         self._service = service
         self._again = 0 if certain else AGAIN
-        self._alone = asyncio.Lock()
         self._lost = 0
         self._fatal: set[str] = set()
         """Tools that ended the process."""
 
     async def play(self, body: ToolTask, attempts: Sequence[Attempt]) -> list[Tried | None]:
-        """Return the results; None for an attempt that cannot be made or graded."""
-        return list(await asyncio.gather(*(self._played(body, each) for each in attempts)))
+        """Return the results; None for an attempt that cannot be made or graded.
 
-    async def _played(self, body: ToolTask, attempt: Attempt) -> Tried | None:
-        tried = await self._once(body, attempt)
-        for _ in range(self._again):
-            if tried is not None and passes(tried):
-                tried = await self._once(body, attempt)
+        If one of them ends the process, the others are made again, each alone.
+        """
+        before = self._service.restarts
+        found = list(await asyncio.gather(*(self._played(body, each) for each in attempts)))
+        if self._service.restarts > before:
+            for place, attempt in enumerate(attempts):
+                if found[place] is None:
+                    found[place] = await self._alone(body, attempt)
+        return found
+
+    async def _alone(self, body: ToolTask, attempt: Attempt) -> Tried | None:
+        tools, before = tools_in(attempt), self._service.restarts
+        if not tools and self._lost >= MOST_LOST:
+            return None
+        tried = await self._played(body, attempt)
+        if self._service.restarts > before:
+            self._lost += 1
+            self._fatal |= tools
         return tried
 
-    async def _once(self, body: ToolTask, attempt: Attempt) -> Tried | None:
-        """Make an attempt, again alone if it failed together with others."""
+    async def _played(self, body: ToolTask, attempt: Attempt) -> Tried | None:
         if self._fatal & tools_in(attempt):
             return None
-        before = self._service.restarts
         try:
-            return await self._trial(body, attempt)
+            tried = await self._trial(body, attempt)
+            for _ in range(self._again if passes(tried) else 0):
+                again = await self._trial(body, attempt)
+                tried = tried if passes(again) else again
         except SimulatorError:
-            if self._service.restarts == before or self._lost >= MOST_LOST:
-                return None
-        async with self._alone:
-            before = self._service.restarts
-            try:
-                return await self._trial(body, attempt)
-            except SimulatorError:
-                if self._service.restarts > before:
-                    self._lost += 1
-                    self._fatal |= tools_in(attempt)
-                return None
+            return None
+        return tried
 
     async def _trial(self, body: ToolTask, attempt: Attempt) -> Tried:
         return await self._pool.trial("adversary", body, attempt.turns, attempt.words)
@@ -186,13 +186,7 @@ class _Adversary:
 
     async def solved(self) -> Mapping[int, str]:
         """Return what solves each task that is solved, by its place."""
-        gate = asyncio.Semaphore(TOGETHER)
-
-        async def within(number: int) -> str | _Played:
-            async with gate:
-                return await self._tried(number)
-
-        found = await asyncio.gather(*map(within, range(len(self._bodies))))
+        found = [await self._tried(number) for number in range(len(self._bodies))]
         reasons = (each if isinstance(each, str) else self._by_calls(each) for each in found)
         return {number: reason for number, reason in enumerate(reasons) if reason}
 
