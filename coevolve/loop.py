@@ -122,7 +122,6 @@ LOOP = (
     ),
 )
 PARTS = {spec.name: spec for spec in LOOP}
-
 AROUND = (
     Party(
         "launch",
@@ -176,7 +175,8 @@ async def run_here(
     store = LocalStore(Journal.open(folder / "store"))
     context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=store)
     settings = msgspec.json.encode(config).decode()
-    await context.appender("launch", "launch")([m.RunStarted(run_id=run_id, config=settings)])
+    append = context.appender("launch", "launch")
+    await append([m.RunStarted(run_id=run_id, config=settings)])
     async with AsyncExitStack() as opened, asyncio.TaskGroup() as working:
         simulators = [environment_of(config).simulator() for _ in range(config.simulator.workers)]
         for each in simulators:
@@ -190,6 +190,7 @@ async def run_here(
         await until(config, store)
         for each in parts:
             await each.part.stop()
+    await append([m.RunFinished(steps=config.learner.steps)])
     return store
 
 

@@ -122,7 +122,11 @@ async def test_each_part_of_a_run_takes_reads_and_gives_what_the_page_says(
         assert seen.took[name] == topics(spec.takes), name
         assert seen.read[name] <= topics((*spec.takes, *spec.reads, *spec.gives)), name
     written = {topic for topic, count in (await store.statistics()).topics.items() if count}
-    assert written <= {"run_started", *(topic for each in seen.gave.values() for topic in each)}
+    assert written <= {
+        "run_started",
+        "run_finished",
+        *(topic for each in seen.gave.values() for topic in each),
+    }
     assert len(written) >= 18
 
 
