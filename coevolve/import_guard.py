@@ -1,11 +1,15 @@
-"""Keeps Python from importing what lies in a run's folder.
+"""Decides from which folders Python imports, besides installed packages.
 
 A run's folder is data, and may come from a stranger: its settings and its tasks name modules, and
 any of its files can have the name of a module that something imports later. So once this guard is
 on, the import system finds nothing in a run's folder and below it, also where that folder is the
 working folder, is in ``PYTHONPATH``, or is a package. Installed packages are found as before.
 
-*What is not covered.* ``python -m coevolve`` in such a folder: Python itself puts the working
+The working folder is no place to import from either, unless the user named what is there: a run
+file, a class, or the folder itself with ``--code`` (`open_code`). This holds for the processes that
+a command starts as well.
+
+*What is not covered.* ``python -m coevolve`` in a stranger's folder: Python itself puts the working
 folder first, and imports from it before any line here runs. The command ``coevolve`` does not do
 that.
 """
@@ -37,6 +41,12 @@ MARKS = ("run.json", "config.yaml")
 SAFE_PATH = "PYTHONSAFEPATH"
 """Variable with which Python does not put the working folder first."""
 
+SEARCHED = "PYTHONPATH"
+
+CODE = "COEVOLVE_CODE"
+"""Variable with the folder of a user's own modules, for the processes that a command starts; empty
+if there is none."""
+
 _PACKAGES = tuple(
     f"{path}{os.sep}"
     for kind in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -46,15 +56,51 @@ _PACKAGES = tuple(
 
 
 def guard_imports() -> None:
-    """Find no module in a run's folder from now on, in this process.
+    """Find no module in a run's folder from now on, nor in the working folder by itself.
 
-    Python processes that it starts do not look in the working folder first if that is one.
+    Python processes that this process starts do not look in the working folder either.
     """
     if _hook not in sys.path_hooks:
         sys.path_hooks.insert(0, _hook)
         sys.path_importer_cache.clear()
-    if is_in_run(Path.cwd()):
-        os.environ[SAFE_PATH] = "1"
+    os.environ[SAFE_PATH] = "1"
+    os.environ.setdefault(CODE, "")
+    named = [each for each in os.environ.get(SEARCHED, "").split(os.pathsep) if each]
+    if SEARCHED in os.environ:  # Python takes an empty entry for the working folder
+        os.environ[SEARCHED] = os.pathsep.join(named)
+    here = os.path.realpath(os.curdir)
+    kept = {os.path.realpath(each) for each in (*named, Path(__file__).parents[1])}
+    sys.path[:] = [each for each in sys.path if os.path.realpath(each) != here or here in kept]
+
+
+def open_code(folder: Path) -> None:
+    """Import a user's own modules from this folder, in this process and in those it starts.
+
+    It comes last, or a user's json.py would hide the standard one.
+    """
+    os.environ[CODE] = os.path.abspath(folder)  # noqa: PTH100 -- links stay as the user named them
+    use_code()
+
+
+def use_code() -> None:
+    """Import from the folder that the process that started this one has opened, if any."""
+    folder = code_folder() if is_guarded() else None
+    if folder is not None and str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def code_folder() -> Path | None:
+    """Return the folder of the user's own modules; None if they named none.
+
+    Where no command guards the imports, as in a program of the user's, that is the working folder.
+    """
+    folder = os.environ.get(CODE, os.curdir)
+    return Path(folder).absolute() if folder else None
+
+
+def is_guarded() -> bool:
+    """Return whether a command decides where modules are imported from."""
+    return CODE in os.environ
 
 
 def refuse_run_folder() -> None:

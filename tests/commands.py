@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 
 from coevolve.cli.main import main
+from coevolve.import_guard import CODE, SAFE_PATH
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,12 +52,16 @@ def answered(*words: str) -> Answer:
 def _as_it_was() -> Generator[None]:
     """Put back what a command changes in its process: signal handlers, import path and log."""
     path = list(sys.path)
+    variables = {name: os.environ.get(name) for name in (CODE, SAFE_PATH)}
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     log = structlog.get_config()
     try:
         yield
     finally:
         structlog.configure(**log)
+        for name, value in variables.items():
+            os.environ.pop(name, None)
+            os.environ |= {} if value is None else {name: value}
         # The working folder goes again; folders of environments' packages stay, as in any process.
         sys.path[:] = [each for each in sys.path if each in path or each != str(Path.cwd())]
         signal.set_wakeup_fd(-1)

@@ -6,6 +6,7 @@ Each kind of folder would write the file `Stranger.mark` from any code of its ow
 import json
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,7 +26,6 @@ from coevolve.models.atomic_folder import folder_digest
 from coevolve.models.model_folder import TINY_FOLDER
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
-from protocols.errors import CoevolveError
 from protocols.journal import Append, Receipt
 from protocols.learning import Checkpoint
 from tests.commands import answered
@@ -37,7 +37,7 @@ COMMAND = Path(sys.executable).with_name("coevolve")
 COMMANDS = (
     ("report", "{run}"),
     ("export", "{run}", "merged", "--to", "{out}/merged"),
-    ("export", "{run}", "conversations", "--to", "{out}/conversations"),
+    ("export", "{run}", "rollouts", "--to", "{out}/rollouts"),
     ("evaluate", "{run}"),
     ("replay", "{run}"),
     ("resume", "{run}"),
@@ -45,6 +45,9 @@ COMMANDS = (
     ("audit", "{run}"),
     ("journal", "verify", "{run}"),
 )
+
+USED = {"evaluate", "replay", "resume"}
+"""Commands that cannot do without the class of a run."""
 
 SHADOWS = (
     *("json", "coevolve", "sitecustomize", "usercustomize", "evil", "numpy", "torch"),
@@ -117,6 +120,14 @@ def tracker(found: Stranger) -> None:
     found.set(trackers={"use": ["evil:Tools"]})
 
 
+def offer(found: Stranger) -> None:
+    found.write("evil")
+    folder = found.run.path / "evil-1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
+    (folder / "entry_points.txt").write_text("[coevolve.environments]\nevil = evil:Tools\n")
+
+
 def model_code(found: Stranger) -> None:
     folder = found.run.path / "model"
     shutil.copytree(TINY_FOLDER, folder, dirs_exist_ok=True)
@@ -137,7 +148,7 @@ def link(found: Stranger) -> None:
 
 
 KINDS: tuple[Callable[[Stranger], None], ...] = (
-    *(index, module, package, shadows, tracker, model_code, link),
+    *(index, module, package, shadows, tracker, offer, model_code, link),
 )
 
 
@@ -174,10 +185,7 @@ def test_no_command_executes_anything_of_a_strangers_folder(
     for words in COMMANDS if kind in {module, package} else COMMANDS[:1]:
         answered(*(each.format(run="stranger", out=tmp_path / "out") for each in words))
         assert not stranger.mark.exists(), words
-    try:
-        Answers(RunsFolder(tmp_path)).to("runs/stranger", [])
-    except CoevolveError:
-        assert kind in {module, package}
+    assert Answers(RunsFolder(tmp_path)).to("runs/stranger", [])
     assert not stranger.mark.exists()
 
 
@@ -195,20 +203,89 @@ def test_the_command_itself_starts_in_a_strangers_folder_without_its_modules(
         timeout=120,
         check=False,
     )
-    assert done.returncode == 1
-    told = "is in a run's folder" if command == "resume" else "there is no module 'evil'"
-    assert told in done.stderr
+    assert done.returncode == (command == "resume")
+    assert ("is in a run's folder" in done.stderr) == (command == "resume")
     assert not stranger.mark.exists()
 
 
-def test_a_module_beside_the_runs_is_found_as_before(
+@pytest.mark.parametrize("kind", [module, shadows, tracker, offer], ids=lambda kind: kind.__name__)
+def test_no_command_imports_from_the_folder_where_the_user_stands(
+    kind: Callable[[Stranger], None],
+    stranger: Stranger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    kind(stranger)
+    _move_out(stranger, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", ":/nowhere")
+    monkeypatch.syspath_prepend("")
+    monkeypatch.syspath_prepend(".")
+    for words in (*COMMANDS, ("export", "{run}", "--help"), ("--help",)):
+        if kind in {module, tracker} or words[0] != "resume":  # any other one starts
+            answered(*(each.format(run="stranger", out=tmp_path / "out") for each in words))
+        assert not stranger.mark.exists(), words
+    assert Answers(RunsFolder(tmp_path)).to("runs/stranger", [])
+    assert not stranger.mark.exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*(each for each in COMMANDS if each[0] in USED), ("board", ".", "--port", "0")],
+    ids=lambda words: words[0],
+)
+def test_the_command_itself_imports_nothing_from_a_folder_that_holds_runs(
+    stranger: Stranger, tmp_path: Path, command: tuple[str, ...]
+):
+    module(stranger)
+    shadows(stranger)
+    _move_out(stranger, tmp_path)
+    done = _called(tmp_path, *(each.format(run="stranger", out=tmp_path / "o") for each in command))
+    assert not stranger.mark.exists()
+    if command[0] in USED:
+        assert done.returncode == 1
+        assert "give --code FOLDER to commands on a run" in done.stderr
+
+
+def test_a_run_of_an_own_class_is_read_without_it_and_used_with_it(
     stranger: Stranger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     module(stranger)
     monkeypatch.chdir(tmp_path)
     assert not is_in_run(tmp_path)
     assert is_in_run(stranger.run.path / "logs")
-    assert "there is no module 'evil'" in answered("report", "stranger").stderr
-    (tmp_path / "evil.py").write_text("class Tools:\n    '''No tool.'''\n")
-    assert "there is no module" not in answered("report", "stranger").stderr
-    sys.modules.pop("evil", None)
+    for words in (("report",), ("attach", "status"), ("attach", "tasks"), ("attach", "signals")):
+        told = answered(words[0], "stranger", *words[1:])
+        assert told.returncode == 0, told
+    told = answered("export", "stranger", "merged", "--to", str(tmp_path / "merged"))
+    assert told.returncode == 0, told
+    told = answered("export", "stranger", "rollouts", "--to", str(tmp_path / "out"))
+    assert "give --code FOLDER" in told.stderr
+    assert "there is no module 'evil'" in answered("replay", "stranger").stderr
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "evil.py").write_text("class Tools:\n    '''No tool.'''\n")
+    for words in (("report",), ("replay",), ("evaluate",), ("resume",), ("attach", "status")):
+        told = answered(words[0], "stranger", *words[1:], "--code", "code")
+        assert told.returncode == 1
+        assert "there is no module" not in told.stderr, words
+        assert "Tools needs a method" in told.stderr, words
+        sys.modules.pop("evil", None)
+
+
+def _move_out(stranger: Stranger, holder: Path) -> None:
+    """Move the modules of a stranger's run into the folder that holds the run."""
+    for path in (*stranger.run.path.glob("*.py"), *stranger.run.path.glob("*.dist-info")):
+        path.rename(holder / path.name)
+
+
+def _called(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Call the installed command; what does not end by itself is interrupted."""
+    process = subprocess.Popen(
+        [COMMAND, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    if words[0] == "board":
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(words, process.returncode, out, err)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.environments.interface import Environment
-from coevolve.environments.registry import environment_of
+from coevolve.environments.registry import environment_to_read
 from coevolve.journal.codec import ANSWERS_BY_REQUEST
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from protocols.config import RunConfig
@@ -57,7 +57,7 @@ class Subject:
     @property
     def environment(self) -> Environment:
         """The run's environment. Raises RunError or ConfigError."""
-        return environment_of(self.config)
+        return environment_to_read(self.config)
 
     @property
     def standing(self) -> str:

@@ -9,7 +9,6 @@ import msgspec
 
 from coevolve.attach.output import print_json, say
 from coevolve.attach.subject import Subject
-from coevolve.environments.registry import environment_of
 from coevolve.foreign import shown
 from coevolve.journal.codec import decode, topics_of
 from protocols.config import RunConfig
@@ -54,7 +53,7 @@ async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json
             f"{subject.name}: arm {subject.config.arm} has no synthesizer to swap; arms full, "
             "random and placebo have one"
         )
-    if not environment_of(subject.config).swappable:
+    if not subject.environment.swappable:
         raise RunError(
             f"{subject.name}: its tasks are enumerated, without a model that could be swapped"
         )

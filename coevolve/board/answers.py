@@ -10,7 +10,7 @@ import msgspec
 
 from coevolve.board.overview import RunsFolder
 from coevolve.board.pages import cells, compare_page, list_page
-from coevolve.environments.registry import environment_of
+from coevolve.environments.registry import environment_to_read
 from coevolve.journal.reader import run_reader
 from coevolve.report.gathering import Gathering
 from coevolve.report.page import page
@@ -105,7 +105,7 @@ class Answers:
         data = await gathering.newest(attribution.known(directory.path))
         sample = every_group(data.evolution, directory.config())
         series = self._series([name, *others])
-        environment, reader = environment_of(directory.config()), run_reader(directory.path)
+        environment, reader = environment_to_read(directory.config()), run_reader(directory.path)
         sources = await environment.sources(reader, visits_of(data))
         suspects = await suspects_of(reader, data)
         data = replace(data, series=series, sample=sample, sources=sources, suspects=suspects)
@@ -120,7 +120,7 @@ class Answers:
         kept = self._kept.pop(directory.path.name, None)
         if kept is not None and kept.data.config == config:
             return kept.gathering
-        environment = environment_of(directory.config())
+        environment = environment_to_read(directory.config())
         return await Gathering.begin(run_reader(directory.path), config, environment)
 
     async def _rollouts(self, name: str, group_id: str) -> Answer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import click
 
 from coevolve.cli.lazy_group import nearest_hint, split_options
-from coevolve.cli.options import FOLDER, json_option, runs_option
+from coevolve.cli.options import FOLDER, code_option, json_option, runs_option
 from coevolve.llm.urls import url_of
 from protocols.evolution import SignalKind
 
@@ -25,7 +25,7 @@ class AttachGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remove RUN from the arguments. Raises UsageError if no command follows it."""
-        options, rest = split_options(args, ("--runs", "--address"))
+        options, rest = split_options(args, ("--runs", "--address", "--code"))
         ctx.obj = None
         if rest and rest[0] not in self.commands and rest[0][:1] != "-":
             ctx.obj = rest.pop(0)
@@ -56,6 +56,7 @@ def _without_command(word: str, known: list[str]) -> str:
 
 @click.group(cls=AttachGroup, name="attach", subcommand_metavar="[RUN] COMMAND [ARGS]...")
 @runs_option
+@code_option
 @click.option(
     "--address",
     metavar="HOST:PORT",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from coevolve.cli.options import json_option, run_argument, runs_option
+from coevolve.cli.options import code_option, json_option, run_argument, runs_option
 
 
 @click.command(name="audit")
@@ -12,6 +12,7 @@ from coevolve.cli.options import json_option, run_argument, runs_option
 @click.option("--replay", is_flag=True, help="Also take every learner step again.")
 @json_option
 @runs_option
+@code_option
 def command(run: str | None, *, replay: bool, as_json: bool, runs: Path) -> int:
     """Check that a run lost nothing and did nothing twice.
 

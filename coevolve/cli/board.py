@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from coevolve.cli.options import FOLDER
+from coevolve.cli.options import FOLDER, code_option
 
 
 @click.command(name="board")
@@ -17,6 +17,7 @@ from coevolve.cli.options import FOLDER
     show_default=True,
     help="Port to listen on; 0: a free one.",
 )
+@code_option
 def command(runs: Path, *, port: int) -> None:
     """Show the runs in a folder in a web browser, live, until Ctrl-C.
 

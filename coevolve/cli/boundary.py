@@ -36,7 +36,7 @@ def carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
 def _carried_out(command: click.Command, words: Sequence[str], name: str) -> int:
     try:
         raise_when_interrupted()
-        _find_own_environments()
+        _guard_imports()
         if not set(HELP) & set(words):  # help is shown without loading what logs
             from coevolve.parts import logs
 
@@ -94,18 +94,13 @@ def _open_closed_streams() -> None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
-def _find_own_environments() -> None:
-    """Make modules of the working folder importable, with the lowest priority.
-
-    Those in a run's folder stay out. Raises CoevolveError if that folder was removed.
-    """
+def _guard_imports() -> None:
+    """Import nothing from the working folder. Raises CoevolveError if that folder was removed."""
     try:
-        folder = str(Path.cwd())
+        Path.cwd()
     except FileNotFoundError as error:
         raise CoevolveError("the working folder was removed; cd into one that exists") from error
     guard_imports()
-    if folder not in sys.path:  # last, or a user's json.py would hide the standard one
-        sys.path.append(folder)
 
 
 def _place_of(error: click.NoSuchOption) -> str:

@@ -2,7 +2,7 @@
 
 import click
 
-from coevolve.cli.options import json_option, overrides_argument, run_file_argument
+from coevolve.cli.options import json_option, opening_code, overrides_argument, run_file_argument
 
 
 @click.command(name="calibrate")
@@ -13,6 +13,7 @@ from coevolve.cli.options import json_option, overrides_argument, run_file_argum
     is_flag=False,
     flag_value="",
     metavar="[ENVIRONMENT]",
+    callback=opening_code,
     help="Measure the gates of an environment (the quickstart's by default) instead; its settings "
     "follow as NAME=VALUE.",
 )
@@ -40,6 +41,7 @@ from coevolve.cli.options import json_option, overrides_argument, run_file_argum
 @click.option(
     "--reader-of",
     metavar="FILE",
+    callback=opening_code,
     help="With --gates: read with the reader of this run file, and print the agreement that "
     "separates own from spoilt tasks best; without it, nobody reads.",
 )

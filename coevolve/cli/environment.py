@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from coevolve.cli.options import FOLDER, json_option
+from coevolve.cli.options import FOLDER, json_option, opening_code
 
 
 @click.group(name="environment")
@@ -28,7 +28,7 @@ def list_environments() -> None:
 
 
 @command.command(name="check")
-@click.argument("use")
+@click.argument("use", callback=opening_code)
 @click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option(
     "--most",

@@ -7,7 +7,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from coevolve.cli.options import json_option, run_argument, runs_option, version_of
+from coevolve.cli.options import (
+    code_option,
+    json_option,
+    opening_code,
+    run_argument,
+    runs_option,
+    version_of,
+)
 from coevolve.environments.evaluation import own_evaluations
 
 
@@ -41,6 +48,7 @@ def _write(
 @click.command(cls=EvaluateCommand, name="evaluate")
 @run_argument()
 @runs_option
+@code_option
 @click.option(
     "--version",
     default="newest",
@@ -48,7 +56,12 @@ def _write(
     callback=version_of,
     help="Policy version of RUN: N|newest|best.",
 )
-@click.option("--config", metavar="FILE", help="Score the model that this run file starts from.")
+@click.option(
+    "--config",
+    metavar="FILE",
+    callback=opening_code,
+    help="Score the model that this run file starts from.",
+)
 @click.option(
     "--fresh",
     type=click.IntRange(min=1),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from coevolve.cli.lazy_group import nearest_hint, split_options
-from coevolve.cli.options import FOLDER, run_argument, runs_option, version_of
+from coevolve.cli.options import FOLDER, code_option, run_argument, runs_option, version_of
 from protocols.errors import CoevolveError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class ExportGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Let the group's own option stand anywhere."""
-        options, rest = split_options(args, ("--runs",))
+        options, rest = split_options(args, ("--runs", "--code"))
         return super().parse_args(ctx, [*options, *rest])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -54,6 +54,7 @@ class ExportGroup(click.Group):
 @click.group(cls=ExportGroup, name="export", subcommand_metavar="WHAT --to DIR")
 @run_argument(required=True)
 @runs_option
+@code_option
 def command(run: str, runs: Path) -> None:
     """Write what a run made into a new folder.
 
@@ -65,7 +66,7 @@ def command(run: str, runs: Path) -> None:
 
 def _exporters(context: click.Context) -> "Mapping[str, Exporter]":
     """Return the tables of all environments with a name, and of the run's, which win."""
-    from coevolve.environments.registry import environment_of, environment_type, names
+    from coevolve.environments.registry import environment_to_read, environment_type, names
 
     found: dict[str, Exporter] = {}
     for use in names():
@@ -73,7 +74,7 @@ def _exporters(context: click.Context) -> "Mapping[str, Exporter]":
             found.update(environment_type(use).exports)
     with contextlib.suppress(CoevolveError):  # said when the command is carried out
         if context.params.get("run"):
-            found.update(environment_of(_directory(context).config()).exports)
+            found.update(environment_to_read(_directory(context).config()).exports)
     return found
 
 
@@ -156,12 +157,12 @@ def _export(
     write: "Callable[[RunDirectory, Environment, Path, str], str]",
 ) -> None:
     """Let ``write`` export the group's run to the folder, push it if asked, and print both."""
-    from coevolve.environments.registry import environment_of
+    from coevolve.environments.registry import environment_to_read
 
     group = click.get_current_context().parent
     assert group is not None
     directory, target = _directory(group), to.absolute()
-    environment = environment_of(directory.config())
+    environment = environment_to_read(directory.config())
     if not push:
         done = write(directory, environment, target, target.name)
         sys.stdout.write(f"{target}: {done}\n")

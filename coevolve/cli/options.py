@@ -7,6 +7,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from coevolve.import_guard import CODE, open_code
 from coevolve.launcher.jobs import in_job, lasting
 
 FOLDER = click.Path(path_type=Path)
@@ -25,6 +26,34 @@ runs_option = click.option(
     callback=_lasting,
     help="Folder of all runs; in a Ray job relative to the home folder.",
 )
+
+
+def _opened(context: click.Context, parameter: click.Parameter, folder: Path | None) -> None:
+    del context, parameter
+    if folder is not None:
+        open_code(folder)
+
+
+code_option = click.option(
+    "--code",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    envvar=CODE,
+    callback=_opened,
+    expose_value=False,
+    is_eager=True,
+    help="Folder from which the run's own class may be imported; default: none, because a run's "
+    "folder may come from a stranger.",
+)
+"""For commands on a run's folder, which names modules that its reader may not have chosen."""
+
+
+def opening_code(context: click.Context, parameter: click.Parameter, named: str | None) -> Any:
+    """Import also from the working folder, because the user names a run file or a class."""
+    del context, parameter
+    if named is not None:
+        open_code(Path.cwd())
+    return named
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
@@ -63,6 +92,7 @@ def run_file_argument(*, required: bool = True) -> Callable[[Any], Any]:
         "run_file",
         required=required,
         metavar="FILE" if required else "[FILE]",
+        callback=opening_code,
         shell_complete=_run_files,
     )
 

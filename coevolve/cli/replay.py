@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 import click
 
-from coevolve.cli.options import run_argument, runs_option
+from coevolve.cli.options import code_option, run_argument, runs_option
 
 Source = Literal["objective", "imitation", "replay"]
 """`coevolve.learning.batch.Source`, which loads torch."""
@@ -27,6 +27,7 @@ Source = Literal["objective", "imitation", "replay"]
 )
 @click.option("--anew", is_flag=True, help="With --ablate: by a run with rollouts of its own.")
 @runs_option
+@code_option
 def command(
     run: str | None,
     *,

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from coevolve.cli.options import (
+    code_option,
     detach_option,
     keep_option,
     overrides_argument,
@@ -27,6 +28,7 @@ from coevolve.launcher.interrupts import end_at_once
 @keep_option
 @detach_option
 @runs_option
+@code_option
 def command(
     run: str,
     overrides: tuple[str, ...],

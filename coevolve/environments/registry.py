@@ -1,7 +1,9 @@
 """Finds an environment by the name that a run file gives it."""
 
+import contextlib
 import difflib
 import importlib
+import importlib.util
 import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
@@ -65,6 +67,27 @@ def environment_type(use: str) -> "type[Environment]":
 def environment_of(config: RunConfig) -> "Environment":
     """Return the environment of a run. Raises ConfigError."""
     return environment_type(config.uses)(config)
+
+
+def environment_to_read(config: RunConfig) -> "Environment":
+    """Return the environment of a run that is only looked at.
+
+    If its class cannot be found, which is usual without ``--code``, another stands in for it that
+    shows less. Raises ConfigError.
+    """
+    module, colon, _ = config.uses.partition(":")
+    if colon and not _is_found(module):
+        from coevolve.environments.unimported import Unimported
+
+        return Unimported(config)
+    return environment_of(config)
+
+
+def _is_found(module: str) -> bool:
+    """Return whether there is such a module; its packages are imported, but not the module."""
+    with contextlib.suppress(ImportError, ValueError):
+        return importlib.util.find_spec(module) is not None
+    return False
 
 
 def check_environment(given: Any, faults: list[str]) -> None:
@@ -180,7 +203,8 @@ def _dotted(module: str) -> str:
 def _module(name: str, use: str) -> ModuleType:
     """Import a module. Raises ConfigError if there is none, and the module's own errors."""
     meant = f"did you mean {_dotted(name)}{use.removeprefix(name)}?"
-    advice = "run from the folder that holds it, which may be no run's, or install its package"
+    advice = "install its package, or name the folder that holds it, which may be no run's: launch "
+    advice += "from there, and give --code FOLDER to commands on a run"
     missing = ConfigError(
         f"environment.use: {shown(use)} cannot be imported: there is no module {name!r}; "
         "package.module:Class names a module, and no file: "

@@ -26,6 +26,7 @@ from coevolve.followers.own import OwnTracker
 from coevolve.followers.said import END, Said, folder_of
 from coevolve.followers.tracking import Tracking
 from coevolve.foreign import plain
+from coevolve.import_guard import use_code
 from coevolve.journal.reader import run_reader
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.parts.privacy import keep_private
@@ -52,6 +53,7 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout = sys.stderr  # which writes each line at once
     keep_private()
+    use_code()
 
     def say(said: Said) -> None:
         with contextlib.suppress(BrokenPipeError):  # the launcher has gone

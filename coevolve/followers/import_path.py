@@ -6,7 +6,10 @@ from typing import Any
 
 from protocols.errors import DependencyError
 
-REMEDY = "start the run in the folder that holds the module, or install its package"
+REMEDY = (
+    "start the run in the folder that holds the module, resume it with --code and that folder, or "
+    "install its package"
+)
 
 
 def check(path: str, setting: str) -> None:

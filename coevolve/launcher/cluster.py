@@ -14,8 +14,10 @@ from ray._private import node
 from ray._private.authentication.authentication_token_setup import (
     maybe_enable_token_auth_if_token_available,
 )
+from ray.job_config import JobConfig
 
 from coevolve.environments.cache_folder import CACHE_VARIABLE, compiled_kernels, passed_on
+from coevolve.import_guard import code_folder, is_guarded
 from coevolve.launcher import jobs, session, working_folder
 from coevolve.launcher.forking import forking
 from coevolve.launcher.native_errors import held_back
@@ -156,6 +158,7 @@ def _existing(config: RunConfig, directory: RunDirectory) -> Generator[Joined]:
             f"the cluster at {address!r}",
             address=address,
             runtime_env=runtime_environment(config, named),
+            job_config=import_path(config),
         ) as information,
     ):
         yield _joined(information)
@@ -184,6 +187,7 @@ def _own(
                 directory,
                 "a local cluster",
                 address="local",
+                job_config=import_path(),
                 include_dashboard=False,
                 _temp_dir=str(folder / session.INNER),
                 **place,
@@ -286,6 +290,18 @@ def runtime_environment(config: RunConfig, variables: Mapping[str, str]) -> dict
     submitted = job.get("env_vars", {})
     variables = {name: value for name, value in own.items() if name not in submitted}
     return {"env_vars": variables, **working_folder.runtime_environment(config)}
+
+
+def import_path(config: RunConfig | None = None) -> JobConfig:
+    """Return the job's configuration, by which workers import from the folder of the user's code.
+
+    By itself, Ray lets all workers import from the working folder first, if they do not get a copy
+    of a folder. A job of Ray's own client is spared that, and differs in nothing else.
+    """
+    if not is_guarded() or (config and working_folder.runtime_environment(config)):
+        return JobConfig()
+    folder = code_folder()
+    return JobConfig(_client_job=True, _py_driver_sys_path=[str(folder)] if folder else [])
 
 
 @contextlib.contextmanager

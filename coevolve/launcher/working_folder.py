@@ -1,4 +1,4 @@
-"""The copy of the working folder that other nodes get if the environment is a class of one's own.
+"""The copy of the folder of one's own class that other nodes get, usually the working folder.
 
 Ray makes it. It leaves out what `LEFT_BEHIND` names, and what `.gitignore` and `.rayignore` name,
 data files among them.
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.foreign import plain
+from coevolve.import_guard import code_folder
 from coevolve.launcher import jobs
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -27,21 +28,21 @@ MOST_NAMED = 3
 
 def is_copied(config: RunConfig) -> bool:
     """Return whether other nodes get a copy of the working folder from the run, and not the job."""
-    return bool(config.cluster.address) and ":" in config.uses and not _of_job()
+    return bool(config.cluster.address) and bool(runtime_environment(config))
 
 
 def runtime_environment(config: RunConfig) -> Mapping[str, Any]:
-    """Return the part of Ray's runtime environment that copies the working folder, if one does."""
-    if ":" not in config.uses or _of_job():
+    """Return the part of Ray's runtime environment that copies the class's folder, if one does."""
+    if ":" not in config.uses or _of_job() or (folder := code_folder()) is None:
         return {}
-    return {"working_dir": str(Path.cwd()), "excludes": list(LEFT_BEHIND)}
+    return {"working_dir": str(folder), "excludes": list(LEFT_BEHIND)}
 
 
 def refuse_left_out(config: RunConfig) -> None:
     """Refuse a run whose class or whose files other nodes would not get. Raises ConfigError."""
     if not is_copied(config):
         return
-    folder = Path.cwd()
+    folder = code_folder() or Path.cwd()
     copied = _copied(folder, LEFT_BEHIND)
     for setting, path in _needed(config):
         if path not in copied:
@@ -57,7 +58,8 @@ def warning(config: RunConfig) -> str:
     """Return a sentence about files that other nodes do not get; empty if they get all."""
     if not is_copied(config):
         return ""
-    folder, every = Path.cwd(), _files(Path.cwd())
+    folder = code_folder() or Path.cwd()
+    every = _files(folder)
     lacking = sorted(every - _copied(folder, LEFT_BEHIND))
     if not lacking:
         return ""
@@ -77,7 +79,7 @@ def _of_job() -> bool:
 
 def _needed(config: RunConfig) -> Iterator[tuple[str, Path]]:
     """Yield the setting and the path of each file of the working folder that the run names."""
-    folder = Path.cwd()
+    folder = code_folder() or Path.cwd()
     spec = find_spec(config.uses.partition(":")[0])
     places = [("environment.use", Path(spec.origin))] if spec and spec.origin else []
     texts = ((name, each) for name, each in config.environment.items() if isinstance(each, str))

@@ -118,7 +118,8 @@ def _become(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = request["arguments"]
-    sys.path[0] = str(Path(sys.argv[0]).parent)
+    if not sys.flags.safe_path:  # else Python puts no script's folder first
+        sys.path[0] = str(Path(sys.argv[0]).parent)
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 

@@ -1,12 +1,14 @@
 """A process has one run at a time, and its cluster is closed to others."""
 
 import os
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 import ray
 
+from coevolve.import_guard import CODE
 from coevolve.launcher.cluster import cluster
 from coevolve.runs.starting import create
 from protocols.config import RunConfig
@@ -50,6 +52,22 @@ def test_a_cluster_is_closed_to_others_and_a_second_run_leaves_it_alone(
     assert not ray.is_initialized()
     base.rmdir()
     assert dict(os.environ).items() >= SECRET.items()
+
+
+def test_workers_import_from_the_folder_that_the_user_names_and_not_from_the_working_folder(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    code, here = tmp_path / "code", tmp_path / "here"
+    code.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    config = RunConfig(name="run")
+    for named in (str(code), ""):
+        monkeypatch.setenv(CODE, named)
+        with cluster(config, create(tmp_path / ("with" if named else "without"), config)):
+            searched: list[str] = ray.get(ray.remote(lambda: sys.path).remote())
+            assert str(here) not in searched
+            assert (str(code) in searched) == bool(named)
 
 
 def test_a_process_that_uses_ray_for_itself_is_refused_a_run(tmp_path: Path):
