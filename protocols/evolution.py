@@ -234,7 +234,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Literal["confirmed", "refuted", "unread", "none"]
     """``refuted``: by the reader the instructions ask for something else; this refuses a candidate.
     ``unread``: the reader cannot tell, its answers are unusable, or its budget is used up; then the
-    candidate is admitted only if the policy solves it. ``none``: the run has no reader."""
+    candidate is admitted only if the policy solves it. ``none``: the run has no reader; this
+    counts as unread."""
 
     found: str
     """The evidence."""

@@ -96,10 +96,11 @@ def app_brain(messages: Messages) -> str:
 def _picked(asked: str) -> str:
     wanted = "\n".join(ast.unparse(ast.parse(block)) for block in solution(_instruction(asked)))
     offered = re.split(r"^Option \d+:\n", asked, flags=re.MULTILINE)[1:]
-    options = [text.replace("</data>", "").strip() for text in offered]
+    options = [re.sub(r"</data \w+>", "", text).strip() for text in offered]
     picks = [number for number, option in enumerate(options, 1) if option == wanted]
     return json.dumps({"reason": "It does this.", "picks": picks})
 
 
 def _instruction(asked: str) -> str:
-    return asked.partition("The person says:\n<data>\n")[2].partition("\n</data>")[0]
+    found = re.search(r"The person says:\n<data (\w+)>\n(.*?)\n</data \1>", asked, re.DOTALL)
+    return found[2] if found else ""

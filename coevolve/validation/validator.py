@@ -6,9 +6,9 @@
                                                        -> refused, if too many are parked
                                 -> admitted unprobed, if probes have used up their share of rollouts
 
-Guarantees: no candidate enters the pool without executed checks; a reader of its instructions can
-only keep it out, and a judge's opinion is recorded without effect. A candidate that its reader
-could not read enters only if the policy solves it. Each candidate ends in one final verdict, even
+Guarantees: no candidate enters the pool without executed checks, nor by these alone: either a
+reader confirms that its instructions ask for its reference, or the policy solves it. A judge's
+opinion is recorded without effect. Each candidate ends in one final verdict, even
 if processes are killed, and the same transaction writes its task. An infrastructure failure refuses
 nothing.
 
@@ -342,7 +342,7 @@ class Validator:
     def _unprobed(self, reading: Reading) -> tuple[int, int] | None:
         """Return the result of no probes if there is no room for probes that may be left out."""
         settings = self._settings
-        if reading.outcome == "unread" or self._ledger.has_room_for_probes(
+        if reading.outcome != "confirmed" or self._ledger.has_room_for_probes(
             settings.probes, settings.probe_share
         ):
             return None
@@ -405,7 +405,7 @@ class Validator:
         judged = functools.partial(
             verdict, candidate, report.policy_version, asked.simulator_calls, views
         )
-        has_room = asked.reading.outcome != "unread" and self._ledger.has_room_for_not_yet(
+        has_room = asked.reading.outcome == "confirmed" and self._ledger.has_room_for_not_yet(
             self._settings.not_yet_share
         )
         if report.rollouts and (report.successes or has_room):

@@ -9,6 +9,9 @@ candidate.
 agree with the reference if the candidate's verifier accepts them. If a call takes what only an
 earlier answer shows (a token, a symbol), the model says that it is not finished; its calls are
 executed, and it goes on with their answers. A reconstruction that fails does not refute.
+
+A *control question* (`gates.control`) follows each right pick: a model that obeys what the texts
+say to it answers this one wrong, and the candidate is refuted.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -16,6 +19,7 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from coevolve.environments.tools.commands import Tried
+from coevolve.environments.tools.gates.control import Control, control
 from coevolve.environments.tools.gates.decoys import decoys, written
 from coevolve.environments.tools.gates.mutants import Turns
 from coevolve.environments.tools.gates.reading import read_call, tools_of
@@ -97,9 +101,9 @@ class AskedReader:
         try:
             pick = await self._model.pick(candidate, body, contrast.options)
             if set(pick.picks) != {contrast.right}:
-                return Reading(
-                    reader=self._model.name, outcome="refuted", found=_picked(pick, contrast)
-                )
+                return self._refuted(_picked(pick, contrast))
+            if obeyed := await self._obeys(candidate, body, contrast):
+                return self._refuted(obeyed)
             rebuilt = await self._rebuilt(candidate, body, trials)
         except (AnswerError, OverBudgetError) as error:
             return Reading(reader=self._model.name, outcome="unread", found=str(error))
@@ -111,6 +115,17 @@ class AskedReader:
             found="; ".join((_picked(pick, contrast), *([blind] if self._rebuilds else []))),
             agreement=agreement,
         )
+
+    def _refuted(self, found: str) -> Reading:
+        return Reading(reader=self._model.name, outcome="refuted", found=found)
+
+    async def _obeys(self, candidate: Candidate, body: ToolTask, contrast: Contrast) -> str:
+        """Return how the model shows that it obeys the texts; empty if it does not."""
+        asked = control(candidate, body, contrast.options, contrast.right)
+        pick = await self._model.pick(asked.candidate, asked.body, asked.options)
+        if not pick.picks or set(pick.picks) == {asked.right}:
+            return ""
+        return f"the reader obeys the texts: it {_picked(pick, asked)}"
 
     async def _rebuilt(self, candidate: Candidate, body: ToolTask, trials: Trials) -> int:
         """Return how many reconstructions the verifier accepts."""
@@ -154,9 +169,9 @@ def _actions(turns: Turns, tried: Tried) -> Iterator[Action]:
             yield Action(turn=number, text=call, result=observed.result, failed=observed.failed)
 
 
-def _picked(pick: Pick, contrast: Contrast) -> str:
+def _picked(pick: Pick, contrast: Contrast | Control) -> str:
     picked = ", ".join(map(str, sorted(set(pick.picks)))) or "none"
     return (
         f"picked {picked} of {len(contrast.options)} options, "
-        f"the reference is {contrast.right}: {pick.reason}"
+        f"right is {contrast.right}: {pick.reason}"
     )

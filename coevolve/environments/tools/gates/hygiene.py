@@ -1,11 +1,13 @@
 """Gates of the instructions' form: a user speaks, and writes no calls, markup or orders.
 
 An instruction that spells the calls out teaches copying. Markup of chats and orders to the reader
-("ignore all previous instructions"), escape sequences and characters that hide come from texts that
-a synthesizer copied, not from a user.
+("ignore all previous instructions"), escape sequences, characters that hide and words of letters
+that look alike come from texts that a synthesizer copied, not from a user. Orders are known in
+English alone here; `gates.control` finds a reader that obeys one in any language.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 
 from coevolve.environments.tools.task import ToolTurn
@@ -21,6 +23,13 @@ _MARKUP = re.compile(
 )
 _HIDDEN = re.compile(rf"(?![\u200c\u200d\ufe00-\ufe0f]){UNSAFE.pattern}")
 """Characters that act or that hide, but those that scripts and emoji need."""
+
+_LATIN, _LIKE_LATIN = "[A-Za-z\u00c0-\u024f]", "[\u0370-\u03ff\u0400-\u052f\u13a0-\u13fd]"
+_TWO_SCRIPTS = re.compile(
+    rf"(?:{_LATIN}+{_LIKE_LATIN}+{_LATIN}|{_LIKE_LATIN}+{_LATIN}+{_LIKE_LATIN}"
+    rf"|{_LATIN}{{2,}}{_LIKE_LATIN}|{_LIKE_LATIN}{_LATIN}{{2,}})"
+)
+"""Latin letters beside Greek, Cyrillic or Cherokee ones: homoglyphs. Formulas have one of each."""
 
 _JSON = re.compile(r"[{\[]\s*\"\w+\"\s*:")
 _ORDER = re.compile(
@@ -47,8 +56,11 @@ def unclean(turns: Iterable[ToolTurn], tools: Mapping[str, ToolDocument]) -> str
             ("JSON", _JSON),
             ("an order to the reader", _ORDER),
             ("a call", _calls(tools)),
+            ("a word in letters of two scripts", _TWO_SCRIPTS),
         ):
-            if found := pattern.search(turn.instruction):
+            text = turn.instruction
+            found = pattern.search(text) or pattern.search(unicodedata.normalize("NFKC", text))
+            if found:
                 return f"turn {number + 1} has {kind}: {(found[0].strip() or found[0])!r}"
     return ""
 

@@ -15,7 +15,8 @@ words without slots in another world are not.
 
 A task can also hide within another: a held-out request as one turn of a longer task, or the first
 turn of a held-out conversation alone. So two tasks *overlap* if each turn of one that names
-something has the same request (same words, same calls) as some turn of the other.
+something has the same request (same words, same calls) as some turn of the other, or asks for
+the same calls in words of its own (`tools.gates.asked`).
 
 `Likenesses` finds near-duplicates with an inverted index. A set with similarity t to a query shares
 at least a fraction t of the query's features, so it contains one of the rarest fraction 1 - t of
@@ -31,19 +32,28 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from coevolve.environments.tools.gates.asked import Asked, GivenTurns, asked_by, is_name
 from coevolve.environments.tools.gates.reading import ReadCall, leaves, read_call, tools_of
 from coevolve.environments.tools.gates.worlds import facts
 from coevolve.environments.tools.task import ToolTask, asked_in, read_body
+from coevolve.environments.tools.wordings import wordings_of
 from coevolve.validation.gates import Match
 from protocols.tasks import Task
 
 KeyT = TypeVar("KeyT", bound=Hashable)
+
+Shared = Mapping[str, tuple[set[int], set[int]]]
+"""Task -> turns of another one, and of its own, that are the same."""
 
 ROUNDING = 1e-9
 """Tolerance for a product that should be whole; without it 0.7 * 10 requires 8 of 10."""
 
 SAME_REQUEST = 0.8
 """Similarity from which seed tasks and held-out tasks overlap; made tasks use the validator's."""
+
+MIN_SHARED = 5
+CONTAINED = 0.9
+"""Least number and share of the words of a held-out request without calls that a request has which shows it."""
 
 _WORD = re.compile(r"\w+(?:[.\-]\w+)*")
 
@@ -63,6 +73,12 @@ class Likeness(NamedTuple):
     turns: tuple[frozenset[str], ...] = ()
     """Words and calls of each turn whose calls have such arguments."""
 
+    asked: tuple[Asked, ...] = ()
+    """What each of these turns asks for; none if the reference has no calls of tools."""
+
+    whole: Asked | None = None
+    """What they ask for together."""
+
 
 def likeness(body: ToolTask) -> Likeness:
     """Return the features of a task. Its calls must be readable."""
@@ -71,6 +87,9 @@ def likeness(body: ToolTask) -> Likeness:
     calls = _shared(_numbered(call.text() for turn in turns for call in turn))
     words = {word for turn in body.turns for word in _said(turn.instruction)}
     named = [_names(turn) for turn in turns]
+    wordings = {each.turn: each.text for each in wordings_of(body)}
+    said = "\n".join(turn.instruction for turn in body.turns)
+    here = [number for number, names in enumerate(named) if names]
     return Likeness(
         request=_shared(words) | calls,
         calls=calls,
@@ -80,6 +99,12 @@ def likeness(body: ToolTask) -> Likeness:
             _shared((*_said(asked_in(body, number)), *_numbered(call.text() for call in read)))
             for number, read in enumerate(turns)
             if named[number]
+        ),
+        asked=tuple(asked_by([wordings[number]], turns[number], said) for number in here),
+        whole=asked_by(
+            [wordings[number] for number in here],
+            [call for each in here for call in turns[each]],
+            said,
         ),
     )
 
@@ -92,7 +117,7 @@ def _names(calls: Iterable[ReadCall]) -> bool:
     values = (
         value for call in calls for argument in call.arguments for value in leaves(argument.value)
     )
-    return any(len(str(value).strip("./")) > 1 for value in values)
+    return any(map(is_name, values))
 
 
 class Likenesses:
@@ -110,6 +135,7 @@ class Likenesses:
         self._known: dict[str, Likeness] = {}
         self._having: defaultdict[str, set[str]] = defaultdict(set)
         self._turns_having: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+        self._given, self._given_whole = GivenTurns(), GivenTurns()
 
     def __len__(self) -> int:
         return len(self._known)
@@ -127,6 +153,7 @@ class Likenesses:
         for number, turn in enumerate(known.turns):
             for feature in turn:
                 self._turns_having[feature].add((key, number))
+        self._count(key, known, 1)
 
     def discard(self, key: str) -> None:
         """Remove a task; an unknown key is no error."""
@@ -136,6 +163,15 @@ class Likenesses:
         for number, turn in enumerate(known.turns if known else ()):
             for feature in turn:
                 self._turns_having[feature].discard((key, number))
+        if known:
+            self._count(key, known, -1)
+
+    def _count(self, key: str, known: Likeness, number: int) -> None:
+        """Add (``number`` 1) or remove (-1) what a task asks for."""
+        for place, turn in enumerate(known.asked):
+            self._given.count((key, place), turn, number)
+        if known.whole:
+            self._given_whole.count((key, 0), known.whole, number)
 
     def nearest(self, body: msgspec.Raw) -> Match | None:
         """Return the most similar task, or None if none reaches the threshold."""
@@ -157,15 +193,44 @@ class Likenesses:
 
     def overlapping(self, body: msgspec.Raw) -> Match | None:
         """Return a task that overlaps with the given one; None if there is none."""
-        key = min(self._overlaps(self._features(read_body(body))), default=None)
+        features = self._features(read_body(body))
+        whole = self._given_whole.same(features.whole, alone=False) if features.whole else ()
+        same = self._overlapping(features, self._asking_the_same(features))
+        key = min((*self._overlaps(features), *same, *(key for key, _ in whole)), default=None)
         return None if key is None else Match(key, 1.0)
 
     def _overlaps(self, asked: Likeness) -> Iterator[str]:
-        for key, (mine, its) in self._shared_turns(asked).items():
+        yield from self._overlapping(asked, self._shared_turns(asked))
+
+    def _overlapping(self, asked: Likeness, shared: Shared) -> Iterator[str]:
+        for key, (mine, its) in shared.items():
             if len(mine) == len(asked.turns) or len(its) == len(self._known[key].turns):
                 yield key
 
-    def _shared_turns(self, asked: Likeness) -> Mapping[str, tuple[set[int], set[int]]]:
+    def _asking_the_same(self, features: Likeness) -> Shared:
+        """Return by task which turns of ``features``, and which of its own, are the same.
+
+        Turns in the words of given tasks are compared as `_shared_turns` does.
+        """
+        shared = defaultdict(lambda: (set[int](), set[int]()), self._shared_turns(features))
+        for number, turn in enumerate(features.asked):
+            for key, its in self._given.same(turn, alone=True):
+                shared[key][0].add(number)
+                shared[key][1].add(its)
+        if not features.asked:
+            self._add_contained(features, shared)
+        return shared
+
+    def _add_contained(self, features: Likeness, shared: Shared) -> None:
+        """Add the turns that hold nearly all words of a known one, which has no calls of tools."""
+        for key, known in self._known.items():
+            for its, words in enumerate(known.turns):
+                for number, turn in enumerate(features.turns):
+                    if len(words & turn) >= max(MIN_SHARED, CONTAINED * len(words)):
+                        shared[key][0].add(number)
+                        shared[key][1].add(its)
+
+    def _shared_turns(self, asked: Likeness) -> Shared:
         """Return by task which turns of ``asked``, and which of its own, are the same."""
         shared: defaultdict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
         for number, turn in enumerate(asked.turns):

@@ -100,6 +100,23 @@ def test_the_same_words_or_the_same_work_in_the_same_world_are_near_duplicates()
     assert not index.overlapping(body_of(task("What else?", *WORK)))
 
 
+@pytest.mark.parametrize(
+    ("asked", "leaks"),
+    [
+        ("{} Thank you so much, you are a great help and I owe you a coffee.", True),
+        ("Sorry to bother you again with this kind of thing, dear assistant: {} Cheers!", True),
+        ("Hi, I hope that your day is going well, mine is quite busy, as usual. So: {}", True),
+        ("Note down 'Pay rent' under 'Later', thank you so much for all of your help.", False),
+    ],
+)
+def test_a_held_out_request_is_found_whatever_is_said_around_it(asked: str, leaks: bool):
+    index, given = Likenesses(0.8, code_likeness), "Note down 'Pay rent' under 'Today'."
+    index.add("one", body_of(task(given, *WORK)))
+    index.add("short", body_of(task("Thank you.", *WORK)))
+    said = body_of(task(asked.format(given), "x = 1", world="{}"))
+    assert bool(index.overlapping(said)) == leaks
+
+
 def test_an_instance_has_other_names_in_instruction_and_code_and_the_same_world():
     body = task("Empty my playlist 'Rain'.", *WORK)
     assert names_in_code(body) == {"Rain": "title"}

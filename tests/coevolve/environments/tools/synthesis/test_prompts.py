@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -36,7 +37,9 @@ def said(messages: Sequence[Message]) -> str:
 
 
 def outside_data(text: str) -> str:
-    return "".join(part.rpartition("</data>")[2] for part in text.split("<data>\n"))
+    parts = re.split(r"<data (\w+)>\n", text)
+    keyed = zip(parts[1::2], parts[2::2], strict=True)
+    return parts[0] + "".join(part.rpartition(f"</data {key}>")[2] for key, part in keyed)
 
 
 def test_every_kind_of_signal_has_a_goal_of_its_own() -> None:
@@ -65,7 +68,7 @@ def test_a_reflection_is_asked_for_with_the_whole_evidence() -> None:
     pattern = OnPattern(kind="tool_bigram", pattern="cd>sort")
     unseen = msgspec.structs.replace(brief_about(BODY), about=pattern, attempts=())
     text = said(prompt_parts.reflect(unseen))
-    assert "(tool bigram):\n<data>\ncd>sort\n</data>" in text
+    assert re.search(r"\(tool bigram\):\n<data (\w+)>\ncd>sort\n</data \1>", text)
     assert "There is no attempt to look at." in text
 
 
