@@ -53,7 +53,7 @@ SAME_REQUEST = 0.8
 
 MIN_SHARED = 5
 CONTAINED = 0.9
-"""Least number and share of the words of a held-out request without calls that a request has which shows it."""
+"""Minimum number and share of the words of a held-out request, without calls, in one that leaks."""
 
 _WORD = re.compile(r"\w+(?:[.\-]\w+)*")
 
