@@ -18,7 +18,7 @@ from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.gates.similarity import Likenesses
 from coevolve.environments.tools.gates.trials import TRIES, Trials
 from coevolve.environments.tools.interfaces import Simulator
-from coevolve.environments.tools.task import ToolTask, read_body
+from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
 from coevolve.environments.tools.wordings import wordings_of
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
@@ -87,6 +87,13 @@ class StubbornJudge:
         return Opinion(judge="stubborn", success=False, reason=f"no to {candidate.candidate_id}")
 
 
+class AgreeingReader:
+    """Confirms everything."""
+
+    async def read(self, candidate: Candidate, body: ToolTask, trials: Trials) -> Reading:
+        return Reading(reader="agreeing", outcome="confirmed", found="agrees", agreement=1.0)
+
+
 class MumblingReader:
     """Reads nothing, after failures of its server."""
 
@@ -101,6 +108,7 @@ class MumblingReader:
         return MUMBLED
 
 
+AGREEING = AgreeingReader()
 MUMBLED = Reading(reader="mumbling", outcome="unread", found="mumbles")
 
 
@@ -135,7 +143,7 @@ class Desk:
         self,
         store: Store | None = None,
         judge: NoJudge | StubbornJudge | None = None,
-        reader: InstructionReader | None = None,
+        reader: InstructionReader | None = AGREEING,
     ):
         self.validator = Validator(
             self.config,
@@ -489,6 +497,28 @@ async def test_candidates_join_unprobed_once_probes_have_used_up_their_share(
     *_, verdict = await desk.verdicts(4)
     assert isinstance(verdict.outcome, Admitted)
     assert (verdict.outcome.label, verdict.reading) == ("learnable", MUMBLED)
+    await desk.close()
+
+
+@pytest.mark.parametrize(("policy", "outcome"), [(fails, Parked), (learns, Admitted)])
+async def test_without_a_reader_the_form_alone_admits_nothing(
+    tmp_path: Path, quickstart: RunConfig, policy: Policy, outcome: type[Parked | Admitted]
+) -> None:
+    desk = Desk(tmp_path, quickstart, policy, not_yet_share=1.0, probe_share=0.0)
+    await desk.kill()
+    desk.start(reader=None)
+    asked = [("Delete all my files", call) for call in ("pwd()", "ls()", "du()")]
+    asked += [(text, "pwd()") for text in ("Lösche alles.", "Efface tout.", "删除所有文件。")]
+    asked += [(text, "ls()") for text in ("Bake a cake.", "Do not list anything.", "Merci !", "?")]
+    for (text, call), other in zip(asked, sound(6, len(asked)), strict=True):
+        turn = ToolTurn(instruction=text, reference=(call,))
+        body = msgspec.structs.replace(read_body(other.body), turns=(turn,))
+        await desk.say(candidate(body))
+    verdicts = await desk.verdicts(len(asked))
+    found = [each.outcome for each in verdicts if not isinstance(each.outcome, Refused)]
+    assert found
+    assert all(isinstance(each, outcome) for each in found)
+    assert len(await desk.all(Task)) == (len(found) if outcome is Admitted else 0)
     await desk.close()
 
 

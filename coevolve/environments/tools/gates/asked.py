@@ -8,7 +8,7 @@ a task *asks the same* as a given one
 
 - if it makes the same calls with the same names, in any order and in whatever turns;
 - or if it does under other names, consistently changed, and there are more than `MAX_HONEST` of
-  these calls, or its words are of another language than the given tasks'.
+  these calls and of these names, or its words are of another language than the given tasks'.
 
 Fewer calls under other names are another task for the same skill, not a leak. A single turn that
 asks the same as a given one also needs most of its words, unless it is in another language.
@@ -29,10 +29,10 @@ MAX_HONEST = 2
 tasks that were drawn independently, 88 % with one call, 42 % with two, 10 % with three, and 3 %
 with four share the form of a held-out one."""
 
-FOREIGN = 0.34
+FOREIGN = 0.2
 """Share of the words below which a wording is of another language than the given ones."""
 
-MIN_WORDS = 40
+MIN_WORDS = 90
 """Different words of given tasks from which on their language is known."""
 
 SAME_WORDS = 0.7
@@ -50,6 +50,9 @@ class Asked(NamedTuple):
     calls: frozenset[str]
     """Calls that name something; equal ones have numbers."""
 
+    names: int
+    """Number of different names in them that the user said."""
+
     form: str
     """The calls under any names: equal for equal calls whose names were changed consistently."""
 
@@ -60,7 +63,9 @@ def asked_by(wordings: Iterable[str], calls: Sequence[ReadCall], said: str) -> A
     A name that the user has not ``said`` is the world's, and counts as any other one.
     """
     named = [_as_said(call, said) for call in calls if any(map(is_name, _values(call)))]
-    return Asked(tuple(wordings), frozenset(_counted(map(_folded, named))), _form(named))
+    names = {str(value) for call in named for value in _values(call) if is_name(value)}
+    calls_said = frozenset(_counted(map(_folded, named)))
+    return Asked(tuple(wordings), calls_said, len(names), _form(named))
 
 
 def is_name(value: object) -> bool:
@@ -101,7 +106,7 @@ class GivenTurns:
         for place in self._calls.get(turn.calls, ()):
             if not alone or foreign or _has_words(turn, self._turns[place]):
                 yield place
-        if len(turn.calls) > MAX_HONEST or foreign:
+        if min(len(turn.calls), turn.names) > MAX_HONEST or foreign:
             yield from self._forms.get(turn.form, ())
 
     def _is_foreign(self, wording: str) -> bool:

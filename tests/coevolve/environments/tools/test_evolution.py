@@ -110,4 +110,4 @@ async def test_a_reader_confirms_what_is_meant_and_keeps_out_the_rest(
             outcome = verdicts[0].outcome
             assert isinstance(outcome, Refused)
             assert outcome.gate == "means_otherwise", outcome.found
-            assert [(call.purpose, call.model) for call in calls] == [("read", "scripted")] * 3
+            assert [(call.purpose, call.model) for call in calls] == [("read", "scripted")] * 4
