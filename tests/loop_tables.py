@@ -66,9 +66,8 @@ def picture() -> str:
                 others = [ALL]
             if others:
                 to[", ".join(others)].append(kind.__name__)
-        for number, (others, kinds) in enumerate(to.items()):
-            name = "" if number else part.name
-            lines.append(f"    {name:<11} --{', '.join(kinds)}--> {others}")
+        arrows = [f"--{', '.join(kinds)}--> {others}" for others, kinds in to.items()]
+        lines.append(f"    {part.name:<11} {'; '.join(arrows)}")
     return "\n".join(lines)
 
 
