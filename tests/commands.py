@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,9 +42,14 @@ def called(*words: str, **environment: str) -> Answer:
 
 def answered(*words: str) -> Answer:
     """Run `coevolve WORDS...` in this process: it does not have to load anything first."""
+    return ended(lambda: main(words))
+
+
+def ended(carry_out: Callable[[], int]) -> Answer:
+    """Return how a command ended that was carried out in this process."""
     out, err = io.StringIO(), io.StringIO()
     with _as_it_was(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(words)
+        code = carry_out()
     return Answer(code, out.getvalue(), err.getvalue())
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from coevolve.attach.status import status
 from protocols.control import PartFailed, RunPaused
+from protocols.evolution import SynthesizerSwapped
 from protocols.learning import NothingDelivered, WeightsVerified, WeightSyncAlarm
 from protocols.synthesizers import PolicyModel
 from tests.coevolve.attach.conftest import Stage
-from tests.evolving import story, swapped
+from tests.evolving import settled, signal, story, swapped
 from tests.exporting import scored
 from tests.fakes import ScriptPart
 
@@ -78,6 +79,27 @@ async def test_status_shows_a_pause_and_the_new_synthesizer(
     said = capsys.readouterr().out
     assert "paused; continue with `attach resume`" in said
     assert "glm at http://127.0.0.1:9/v1 (glm), since version 8, before that policy@0" in said
+
+
+async def test_of_several_swaps_the_newest_says_who_synthesizes(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    again = SynthesizerSwapped(request_id="r2", model=PolicyModel(), synthesizer="policy")
+    stage.write([*story(), swapped(), again])
+    await status(stage.subject(), as_json=False)
+    said = capsys.readouterr().out
+    assert "synthesizer: the policy with its start weights (policy), since version 8" in said
+    assert "before that glm" in said
+
+
+async def test_signals_are_counted_by_what_became_of_them(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    stage.write([*story(), signal("s8", kind="rare"), settled("s8", kind="rare")])
+    await status(stage.subject(), as_json=False)
+    said = capsys.readouterr().out
+    assert rows(said, "forgetting") == [["forgetting", "1", "0", "0", "1"]]
+    assert rows(said, "rare") == [["rare", "2", "1", "1", "0"]]
 
 
 async def test_status_says_that_an_arm_synthesizes_no_tasks(

@@ -123,6 +123,15 @@ async def test_a_swap_says_that_the_judge_stays(stage: Stage, capsys: pytest.Cap
     ) in capsys.readouterr().out
 
 
+async def test_a_run_without_a_judge_says_nothing_of_one(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+):
+    synthesizer = msgspec.structs.replace(stage.config.synthesizer, model=ENDPOINT)
+    stage.config = msgspec.structs.replace(stage.config, synthesizer=synthesizer)
+    await swapping(stage, taken_over)
+    assert "judge" not in capsys.readouterr().out
+
+
 async def test_a_swap_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):
     await swapping(stage, taken_over, as_json=True)
     answer = json.loads(capsys.readouterr().out)

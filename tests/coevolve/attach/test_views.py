@@ -3,7 +3,7 @@ import json
 import msgspec
 import pytest
 
-from coevolve.attach.views import signals, tasks
+from coevolve.attach.views import Origin, signals, tasks
 from protocols.config import EvaluatorConfig
 from protocols.evolution import SignalKind
 from protocols.learning import Evaluation, TaskScore
@@ -117,6 +117,16 @@ async def test_tasks_can_be_limited_to_one_origin(stage: Stage, capsys: pytest.C
     await tasks(stage.subject(), origin="seed", count=20, as_json=True)
     answer = json.loads(capsys.readouterr().out)
     assert (answer["count"], [each["task_id"] for each in answer["tasks"]]) == (1, ["seed-1"])
+
+
+@pytest.mark.parametrize(("origin", "count"), [("seed", 3), ("synthesized", 1), (None, 4)])
+async def test_all_tasks_of_the_origin_are_counted(
+    stage: Stage, capsys: pytest.CaptureFixture[str], origin: Origin | None, count: int
+):
+    stage.write([*story(), seed("seed-2"), seed("seed-3")])
+    await tasks(stage.subject(), origin=origin, count=1, as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["count"], len(answer["tasks"])) == (count, 1)
 
 
 async def test_tasks_in_json(stage: Stage, capsys: pytest.CaptureFixture[str]):

@@ -40,6 +40,13 @@ def test_a_change_compares_the_groups_that_the_rule_compared():
     assert change.after == Estimate(8, 8)
 
 
+def test_a_change_ends_with_the_newest_groups_of_the_window():
+    later = [evolving.visit("seed-1", successes, version=10 + successes) for successes in (1, 2)]
+    history = data([*whole_story(), *later]).evolution.fate("s1")
+    after = [change_of(history, window=window).after for window in (1, 2, 10)]
+    assert after == [Estimate(2, 8), Estimate(3, 16), Estimate(11, 24)]
+
+
 def test_the_page_says_what_was_forgotten_and_what_was_done():
     text = parsed(weaknesses_section(data(whole_story()))).text
     assert "Forgotten, in 1 signal: ls (1), cd (1)" in text
