@@ -1,9 +1,11 @@
 import json
+from typing import ClassVar
 
 import msgspec
 import pytest
 
 from coevolve.attach.views import Origin, signals, tasks
+from coevolve.environments.tools.filesystem.environment import Filesystem
 from protocols.config import EvaluatorConfig
 from protocols.evolution import SignalKind
 from protocols.learning import Evaluation, TaskScore
@@ -206,9 +208,19 @@ async def test_of_many_training_steps_the_newest_are_shown(
     assert "30: ... 25 26 27 28 29 30" in said
 
 
-async def test_a_suspect_task_is_named_with_the_call_on_which_rollouts_agree(
-    stage: Stage, capsys: pytest.CaptureFixture[str]
+class Secret(Filesystem):
+    """An environment whose licence withholds what tasks contain."""
+
+    withheld: ClassVar[str] = "The licence forbids it"
+
+
+@pytest.mark.parametrize("withheld", [False, True])
+async def test_a_suspect_task_is_named_with_the_call_on_which_rollouts_agree_unless_it_is_withheld(
+    stage: Stage, capsys: pytest.CaptureFixture[str], withheld: bool
 ):
+    if withheld:
+        environment = {**stage.config.environment, "use": f"{__name__}:{Secret.__name__}"}
+        stage.config = msgspec.structs.replace(stage.config, environment=environment)
     summary = visit("seed-1", 0, version=2)
     call = Action(turn=0, text="pwd()", result="/", failed=False)
     wrong = [
@@ -221,7 +233,8 @@ async def test_a_suspect_task_is_named_with_the_call_on_which_rollouts_agree(
     await tasks(stage.subject(), origin=None, count=20, as_json=False)
     said = " ".join(capsys.readouterr().out.split())
     assert "suspect task seed-1: 0 of 8 rollouts solved it" in said
-    assert "agree on another call than the reference. See turn 1 of 2: ls(), not pwd()." in said
+    place = "See turn 1 of 2." if withheld else "See turn 1 of 2: ls(), not pwd()."
+    assert f"agree on another call than the reference. {place}" in said
     await tasks(stage.subject(), origin=None, count=20, as_json=True)
     (told,) = json.loads(capsys.readouterr().out)["tasks"]
     assert told["suspect"] == {
@@ -231,6 +244,6 @@ async def test_a_suspect_task_is_named_with_the_call_on_which_rollouts_agree(
         "successes": 0,
         "attempts": 8,
         "turn": 1,
-        "reference": "ls()",
-        "otherwise": "pwd()",
+        "reference": None if withheld else "ls()",
+        "otherwise": None if withheld else "pwd()",
     }

@@ -9,8 +9,9 @@ from coevolve.launcher.engines import ANYWHERE, ClusterEngines
 from coevolve.launcher.launch import settings
 from coevolve.launcher.nodes import Node
 from coevolve.runs import starting
-from protocols.config import RunConfig, VllmEngine
+from protocols.config import ClusterConfig, RunConfig, VllmEngine
 from protocols.control import RolloutScaled
+from protocols.errors import RunError
 from tests.commands import ROOT
 from tests.evolving import write
 from tests.fakes import ScriptPart, SteadyPart
@@ -108,6 +109,26 @@ async def test_engines_for_which_there_is_no_memory_are_refused(quickstart: RunC
     said = await host.refusal(100_000)
     assert said.startswith("rollout.actors: 99999 more engines need ")
     assert "each as the largest present one, and this machine has" in said
+    joined = replace(with_many(quickstart), cluster=ClusterConfig(address="head:6379"))
+    elsewhere = ClusterEngines(joined, lambda name, place: large, lambda: [head])
+    elsewhere.start("rollout-0", ANYWHERE)
+    assert not await elsewhere.refusal(100_000)  # other machines are not measured
+
+
+async def test_the_last_known_nodes_count_while_ray_does_not_answer(quickstart: RunConfig):
+    answers = [[node("head", 2.0), node("b", 0.0)], None, [node("head", 1.0)]]
+
+    def nodes() -> list[Node]:
+        found = answers.pop(0)
+        if found is None:
+            raise RunError("Ray does not answer")
+        return found
+
+    host = ClusterEngines(with_gpus(quickstart, 3), lambda name, place: SteadyPart(name), nodes)
+    assert [await host.rooms() for _ in range(2)] == [{"head": 2}] * 2
+    assert len(host.too_small()) == 1
+    assert await host.rooms() == {"head": 1}
+    assert not host.too_small()
 
 
 def with_many(quickstart: RunConfig) -> RunConfig:
