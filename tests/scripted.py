@@ -54,7 +54,7 @@ CALLS = 3
 TOKENS = 10
 """Maximum tokens of a call, and its default number."""
 
-CONFIG = RunConfig(name="test", synthesizer=SynthesizerConfig(rounds=3, concurrent=2))
+CONFIG = RunConfig(name="test", synthesizer=SynthesizerConfig(rounds=3, steps=5, concurrent=2))
 
 
 def endpoint(model: str) -> EndpointModel:

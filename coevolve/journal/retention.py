@@ -182,7 +182,9 @@ became of each group that was requested. The versions that stay are version 0, t
 scored, and those of the checkpoints that exist. The scores of single tasks stay while the evaluator
 has not finished their version, whose record is older. The last probe of a candidate that is parked
 is in the validator's snapshots, which name the candidate. A task goes after the rollouts, steps and
-summaries about it, because who reads these reads the task.
+summaries about it, because who reads these reads the task. The validator counts summaries, too, but
+they do not wait for it, because a run may have none. One that rested for long therefore knows of
+fewer rollouts than there were, and has fewer candidates probed.
 """
 
 

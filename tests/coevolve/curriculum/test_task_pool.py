@@ -118,6 +118,13 @@ def test_a_forgotten_task_lives_again_as_if_it_were_new():
     assert pool.retired == ("a",)
 
 
+def test_a_live_task_is_not_new_again_when_it_was_forgotten():
+    visited = [made("a"), visit("a", 4), visit("a", 8)]
+    pool = folded([*visited, signal("s", "a"), visit("a", 8)])
+    assert pool.weights() == folded([*visited, visit("a", 8)]).weights()
+    assert pool.retired == ("a",)
+
+
 def test_a_candidate_that_was_mastered_in_its_probes_begins_retired():
     pool = folded([made("a", successes=4), made("b")])
     assert (pool.live, pool.retired) == (("b",), ("a",))

@@ -25,8 +25,12 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.retention import SPENT, SPENT_AGAIN, SPENT_EVERY, SPENT_KEPT
 from coevolve.journal.snapshots import Snapshots
 from coevolve.journal.verification import faults
+from coevolve.learning import guard, recorded_checkpoints
 from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
+from coevolve.llm import call_totals
+from coevolve.runs import costs, evolution_totals, group_totals, progress
 from coevolve.runs.audit import audit
+from coevolve.validation import ledger
 from coevolve.validation.gates import NoIndex
 from coevolve.validation.ledger import Ledger
 from protocols.config import RunConfig
@@ -252,6 +256,27 @@ def test_summaries_go_once_the_snapshots_of_every_part_that_counts_them_go_beyon
         writer.cover(through, 2, part)
     writer.pass_time()
     assert len(writer.sequences("group_summary")) == SPENT_KEPT
+
+
+FOLDED: dict[str, Sequence[str]] = {
+    "curriculum": (*schedule.TOPICS, *schedule.CYCLE_TOPICS, *POOL_TOPICS),
+    "signals": ("group_summary", "signal"),
+    "validator": tuple({*ledger.TOPICS} - {"group_summary"}),
+    "learner's checkpoints": recorded_checkpoints.TOPICS,
+    "learner's guard": guard.TOPICS,
+    "launcher's calls": call_totals.TOPICS,
+    "launcher's costs": costs.TOPICS,
+    "launcher's groups": group_totals.TOPICS,
+    "launcher's progress": progress.TOPICS,
+    "launcher's totals": evolution_totals.TOPICS,
+}
+"""Topics that each part with snapshots folds, and whose records wait for these snapshots."""
+
+
+@pytest.mark.parametrize("part", FOLDED)
+def test_no_record_goes_that_a_part_may_have_to_fold_again(part: str):
+    waiting = {topic for topic, needs in SPENT.items() if part in needs.snapshots}
+    assert waiting >= {topic for topic in FOLDED[part] if topic in SPENT}
 
 
 def test_a_summary_stays_while_an_older_request_is_left(writer: Writer):

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from coevolve.environments.tools.task import ToolTask, ToolTurn
@@ -14,7 +15,7 @@ from protocols.evolution import (
 )
 from protocols.journal import Message
 from protocols.learning import StepReport, TrainedGroup
-from protocols.tasks import Continued, Origin, Seeded, Synthesized, Task, body_of
+from protocols.tasks import Continued, Instantiated, Origin, Seeded, Synthesized, Task, body_of
 
 SYNTHESIZED = Synthesized(candidate_id="c", signal_id="s")
 
@@ -147,6 +148,24 @@ def test_only_the_tasks_used_last_are_told_apart():
     fewer.load(costs)
     fewer.fold(task("c", SYNTHESIZED))
     assert list(fewer.known) == ["t9", "t5", "c"]
+
+
+def test_neither_held_out_tasks_nor_instances_are_training_tasks():
+    seeded = task("a", Seeded(source="test"))
+    held_out = msgspec.structs.replace(seeded, task_id="h", split="held_out")
+    instance = task("a@7", Instantiated(root="a", instance=7))
+    costs = folded(seeded, held_out, instance, step(1, "a"))
+    assert (costs.seed_tasks, costs.synthesized_tasks, list(costs.known)) == (1, 0, ["a"])
+
+
+def test_failed_and_retried_rollouts_are_counted_among_all_that_were_asked_for():
+    retried = msgspec.structs.replace(visit(6, 50, 10), retried=3)
+    costs = folded(retried, visit(8, 100, 20), msgspec.structs.replace(probe(3), errors=1))
+    amounts = {line.name.strip(): line.text for line in costs.lines()}
+    assert amounts["share of failed rollouts, training"] == "12.5 %"  # 2 of 16
+    assert amounts["share of failed rollouts, probing"] == "25.0 %"
+    assert amounts["rollouts of a later try, training"] == "3"
+    assert amounts["rollouts of a later try, probing"] == "0"
 
 
 def test_a_task_that_was_recorded_twice_is_one_task():

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from coevolve.runs.evolution_totals import EvolutionTotals
 from coevolve.runs.histories import WAITING
@@ -71,6 +72,18 @@ def test_a_share_of_zero_candidates_is_none():
     assert totals.acceptance is None
     assert totals.learnable_share is None
     assert totals.tokens_per_admitted is None
+
+
+def test_a_teachers_calls_belong_to_no_synthesizer():
+    taught = replace(called("t1", model="teacher"), purpose="teach", kind="teaching")
+    assert counted([taught]).synthesizers() == []
+
+
+def test_unprobed_tasks_are_admitted_and_neither_learnable_nor_not():
+    unprobed = Admitted(task_id="u", label="unprobed", probe_successes=0, probe_rollouts=0)
+    verdicts = [verdict("c7", "s", unprobed), verdict("c8", "s", admitted("m", successes=0))]
+    (totals,) = counted([*story(), *verdicts]).synthesizers()
+    assert (totals.admitted, totals.learnable_share) == (3, 1 / 2)
 
 
 def test_each_synthesizer_has_its_own_totals():

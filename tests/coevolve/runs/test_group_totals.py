@@ -20,7 +20,7 @@ from coevolve.report.page import page
 from coevolve.runs.audit import audit
 from coevolve.runs.costs import costs_snapshots
 from coevolve.runs.evolution_totals import evolution_snapshots
-from coevolve.runs.group_totals import Score, group_snapshots
+from coevolve.runs.group_totals import GroupTotals, Score, TaskGroups, group_snapshots
 from coevolve.runs.lineage import LineageIndex
 from coevolve.runs.related import Related
 from protocols.config import RunConfig
@@ -81,6 +81,29 @@ class Week:
         self._counter += 1
         receipt = Receipt(producer="p", counter=self._counter)
         self._journal.append(Append(records=tuple(records), receipt=receipt)).result(WAIT_S)
+
+
+def test_groups_that_are_taken_out_again_leave_nothing():
+    groups = [visit("seed-1", 3), visit("seed-1", 0, rollouts=0), visit("seed-1", 8)]
+    found = TaskGroups()
+    for each in groups:
+        found.add(each)
+    assert (found.groups, found.judged, found.successes, found.rollouts) == (3, 2, 11, 16)
+    assert (found.first, found.newest) == (Score(3, 8), Score(8, 8))
+    for each in groups:
+        found.take_out(each)
+    assert (found.groups, found.judged, found.successes, found.rollouts) == (0, 0, 0, 0)
+
+
+def test_only_the_tasks_that_were_visited_last_are_counted():
+    totals = GroupTotals(most_tasks=2)
+    for task in ("a", "b", "a", "c"):
+        totals.fold(visit(task, 4))
+    assert {task: each.groups for task, each in totals.tasks.items()} == {"a": 2, "c": 1}
+    other = GroupTotals(most_tasks=1)
+    other.load(totals)
+    other.fold(visit("d", 4))
+    assert [*other.tasks] == ["d"]
 
 
 def lived() -> list[Message]:

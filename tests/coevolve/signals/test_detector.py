@@ -60,6 +60,10 @@ def test_a_visit_raises_two_rare_signals_and_the_next_visit_the_others():
     assert len({each.about for each in found}) == 3
 
 
+def test_the_tools_are_among_the_settings_on_which_the_state_depends():
+    assert Detector(EAGER, TOOLS, 9).settings != Detector(EAGER, TOOLS[1:], 9).settings
+
+
 def some_visit(group: int) -> st.SearchStrategy[GroupSummary]:
     return st.builds(
         lambda task, successes, tool, surprise: visit(

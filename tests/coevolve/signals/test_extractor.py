@@ -2,12 +2,13 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from coevolve.environments.tools.observer import ToolObserver
 from coevolve.journal.codec import decode_as, encode
@@ -15,8 +16,10 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.loop import PARTS
 from coevolve.signals.extractor import SignalExtractor
+from coevolve.signals.groups import CompleteGroup
 from protocols.config import RolloutConfig, RunConfig, WatchdogConfig
-from protocols.evolution import GroupSummary, Signal
+from protocols.control import DeadLetter, LetterAnswered, LetterRetried
+from protocols.evolution import EnvironmentRecord, GroupSummary, Signal
 from protocols.evolution_config import SignalsConfig
 from protocols.journal import Append, Complete, Receipt, StoredRecord, Take
 from protocols.rollouts import FailedRollout, Rollout
@@ -38,6 +41,7 @@ CONFIG = RunConfig(
 )
 
 Member = Rollout | FailedRollout
+Said = Member | LetterRetried
 
 
 def members(groups: int, seed: int) -> list[Member]:
@@ -64,6 +68,22 @@ def members(groups: int, seed: int) -> list[Member]:
     return [each for _, each in sorted(enumerate(made), key=lambda e: e[0] + draws.random() * 6)]
 
 
+class Stumbling(ToolObserver):
+    """Raises an error at some groups, after it counted them."""
+
+    def __init__(self, config: RunConfig, fails: Collection[int]) -> None:
+        super().__init__(config, TOOLS)
+        self._fails = fails
+
+    async def judge(
+        self, group: CompleteGroup
+    ) -> tuple[GroupSummary, Sequence[Signal | EnvironmentRecord]]:
+        found = await super().judge(group)
+        if found[0].group in self._fails:
+            raise ValueError("a strange answer")
+        return found
+
+
 class Desk:
     """A journal with rollouts, and extractors that work on it."""
 
@@ -74,7 +94,7 @@ class Desk:
         self.journal = Journal.open(folder)
         self.store = LocalStore(self.journal)
 
-    async def add(self, messages: Sequence[Member]) -> None:
+    async def add(self, messages: Sequence[Said]) -> None:
         self._writes += 1
         sequences = await self.store.append(
             Append(
@@ -83,15 +103,21 @@ class Desk:
             )
         )
         for sequence, each in zip(sequences, messages, strict=True):
+            if isinstance(each, LetterRetried):
+                continue
             self._identity[sequence] = f"{each.group_id}/{each.index}"
 
-    def extractor(self, store: LocalStore | None = None) -> SignalExtractor:
+    def extractor(
+        self, store: LocalStore | None = None, fails: Collection[int] = (), attempts: int = 100
+    ) -> SignalExtractor:
+        """Return a part that raises an error at the groups ``fails``, after it counted them."""
+        config = replace(CONFIG, watchdog=WatchdogConfig(attempts=attempts))
         return SignalExtractor(
-            CONFIG,
+            config,
             takes=PARTS["signals"].takes,
             store=store or self.store,
             reader=self.store,
-            open_observer=lambda: ToolObserver(CONFIG, TOOLS),
+            open_observer=lambda: Stumbling(config, fails),
         )
 
     async def visits(self, count: int) -> None:
@@ -257,4 +283,43 @@ async def test_failed_rollouts_are_counted_and_say_nothing(tmp_path: Path):
         (3, 3, 1),
     ]
     assert not await desk.store.scan("signal")
+    desk.journal.close()
+
+
+async def test_a_group_that_raises_at_each_attempt_changes_nothing_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("coevolve.parts.units.PAUSE_S", 0.001)
+    messages, spoilt = members(30, 0), 9
+    without = [each for each in messages if each.group != spoilt]
+    expected = await undisturbed(tmp_path / "without", without)
+    desk = Desk(tmp_path / "with")
+    await desk.add(messages)
+    async with at_work(desk.extractor(fails=(spoilt,), attempts=2)):
+        await desk.visits(29)
+    assert await desk.said() == expected
+    [record] = await desk.store.scan("dead_letter")
+    letter = decode_as(record, DeadLetter)
+    assert (letter.subject, letter.attempts) == (str(spoilt), 2)
+    retried = LetterRetried(letter=record.sequence, consumer="signals", sequence=letter.sequence)
+    await desk.add([retried, *(rollout(99, index) for index in range(SIZE - 1))])
+    async with at_work(desk.extractor()):
+        await desk.visits(30)
+    newest = decode_as((await desk.store.scan("group_summary"))[-1], GroupSummary)
+    assert (newest.group, newest.rollouts + newest.errors) == (spoilt, SIZE)
+    [answer] = await desk.store.scan("letter_answered")
+    assert decode_as(answer, LetterAnswered).done
+    desk.journal.close()
+
+
+async def test_the_retry_of_a_group_of_which_rollouts_are_gone_is_answered(tmp_path: Path):
+    desk = Desk(tmp_path)
+    await desk.add([rollout(0, index) for index in range(SIZE - 1)])
+    await desk.add([LetterRetried(letter=70, consumer="signals", sequence=1)])
+    async with at_work(desk.extractor()), asyncio.timeout(10):
+        await desk.store.wait(("letter_answered",), 0, 10)
+    [answer] = await desk.store.scan("letter_answered")
+    assert decode_as(answer, LetterAnswered) == LetterAnswered(
+        letter=70, done=False, outcome="the journal has dropped rollouts of group g0"
+    )
     desk.journal.close()

@@ -39,6 +39,13 @@ def test_a_summary_sums_up_its_group():
     assert summary.evidence == (7, 5, 4)
 
 
+def test_rollouts_of_a_later_try_than_the_first_are_counted():
+    tries = [msgspec.structs.replace(rollout(0, n), tries=n + 1) for n in range(3)]
+    members = [(n + 1, each) for n, each in enumerate(tries)]
+    summary = summary_of([*members, (9, failed(0, 3))], root="task", calls=0)
+    assert (summary.rollouts, summary.retried, summary.errors) == (3, 2, 1)
+
+
 def test_a_group_that_failed_wholly_says_only_so():
     summary = summary_of(
         [(index + 1, failed(0, index)) for index in range(4)], root="task", calls=0

@@ -59,3 +59,14 @@ def test_signals_that_silence_nothing_any_more_are_forgotten():
     copy.load(last)
     copy.start(signal("s200", "t200", version=200))
     assert [each.version for each in copy.dump()] == list(range(185, 201))
+
+
+def test_a_signal_that_came_late_does_not_end_the_cool_down_of_a_newer_one():
+    cool_down = CoolDown(8)
+    for version in (10, 9):
+        cool_down.start(signal("s", "t", version=version))
+    about = cool_down.dump()[0].about
+    assert [cool_down.silences("forgetting", about, version) for version in (17, 18)] == [
+        True,
+        False,
+    ]

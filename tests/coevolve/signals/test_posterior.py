@@ -123,6 +123,41 @@ def test_boundary_pools_a_version_and_leaves_older_ones_out():
     assert not boundary([visit(8, version=1), visit(2, version=2)])
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.1, 0.9), (0.05, 0.7), (0.3, 0.95)])
+@pytest.mark.parametrize("confidence", [0.6, 0.95, 0.99])
+def test_the_band_and_its_confidence_are_those_of_the_run_file(
+    low: float, high: float, confidence: float
+):
+    rollouts, chance = 60, 1 - confidence + 1e-9
+    config = SignalsConfig(boundary_low=low, boundary_high=high, confidence=confidence)
+    assert [k for k in range(rollouts + 1) if boundary([visit(k, rollouts)], config)] == [
+        k
+        for k in range(rollouts + 1)
+        if at_least(k, rollouts, low) + at_most(k, rollouts, high) <= chance
+    ]
+
+
+def test_the_least_drop_and_the_share_of_false_discoveries_are_those_of_the_run_file():
+    visits = [visit(7, version=1), visit(7, version=2), visit(1, version=3)]
+    # P(drop > 0.2) is 0.99350; a drop of 0.72 would be the means' own.
+    assert forgetting(visits, SignalsConfig(forgetting_drop=0.3))
+    assert not forgetting(visits, SignalsConfig(forgetting_drop=0.72))
+    assert forgetting(visits, SignalsConfig(false_discovery=0.007))
+    assert not forgetting(visits, SignalsConfig(false_discovery=0.006))
+
+
+def test_a_visit_that_came_late_is_not_pooled_with_those_of_newer_versions():
+    newer = [visit(8, version=3), visit(8, version=3)]
+    [finding] = boundary([*newer, visit(3, version=2)])
+    assert finding.rule.startswith("posterior boundary: 3/8 now")
+
+
+def test_a_score_is_no_less_than_0_however_eager_the_settings():
+    eager = SignalsConfig(false_discovery=1.0, forgetting_drop=0.0)
+    [finding] = forgetting([visit(1, version=1), visit(8, version=2)], eager)
+    assert finding.score == 0.0
+
+
 @given(st.integers(1, 200))
 def test_boundary_raises_few_false_alarms_at_its_edges_for_any_number_of_rollouts(rollouts: int):
     firing = [k for k in range(rollouts + 1) if boundary([visit(k, rollouts)])]
@@ -166,6 +201,35 @@ def test_a_tool_that_was_never_used_is_rare_once_there_are_visits_enough():
     assert finding.rule == (
         "posterior rare: 0 of 59 visits (half-life 1e+15), P(share < 0.05) >= 0.952"
     )
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2])
+@pytest.mark.parametrize("confidence", [0.7, 0.95])
+def test_the_share_of_a_rare_pattern_and_its_confidence_are_those_of_the_run_file(
+    share: float, confidence: float
+):
+    config = SignalsConfig(half_life_visits=1e15, rare_share=share, confidence=confidence)
+    least = next(n for n in range(1, 99) if (1 - share) ** n <= 1 - confidence)
+    assert not rare([using("cd")] * (least - 1), config, ["cd", "mv"])
+    assert len(rare([using("cd")] * least, config, ["cd", "mv"])) == 1
+
+
+def test_a_pattern_below_the_share_of_the_run_file_is_rare():
+    visits = [*[using("mv")] * 10, *[using("cd")] * 90]  # one tenth
+    wide = SignalsConfig(half_life_visits=1e15, rare_share=0.2)
+    assert not rare(visits, LASTING, ["cd", "mv"])
+    [finding] = rare(visits, wide, ["cd", "mv"])
+    assert finding.score == pytest.approx(1 - 0.1 / 0.2)
+
+
+def test_only_the_kinds_of_patterns_that_the_run_file_names_are_judged():
+    both = [("tool", "cd", 1), ("error_class", "a", 1)]
+    seen = visit(0, patterns=[("tool", "cd", 1), ("error_class", "b", 1)])
+    visits = [*[visit(0, patterns=both)] * 99, seen]
+    for patterns, found in (((), "mvb"), (("tool",), "mv"), (("error_class",), "b")):
+        config = SignalsConfig(half_life_visits=1e15, patterns=patterns)
+        about = [each.about for each in rare(visits, config, ["cd", "mv"])]
+        assert "".join(each.pattern for each in about if isinstance(each, OnPattern)) == found
 
 
 def test_a_tool_used_long_ago_rests_on_the_rollouts_that_used_it():

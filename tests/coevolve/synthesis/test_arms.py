@@ -74,7 +74,7 @@ async def test_the_arms_have_the_same_number_of_rounds_steps_and_attempts(store:
     full, random, placebo = [await arm_briefs(store, a).brief(flagged, sequence) for a in ARMS]
     assert {
         (len(tool_context(b).starts), b.steps, b.seed, b.kind) for b in (full, random, placebo)
-    } == {(3, 12, full.seed, "forgetting")}
+    } == {(3, 5, full.seed, "forgetting")}
     assert len(full.attempts) == len(placebo.attempts) == 2
     assert tool_context(full).starts[1:] == tool_context(placebo).starts[1:]
 

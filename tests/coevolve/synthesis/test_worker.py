@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.environments.tools.synthesis.context import ToolBriefs
 from coevolve.journal.codec import decode_as
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -35,11 +36,14 @@ from protocols.evolution import (
 )
 from protocols.interfaces import Store
 from protocols.journal import Message
+from protocols.synthesis import Brief
+from protocols.tasks import Task
 from tests.scripted import (
     CALLS,
     CONFIG,
     TOKENS,
     MortalStore,
+    NumberedSource,
     Stage,
     add,
     endpoint,
@@ -316,6 +320,55 @@ async def test_a_signal_that_kills_the_process_is_a_dead_letter_and_harms_no_oth
     assert outcomes["t"].outcome == "synthesized"
 
 
+async def test_nothing_begins_beside_a_signal_that_may_have_killed_the_process(store: LocalStore):
+    stage = Stage(held={"s": asyncio.Event()})
+    await add(store, signal("s"))
+    running = asyncio.create_task(worker(store, store, stage).run())
+    await until(lambda: stage.in_work == 1)
+    await killed(running)
+    await add(store, signal("fresh", kind="rare"))
+    async with working(store, stage):
+        await until(lambda: stage.in_work == 1)
+        await asyncio.sleep(0.05)
+        assert [each.signal_id for each in stage.briefs] == ["s", "s"]
+        stage.held["s"].set()
+        await settled(store, 2)
+
+
+async def test_a_signal_that_failed_waits_behind_the_others_of_its_kind(store: LocalStore):
+    stage = Stage(fails={"s": AnswerError("gibberish")})
+    await add(store, signal("s", score=0.9), signal("other", score=0.1))
+    async with working(store, stage, config(concurrent=1)):
+        assert [*await settled(store, 1)] == ["other"]
+    assert [each.signal_id for each in stage.briefs[:2]] == ["s", "other"]
+
+
+class Strict(ToolBriefs):
+    """Says of one signal's candidates that they practise something else."""
+
+    def practises(self, brief: Brief, task: Task | None, body: msgspec.Raw) -> bool:
+        return brief.signal_id != "beside"
+
+
+async def test_a_candidate_that_practises_something_else_is_left_out(store: LocalStore):
+    part = SynthesizerWorker(
+        CONFIG,
+        takes=PARTS["synthesizer"].takes,
+        store=store,
+        reader=store,
+        open_model=Stage().open_model,
+        context=Strict(CONFIG, source=NumberedSource()),
+    )
+    running = asyncio.create_task(part.run())
+    await add(store, signal("s"), signal("beside"))
+    outcomes = await settled(store, 2)
+    await part.stop()
+    await running
+    beside = outcomes["beside"]
+    assert (beside.outcome, beside.candidates, beside.simulator_calls) == ("nothing_found", 0, 7)
+    assert [c.signal_id for c in await everything(store, "candidate", Candidate)] == ["s"]
+
+
 async def test_a_model_that_answers_nothing_usable_uses_up_no_signal_and_rests(store: LocalStore):
     names = [f"s{n}" for n in range(6)]
     stage = Stage(fails=dict.fromkeys(names, AnswerError("ok")))
@@ -521,6 +574,7 @@ async def test_no_pause_is_longer_than_the_longest_rest(store: LocalStore):
     run_config = config(longest_rest_s=0.01)
     part = SynthesizerWorker(
         run_config,
+        takes=PARTS["synthesizer"].takes,
         store=store,
         reader=store,
         open_model=stage.open_model,

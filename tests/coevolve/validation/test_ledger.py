@@ -103,6 +103,7 @@ async def test_a_probe_that_was_expected_counts_once(tmp_path: Path):
         await ledger.follow()
         assert ledger.probes_asked("c") == ledger.probes_since_verdict("c") == number + 1
     assert ledger.dump().probe_rollouts == 12
+    assert ledger.knows("c")
     ledger.expect([verdict("c", "s", Parked(probe_rollouts=4))])
     assert (ledger.probes_asked("c"), ledger.probes_since_verdict("c")) == (3, 0)
     assert (ledger.parked(), ledger.under_probe()) == (1, 0)

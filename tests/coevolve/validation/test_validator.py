@@ -309,6 +309,20 @@ async def test_none_of_many_planted_bad_candidates_is_admitted(
     await desk.close()
 
 
+async def test_a_held_out_task_with_more_turns_is_contaminated(
+    tmp_path: Path, quickstart: RunConfig
+) -> None:
+    desk = Desk(tmp_path, quickstart, similarity=1.0)
+    held_out = read_body(desk.held_out[0].body)
+    more = [said(f"Make 'x{n}.txt'.", f"touch(file_name='x{n}.txt')") for n in range(3)]
+    await desk.say(candidate(with_turns(held_out, [*held_out.turns, *more])))
+    (verdict,) = await desk.verdicts(1)
+    assert verdict.outcome == Refused(
+        gate="contaminated", found="it shares its requests with a held-out task"
+    )
+    await desk.close()
+
+
 async def test_nearly_all_of_many_planted_good_candidates_are_admitted(
     tmp_path: Path, quickstart: RunConfig
 ) -> None:
