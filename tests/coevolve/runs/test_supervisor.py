@@ -272,6 +272,69 @@ async def run_until(works: asyncio.Event, supervisor: Supervisor, lasting: Stead
         await running
 
 
+async def test_no_pause_of_a_part_that_rests_is_longer_than_the_longest(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for name, seconds in (("REST_S", 3600.0), ("LONGEST_REST_S", 0.02), ("STEADY_S", 0.02)):
+        monkeypatch.setattr(f"coevolve.runs.supervisor.{name}", seconds)
+    part = ScriptPart("signals", [ContractError("wrong")] * 3)
+    part.then = lasting = SteadyPart("signals")
+    works = asyncio.Event()
+
+    async def note(failure: PartFailed) -> None:
+        del failure
+
+    async def note_resting(causes: Mapping[str, str]) -> None:
+        if not causes:
+            works.set()
+
+    supervisor = Supervisor([part], note, restart_s=5.0, note_resting=note_resting)
+    await run_until(works, supervisor, lasting)
+    assert part.runs == 4
+
+
+class FailsAtStop(SteadyPart):
+    """A part that raises an error when it is stopped."""
+
+    def __init__(self, name: str, error: CoevolveError) -> None:
+        super().__init__(name)
+        self._error = error
+        self.works = asyncio.Event()
+
+    async def run(self) -> None:
+        self.works.set()
+        await super().run()
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "ends"),
+    [
+        ("learner", DeliveryError("other weights"), True),
+        ("learner", PartDiedError("killed"), False),
+        ("evaluator", DeliveryError("other weights"), False),
+    ],
+)
+async def test_a_stop_hides_no_error_that_a_resumption_would_meet(
+    name: str, error: CoevolveError, ends: bool
+):
+    part = FailsAtStop(name, error)
+
+    async def note(failure: PartFailed) -> None:
+        del failure
+
+    supervisor = Supervisor([part], note, restart_s=5.0, note_resting=all_work)
+    running = asyncio.create_task(supervisor.run())
+    await part.works.wait()
+    await supervisor.stop()
+    if ends:
+        with pytest.raises(ExceptionGroup) as group:
+            await running
+        assert group.group_contains(RunError, match="learner: other weights")
+    else:
+        await running
+
+
 async def test_a_part_that_begins_to_rest_while_the_disk_is_full_ends_no_run(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -80,6 +80,12 @@ def test_a_run_that_worked_and_one_with_several_reasons_get_more_patience():
     )
 
 
+def test_a_reason_of_exactly_half_of_the_failures_has_no_majority():
+    halves = [failed(group, f"no {'ab'[group % 2]}") for group in range(4)]
+    assert not verdict(halves, PATIENCE_S / MIXED_AT_START - 1)
+    assert verdict([*halves, failed(4, "no a")], PATIENCE_S / AT_START)
+
+
 def test_an_engine_that_dies_at_each_attempt_is_told_with_its_own_error():
     died = PartFailed(part="rollout-0", reason="IndexError: index out of range in self")
     said = verdict([died, *(failed(group, KILLED) for group in range(3))], PATIENCE_S)
@@ -114,6 +120,17 @@ async def ended(journal: Journal, records: Sequence[Message], patience_s: float)
         return False
     finally:
         watching.cancel()
+
+
+async def test_a_run_that_made_a_rollout_is_not_at_its_start_any_more(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(unable, "LOOK_S", 0.01)
+    failures = [failed(group, "the world does not load") for group in range(5)]
+    assert await ended(journal, failures, 4.0)
+    mailbox = Mailbox(LocalStore(journal), consumer="t", topics=(), member="t", lease_s=30)
+    await mailbox.append([rollout(9, 0)])
+    assert not await ended(journal, failures, 4.0)
 
 
 async def test_a_run_ends_if_all_fail_and_goes_on_with_a_single_rollout_among_them(
