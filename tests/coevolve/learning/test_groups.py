@@ -4,6 +4,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
+from coevolve.learning.batch import trained_group
 from coevolve.learning.groups import Groups, use_of
 from protocols.config import LearnerConfig
 from protocols.learner_config import ImitationConfig
@@ -73,6 +74,20 @@ def test_a_group_of_failed_rollouts_alone_is_discarded():
     filled(groups, [(1, failed(0, 0, size=2)), (2, failed(0, 1, size=2))])
     (discard,) = groups.judge()
     assert (discard.message.reason, discard.message.rollouts) == ("failed", 0)
+
+
+def test_the_record_of_a_group_names_its_instance_and_its_rollouts():
+    groups = Groups(LearnerConfig(groups_per_step=1), step=1, consumed=0)
+    whole = members(0, True, False, True)
+    attempts = [
+        msgspec.structs.replace(each, instance=5) for each in whole[:2] if isinstance(each, Rollout)
+    ]
+    filled(groups, [(3, failed(0, 2, size=3)), *enumerate(attempts, 4)])
+    groups.judge()
+    [group] = groups.take_batch()
+    record = trained_group(group, LearnerConfig())
+    assert (record.instance, record.sequences, record.successes) == (5, (4, 5), 1)
+    assert record.use == "policy_gradient"
 
 
 def test_failed_members_are_acknowledged_with_the_group_and_left_out_of_its_rollouts():

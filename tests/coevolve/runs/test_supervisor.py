@@ -288,7 +288,9 @@ async def test_no_pause_of_a_part_that_rests_is_longer_than_the_longest(
         if not causes:
             works.set()
 
-    supervisor = Supervisor([part], note, restart_s=5.0, note_resting=note_resting)
+    supervisor = Supervisor(
+        [part], note, restart_s=5.0, note_resting=note_resting, optional=["signals"]
+    )
     await run_until(works, supervisor, lasting)
     assert part.runs == 4
 
@@ -323,7 +325,9 @@ async def test_a_stop_hides_no_error_that_a_resumption_would_meet(
     async def note(failure: PartFailed) -> None:
         del failure
 
-    supervisor = Supervisor([part], note, restart_s=5.0, note_resting=all_work)
+    supervisor = Supervisor(
+        [part], note, restart_s=5.0, note_resting=all_work, optional=["evaluator"]
+    )
     running = asyncio.create_task(supervisor.run())
     await part.works.wait()
     await supervisor.stop()
