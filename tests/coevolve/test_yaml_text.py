@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.yaml_text import MOST_DEPTH, NotYamlError, parse_yaml, write_yaml
+from coevolve.yaml_text import MOST_DEPTH, MOST_DIGITS, NotYamlError, parse_yaml, write_yaml
 
 TEXTS = st.text(
     st.characters(exclude_categories=("Cc", "Cs")) | st.sampled_from("\n\t"), max_size=9
@@ -31,6 +31,14 @@ def test_what_is_written_is_read_as_the_same(value: object) -> None:
 )
 def test_plain_words_mean_what_yaml_1_2_says(text: str, value: object) -> None:
     assert parse_yaml(text) == value
+
+
+@pytest.mark.parametrize("begun", ["1", "0x1", "1.", "1e"])
+def test_a_number_has_so_many_characters_at_most(begun: str) -> None:
+    digits = MOST_DIGITS - len(begun)
+    assert isinstance(parse_yaml(f"{begun}{'0' * digits}"), int | float)
+    with pytest.raises(NotYamlError, match=f"found a number of {MOST_DIGITS + 1} characters; give"):
+        parse_yaml(f"{begun}{'0' * (digits + 1)}")
 
 
 def test_an_alias_is_a_copy_of_its_value() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coevolve.cli import detached, keeping
+from coevolve.runs import starting
 from protocols.config import RunConfig
 from tests.commands import answered
 
@@ -50,3 +51,14 @@ def test_a_run_that_is_kept_going_resumes_with_the_same_settings(
     words = ("launch", "quickstart", OVERRIDE, "--runs", str(tmp_path))
     assert answered(*words, "--keep").returncode == 75
     assert staying == [words, (*words, "--resume")]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_run_that_is_resumed_without_a_terminal_is_kept_going_there(
+    staying: list[Sequence[str]], tmp_path: Path, keep: bool, quickstart: RunConfig
+):
+    starting.create(tmp_path / quickstart.name, quickstart)
+    words = ("resume", quickstart.name, OVERRIDE, "--runs", str(tmp_path))
+    answer = answered(*words, "--detach", *["--keep"] * keep)
+    assert answer.returncode == 0, answer.stderr
+    assert staying == [(*words, *["--keep"] * keep)]
