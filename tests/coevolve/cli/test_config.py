@@ -49,7 +49,9 @@ def test_show_prints_resolved_settings_that_are_a_run_file(tmp_path: Path, words
 
 def test_explain_answers_with_and_without_a_setting():
     assert "learner: section" in answered("config", "explain").stdout
-    assert "default {kind: grpo}" in answered("config", "explain", "learner.objective").stdout
+    said = answered("config", "explain", "learner.objective").stdout
+    assert "default {kind: grpo}" in said
+    assert answered("config", "explain", "learner.objective.kind").stdout == said
     said = answered("config", "explain", "--environment", "bfcl").stdout
     assert "environment.categories" in said
     assert "environment.stages" not in said

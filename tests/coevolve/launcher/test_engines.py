@@ -9,7 +9,7 @@ from coevolve.launcher.engines import ANYWHERE, ClusterEngines
 from coevolve.launcher.launch import settings
 from coevolve.launcher.nodes import Node
 from coevolve.runs import starting
-from protocols.config import ClusterConfig, RunConfig, VllmEngine
+from protocols.config import ClusterConfig, PlacementConfig, RunConfig, VllmEngine
 from protocols.control import RolloutScaled
 from protocols.errors import RunError
 from tests.commands import ROOT
@@ -136,3 +136,20 @@ def with_many(quickstart: RunConfig) -> RunConfig:
     rollout = replace(quickstart.rollout, in_flight_groups=100_000)
     learner = replace(quickstart.learner, max_staleness=1_000_000)
     return replace(quickstart, rollout=rollout, learner=learner)
+
+
+async def test_only_cpus_where_engines_may_be_count_and_those_on_gpus_need_none(
+    quickstart: RunConfig,
+):
+    placed = replace(
+        quickstart,
+        cluster=ClusterConfig(address="head:6379"),
+        placement=PlacementConfig(rollout="group=few"),
+    )
+    few = Node(node_id="a", resources={"CPU": 1.0}, labels={"group": "few"}, is_launchers=False)
+    many = Node(node_id="head", resources={"CPU": 64.0}, labels={}, is_launchers=True)
+    assert not await engines(placed, [few, many]).refusal(2)
+    said = await engines(placed, [few, many]).refusal(3)
+    assert "more than 2 for each of the 1 CPUs that the nodes have; ask for at most 2" in said
+    rich = Node(node_id="head", resources={"CPU": 1.0, "GPU": 9.0}, labels={}, is_launchers=True)
+    assert not await engines(with_gpus(quickstart, 0), [rich]).refusal(8)
