@@ -128,6 +128,13 @@ async def test_a_run_publishes_version_0_and_then_one_version_a_step(model: Path
     assert last.size_bytes == (tmp_path / last.path / "model.safetensors").stat().st_size
 
 
+async def test_versions_that_are_scored_on_either_kind_of_task_are_kept(
+    model: Path, tmp_path: Path
+):
+    journal = await trained(settings(model, guard={"every": 3}), tmp_path)
+    assert [each.version for each in versions(journal) if each.kept] == [0, 3, 4, 6]
+
+
 async def test_every_rollout_of_a_step_is_finished_with_it(model: Path, tmp_path: Path):
     journal = await trained(settings(model, steps=2), tmp_path, groups=12)
     used = {s for report in reports(journal) for group in report.groups for s in group.sequences}

@@ -409,6 +409,16 @@ def test_a_checkpoint_in_bfloat16_goes_on_bit_by_bit(model: Path, tmp_path: Path
     assert straight.take_step(batch(2)) == resumed.take_step(batch(2))
 
 
+@pytest.mark.parametrize(("weight", "count", "rows"), [(2.0, 3, 2), (2.0, 1, 1), (0.0, 3, 0)])
+def test_as_many_references_are_replayed_as_the_run_file_says(
+    model: Path, weight: float, count: int, rows: int
+):
+    imitation = ImitationConfig(replay_weight=weight, replay_per_step=count)
+    trainer = Trainer(settings(LearnerConfig(imitation=imitation)), model)
+    found = [trainer.take_step(batch(step))["source/replay/rows"] for step in (1, 2)]
+    assert found == [min(1, rows), rows]
+
+
 def test_the_share_of_padding_is_reported(model: Path):
     metrics = Trainer(
         settings(LearnerConfig(imitation=ImitationConfig(replay_per_step=0))), model

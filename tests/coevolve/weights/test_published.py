@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -87,3 +88,54 @@ def test_reading_a_version_needs_its_size_once(tmp_path: Path) -> None:
     done = subprocess.run(words, check=True, capture_output=True, text=True, cwd=ROOT)
     size = (tmp_path / version.path / "model.safetensors").stat().st_size
     assert size <= int(done.stdout) << 10 < AT_MOST * size
+
+
+def adapter(run_dir: Path, **settings: object) -> PolicyVersion:
+    """Write a version that is an adapter of rank 16."""
+    folder = run_dir / "versions" / "v_1"
+    folder.mkdir(parents=True)
+    pair = {"lora_A": torch.ones(16, 2), "lora_B": torch.ones(2, 16)}
+    tensors = {f"base_model.model.layer.{name}.weight": each for name, each in pair.items()}
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    whole = {"r": 16, "lora_alpha": 32, "peft_type": "LORA"} | settings
+    (folder / "adapter_config.json").write_text(json.dumps(whole))
+    return PolicyVersion(
+        version=1,
+        path="versions/v_1",
+        digest=version_digest(folder, "lora"),
+        format="lora",
+        size_bytes=1,
+        kept=False,
+    )
+
+
+@pytest.mark.parametrize(("rooted", "scale"), [(False, 2.0), (True, 8.0)])
+def test_an_adapter_is_scaled_by_its_rank_or_its_root(
+    tmp_path: Path, rooted: bool, scale: float
+) -> None:
+    found = read_published(adapter(tmp_path, use_rslora=rooted), tmp_path)
+    assert found.scale == scale
+    merged = found.weights({"layer.weight": torch.zeros(2, 2)})
+    assert torch.equal(merged["layer.weight"], torch.full((2, 2), 16 * scale))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("use_dora", True),
+        ("bias", "all"),
+        ("modules_to_save", ["lm_head"]),
+        ("rank_pattern", {"q_proj": 4}),
+        ("alpha_pattern", {"q_proj": 4}),
+        ("fan_in_fan_out", True),
+        ("peft_type", "IA3"),
+        ("r", 0),
+        ("lora_alpha", "32"),
+    ],
+)
+def test_an_adapter_that_means_something_else_is_refused(
+    tmp_path: Path, setting: str, value: object
+) -> None:
+    version = adapter(tmp_path, **{setting: value})
+    with pytest.raises(GeneratorError, match=rf"{setting} needs to be .*, found"):
+        read_published(version, tmp_path)
