@@ -16,7 +16,7 @@ import msgspec
 from coevolve.attach.live import opened
 from coevolve.config import load_config
 from coevolve.runs.directory import RunDirectory
-from coevolve.runs.progress import Progress, ProgressState, progress_snapshots
+from coevolve.runs.progress import Progress, progress_snapshots
 from coevolve.runs.screen.drawing import draw
 from coevolve.runs.screen.view import View
 from coevolve.terminal import Terminal
@@ -35,7 +35,7 @@ class Recorded(msgspec.Struct):
 
     elapsed_s: float
     steps: int
-    progress: ProgressState
+    progress: Progress
     parts: tuple[PartStatus, ...]
 
 
@@ -50,7 +50,7 @@ async def record(run: Path) -> Recorded:
         return Recorded(
             elapsed_s=time.time() - started.time_ns / 1e9,
             steps=subject.config.learner.steps,
-            progress=progress.dump(),
+            progress=progress,
             parts=tuple(parts),
         )
 
@@ -59,10 +59,11 @@ def recorded_view() -> View:
     """Return the recorded moment."""
     recorded = msgspec.json.decode(RECORDED.read_bytes(), type=Recorded)
     config = load_config("quickstart", [f"learner.steps={recorded.steps}"])
-    progress = Progress({})
-    progress.load(recorded.progress)
     return View(
-        config=config, progress=progress, elapsed_s=recorded.elapsed_s, parts=recorded.parts
+        config=config,
+        progress=recorded.progress,
+        elapsed_s=recorded.elapsed_s,
+        parts=recorded.parts,
     )
 
 

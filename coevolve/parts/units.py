@@ -34,8 +34,6 @@ from protocols.journal import Message
 OWN = (JournalError, GeneratorError, DeliveryError)
 """Errors of the part: its journal or its engine failed, and the part starts again."""
 
-"""The topic that a consumer of units takes besides its own."""
-
 PAUSE_S = 0.2
 """Pause before the second attempt; it doubles with each further one."""
 

@@ -138,10 +138,10 @@ class Progress(WholeState):
         return self.labels
 
     def load(self, state: "Progress") -> None:
-        """Take up what another one remembered; the labels stay."""
-        labels = self.labels
+        """Take up what another one remembered; what is known of the tasks stays."""
+        labels, unearned = self.labels, self.unearned
         super().load(state)
-        self.labels = labels
+        self.labels, self.unearned = labels, unearned
 
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""

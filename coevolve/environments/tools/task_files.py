@@ -95,7 +95,7 @@ def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Spli
     Of the worlds of tasks without the field, exactly the share is held out.
     """
     places = {line.id: _place(_content(line), seed) for line in lines if line.split is None}
-    decided = {line.split for line in lines if line.split is not None}
+    decided: set[Split] = {line.split for line in lines if line.split is not None}
     held_out = held_out_places(places.values(), share, decided=decided)
     sides: dict[str, Split] = {
         task_id: "held_out" if place in held_out else "train" for task_id, place in places.items()

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.journal.codec import topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
 from coevolve.parts.units import (
     KILLED,
     REASON_CHARS,
-    RETRIES,
     SUSPECTS,
     SpoiltUnitError,
     Unit,
@@ -52,11 +52,11 @@ def process(store: LocalStore, consumer: str = "rollout") -> Units:
     mailbox = Mailbox(
         store,
         consumer=consumer,
-        topics=("rollout_request", RETRIES),
+        topics=(topic_of(RolloutRequest), topic_of(LetterRetried)),
         member="r",
         lease_s=60.0,
     )
-    return Units(mailbox, CONFIG, store=store, reader=store, consumer=consumer, member="r")
+    return Units(mailbox, CONFIG, store)
 
 
 def request(group: int, index: int = 0) -> RolloutRequest:

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.followers.rollout_table import COLUMNS, MOST_CHARS, rollout_table, sample
+from coevolve.followers.tracking import COLUMNS, MOST_CHARS, rollout_table, sample
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from protocols.learning import TrainedGroup
