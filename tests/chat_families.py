@@ -35,6 +35,9 @@ from tests.coevolve.environments.tools.chat import models
 from tests.reciting import RecitingGenerator
 from tests.simulated import InProcessSimulator
 
+TASK = "multi_turn_base_29"
+"""A task of BFCL on files; one of its calls has a text with quotes."""
+
 TRL = Path(trl.__file__).parent / "chat_templates"
 
 NAMES: Mapping[str, str] = {
@@ -151,20 +154,17 @@ def renderer_of(name: str, template: str, tools: Tools) -> ChatRenderer:
 
 @cache
 def conversation() -> Task:
-    """Return a task of BFCL with three turns, each of which has calls."""
+    """Return `TASK`, of three turns, each of which has calls."""
     environment = {"use": "bfcl", "categories": ["base"], "seeds": 1000}
-    for task in Bfcl(RunConfig(name="families", environment=environment)).source().pool():
-        body = read_body(task.body)
-        if body.classes == ("GorillaFileSystem",) and len(body.turns) >= 3:
-            turns = body.turns[:3]
-            if all(turn.reference for turn in turns):
-                return Task(
-                    task_id=task.task_id,
-                    split="train",
-                    origin=task.origin,
-                    body=body_of(ToolTask(classes=body.classes, world=body.world, turns=turns)),
-                )
-    raise LookupError("BFCL needs a task with three turns on files")
+    source = Bfcl(RunConfig(name="families", environment=environment)).source()
+    (task,) = (each for each in (*source.pool(), *source.held_out()) if each.task_id == TASK)
+    body = read_body(task.body)
+    return Task(
+        task_id=task.task_id,
+        split="train",
+        origin=task.origin,
+        body=body_of(ToolTask(classes=body.classes, world=body.world, turns=body.turns[:3])),
+    )
 
 
 def carry(renderer: ChatRenderer) -> None:

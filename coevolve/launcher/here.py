@@ -7,8 +7,6 @@ from math import nan
 from pathlib import Path
 from typing import cast
 
-from rich.console import Console
-
 from coevolve.config import load_config
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
@@ -23,6 +21,7 @@ from coevolve.parts.privacy import private_files
 from coevolve.runs import starting
 from coevolve.runs.display import score_tables
 from coevolve.runs.progress import TOPICS, Progress
+from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError
 from protocols.journal import Message
@@ -48,7 +47,7 @@ def main() -> None:
 
 
 def _run(config: RunConfig, runs: Path) -> None:
-    console = Console()
+    console = Terminal()
     preflight.install(config)
     preflight.refuse_missing(config)
     preflight.refuse_useless_models(config)
@@ -66,7 +65,7 @@ def _run(config: RunConfig, runs: Path) -> None:
 class _Follower:
     """Prints each step and the scores."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Terminal) -> None:
         self._console = console
 
     async def __call__(self, config: RunConfig, store: LocalStore) -> None:

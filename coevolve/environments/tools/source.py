@@ -1,7 +1,7 @@
 """Source of given tasks, for training and for scoring.
 
 Training and held-out tasks never share a world, for any seed of the run: no training task, and no
-exploration start, has the world of a held-out task. A training task that shares its requests with a
+exploration start, has the world of a held-out task. A training task that asks the same as a
 held-out one (`gates.similarity`) is left out, too. Opening the source executes every reference and
 records its answers in the task. A task is left out, and counted, if its reference fails or answers
 with an error, or if the cheap adversary solves it (`tools.adversary`).
@@ -29,7 +29,7 @@ _HELD_OUT_STREAM = 1
 _CANARY_STREAM = 5
 _STREAMS = Streams(pool=2, choice=3, start=4)
 
-LEAKS = "shares its requests word for word with a held-out task"
+LEAKS = "asks the same as a held-out task"
 UNEARNED = "is solved without doing what it asks"
 OTHER_ANSWERS = "returned different answers for the same call"
 OTHER_STATE = "led to different states of the same world"

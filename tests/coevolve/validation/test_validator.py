@@ -793,6 +793,6 @@ async def test_made_tasks_that_contradict_each_other_have_to_be_solved(
         await desk.verdicts(1)
     _, second = await desk.verdicts(2)
     assert isinstance(second.outcome, Parked)
-    assert (second.reading.reader, second.reading.outcome) == ("wordings", "unread")
+    assert (second.reading.reader, second.reading.outcome) == ("agreeing", "unread")
     assert "stands for sort here, and for cat in 1 of the made tasks" in second.reading.found
     await desk.close()
