@@ -48,13 +48,13 @@ def answered(*words: str) -> Answer:
 def ended(carry_out: Callable[[], int]) -> Answer:
     """Return how a command ended that was carried out in this process."""
     out, err = io.StringIO(), io.StringIO()
-    with _as_it_was(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with as_it_was(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = carry_out()
     return Answer(code, out.getvalue(), err.getvalue())
 
 
 @contextlib.contextmanager
-def _as_it_was() -> Generator[None]:
+def as_it_was() -> Generator[None]:
     """Put back what a command changes in its process: signal handlers, import path and log."""
     path = list(sys.path)
     variables = {name: os.environ.get(name) for name in (CODE, SAFE_PATH)}

@@ -39,7 +39,7 @@ from protocols.evolution import Label, SignalKind, SignalSettled
 from protocols.tasks import Task
 from tests.bench.__main__ import BENCHES
 from tests.bench.intervals import interval
-from tests.commands import answered, called
+from tests.commands import answered, as_it_was, called
 from tests.documented import (
     FOLDER,
     PAGES,
@@ -172,10 +172,11 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def typed(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def typed(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(workplace)
     monkeypatch.syspath_prepend(str(workplace))
-    return workplace
+    with as_it_was():
+        yield workplace
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=str)
