@@ -1,7 +1,7 @@
 """Source of given tasks, for training and for scoring.
 
 Training and held-out tasks never share a world, for any seed of the run: no training task, and no
-exploration start, has the world of a held-out task. A training task that asks the same as a
+exploration start, has the world of a held-out task. A training task that shares its requests with a
 held-out one (`gates.similarity`) is left out, too. Opening the source executes every reference and
 records its answers in the task. A task is left out, and counted, if its reference fails or answers
 with an error, or if the cheap adversary solves it (`tools.adversary`).
@@ -15,7 +15,7 @@ import structlog
 
 from coevolve.environments.tools.commands import Broken, Failed, Tried, with_results
 from coevolve.environments.tools.digest import DEFINE_STATE
-from coevolve.environments.tools.gates.similarity import Leaks
+from coevolve.environments.tools.gates.similarity import Leaks, worded
 from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.simple import UNCOMPARED
 from coevolve.environments.tools.split_tasks import SplitTasks, Streams, shuffled
@@ -29,7 +29,7 @@ _HELD_OUT_STREAM = 1
 _CANARY_STREAM = 5
 _STREAMS = Streams(pool=2, choice=3, start=4)
 
-LEAKS = "asks the same as a held-out task"
+LEAKS = "shares its requests word for word with a held-out task"
 UNEARNED = "is solved without doing what it asks"
 OTHER_ANSWERS = "returned different answers for the same call"
 OTHER_STATE = "led to different states of the same world"
@@ -127,7 +127,7 @@ def _checked(
 
 def _apart(tasks: Sequence[Task], held_out: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
     """Return the tasks without training tasks that leak, and the reasons for these."""
-    leaks = Leaks(held_out)
+    leaks = Leaks(held_out, features=worded)
     leaking = {task.task_id: LEAKS for task in tasks if task.split == "train" and leaks(task)}
     return [task for task in tasks if task.task_id not in leaking], leaking
 

@@ -293,6 +293,14 @@ def _jaccard(one: frozenset[Hashable], other: frozenset[Hashable]) -> float:
     return shared / union if union else 1.0
 
 
+def worded(body: ToolTask) -> Likeness:
+    """Return the features of a given task, of which the words count, and not the calls alone.
+
+    Two tasks of a benchmark may need the same calls; only what a run makes may hide a held-out one.
+    """
+    return likeness(body)._replace(asked=(), whole=None)
+
+
 def _numbered(texts: Iterable[str]) -> Iterable[str]:
     """Yield each text with its number of occurrences so far, so that equal calls differ."""
     seen = Counter[str]()
