@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any, TypeVar
@@ -151,7 +151,12 @@ async def trained(directory: RunDirectory) -> None:
     simulators = [TestbenchService(ScriptedSimulator(by_what_is_missed), 2)]
     parts: list[Part] = [
         PARTS[name].open(
-            PartInputs(name=name, context=context, simulators=simulators, engine=engine)
+            PartInputs(
+                name=name,
+                context=replace(context, takes=PARTS[name].takes),
+                simulators=simulators,
+                engine=engine,
+            )
         )
         for name in ("curriculum", "rollout", "learner")
     ]
