@@ -159,6 +159,21 @@ async def test_a_value_that_nobody_can_see_need_be_neither_checked_nor_said() ->
 CREATE = "create_ticket(title='Leak')"
 
 
+async def test_a_value_that_matters_beside_some_other_values_has_to_be_said() -> None:
+    log = {"type": "file", "content": "one\ntwo\nthree"}
+    home = {"home": {"type": "directory", "contents": {"log.txt": log}}}
+    body = ToolTask(
+        classes=("GorillaFileSystem",),
+        world=json.dumps({"GorillaFileSystem": {"root": home}}),
+        turns=(),
+    )
+    tail = "tail(file_name='log.txt', lines=7)"  # shows all three lines, as 3 or 8 would
+    vague = with_turns(body, [said("Show me the end of 'log.txt'.", tail)])
+    assert gate(await examined(vague)) == "description_omits"
+    exact = with_turns(body, [said("Show me the last 7 lines of 'log.txt'.", tail)])
+    assert gate(await examined(exact)) == ""
+
+
 async def test_a_missing_tool_makes_a_turn_without_calls_right() -> None:
     asked = said("I am kim. Log me in, and open a ticket titled 'Leak'.")
     given = ToolTurn(instruction="", reference=(LOGIN, CREATE), revealed=("create_ticket",))
