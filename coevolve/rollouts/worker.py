@@ -32,7 +32,7 @@ from coevolve.rollouts.scoring import ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.turns import EngineTurns
 from protocols.config import RunConfig
-from protocols.control import LetterAnswered, PartsRest, PartStatus
+from protocols.control import LetterAnswered, LetterRetried, PartsRest, PartStatus
 from protocols.errors import (
     ContractError,
     EndpointError,
@@ -57,6 +57,9 @@ GROUP_GATHER_S = 0.1
 """`GATHER_S` for the last rollout of a group in progress, because the learner needs whole
 groups."""
 
+TAKEN = (RolloutRequest, ProbeRequest, LetterRetried)
+"""Kinds that it takes on its own; with ``scoring`` it shares letters with a `ScoringWorker`."""
+
 log = structlog.get_logger()
 
 
@@ -70,7 +73,7 @@ class RolloutWorker:
         *,
         store: Store,
         reader: Reader,
-        takes: Sequence[type[Message]],
+        takes: Sequence[type[Message]] = TAKEN,
         engine: VerifiedEngine,
         agents: Mapping[Writer, Agent],
         served: ServedVersion,
