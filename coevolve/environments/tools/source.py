@@ -15,7 +15,7 @@ import structlog
 
 from coevolve.environments.tools.commands import Broken, Failed, Tried, with_results
 from coevolve.environments.tools.digest import DEFINE_STATE
-from coevolve.environments.tools.gates.similarity import Leaks, worded
+from coevolve.environments.tools.gates.similarity import SAME_REQUEST, Likenesses
 from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.simple import UNCOMPARED
 from coevolve.environments.tools.split_tasks import SplitTasks, Streams, shuffled
@@ -127,8 +127,11 @@ def _checked(
 
 def _apart(tasks: Sequence[Task], held_out: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:
     """Return the tasks without training tasks that leak, and the reasons for these."""
-    leaks = Leaks(held_out, features=worded)
-    leaking = {task.task_id: LEAKS for task in tasks if task.split == "train" and leaks(task)}
+    scored = Likenesses(SAME_REQUEST)
+    for task in held_out:
+        scored.add(task.task_id, task.body)
+    train = (task for task in tasks if task.split == "train")
+    leaking = {task.task_id: LEAKS for task in train if scored.shares_requests(task.body)}
     return [task for task in tasks if task.task_id not in leaking], leaking
 
 

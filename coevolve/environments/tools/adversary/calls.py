@@ -191,7 +191,7 @@ def _tools(turns: _Read) -> list[str]:
 
 
 def _spread(calls: _Read, turns: int) -> _Read:
-    """Return the calls in so many turns: each in its own, and what is left over in the last."""
+    """Return calls by turn in ``turns`` turns: the last one repeats, or takes all the rest."""
     if len(calls) <= turns:
         return [*calls, *([calls[-1]] * (turns - len(calls)))]
     return [*calls[: turns - 1], list(chain.from_iterable(calls[turns - 1 :]))]

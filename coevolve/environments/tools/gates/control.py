@@ -44,7 +44,7 @@ def control(candidate: Candidate, body: ToolTask, options: Sequence[Turns], righ
     mixed = [reference, *others]
     rng.shuffle(mixed)
     number = mixed.index(wanted) + 1
-    if number == right:  # whoever picks by number must not be right twice
+    if number == right:  # a reader that picks by number must not be right twice
         mixed = [*mixed[1:], mixed[0]]
         number = mixed.index(wanted) + 1
     turns = tuple(_ordering(*each) for each in zip(body.turns, wanted, strict=True))

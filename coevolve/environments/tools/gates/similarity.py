@@ -199,6 +199,13 @@ class Likenesses:
         key = min((*self._overlaps(features), *same, *(key for key, _ in whole)), default=None)
         return None if key is None else Match(key, 1.0)
 
+    def shares_requests(self, body: msgspec.Raw) -> bool:
+        """Return whether a task overlaps with one by words and calls together.
+
+        Given tasks are told apart so: two of a benchmark may need the same calls.
+        """
+        return any(self._overlaps(self._features(read_body(body))))
+
     def _overlaps(self, asked: Likeness) -> Iterator[str]:
         yield from self._overlapping(asked, self._shared_turns(asked))
 
@@ -291,14 +298,6 @@ def _jaccard(one: frozenset[Hashable], other: frozenset[Hashable]) -> float:
     shared = len(one & other)
     union = len(one) + len(other) - shared
     return shared / union if union else 1.0
-
-
-def worded(body: ToolTask) -> Likeness:
-    """Return the features of a given task, of which the words count, and not the calls alone.
-
-    Two tasks of a benchmark may need the same calls; only what a run makes may hide a held-out one.
-    """
-    return likeness(body)._replace(asked=(), whole=None)
 
 
 def _numbered(texts: Iterable[str]) -> Iterable[str]:
