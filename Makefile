@@ -38,7 +38,7 @@ test: $(VENV)/.dev
 	$(PYTEST) 3 -m "not vllm and not cluster and not appworld and not exhaustive" $(ARGS)
 
 test-exhaustive: $(VENV)/.dev
-	$(PYTEST) 2 -m exhaustive $(call MARKED,exhaustive) $(ARGS)
+	$(PYTEST) 2 -m exhaustive --hypothesis-profile=search $(call MARKED,exhaustive) $(ARGS)
 
 test-vllm: $(VENV)/.dev
 	$(PYTEST) 2 -m "vllm and not exhaustive" $(call MARKED,vllm) $(ARGS)

@@ -333,7 +333,7 @@ class Pool:
         if task is None or not visit.rollouts:
             return
         task.visited(visit.successes, visit.rollouts)
-        if task.mastered >= self._rules.retire_after:
+        if task.life != "waiting" and task.mastered >= self._rules.retire_after:
             self._retire(task)
         else:
             self._note(task)

@@ -251,6 +251,15 @@ def test_in_cycles_admitted_tasks_join_with_the_next_cycles_first_group():
     assert pool.live == ("s", "a")
 
 
+def test_a_visit_of_a_waiting_task_retires_it_only_when_it_joins():
+    config = of(evolve_every=5, retire_after=1, retired_capacity=1)
+    start = [seed("s"), requested(0, "s"), made("a"), made("b"), visit("a", 8), visit("b", 8)]
+    pool = folded(start, config)
+    assert (pool.life("a"), pool.retired) == ("waiting", ())
+    pool.join()
+    assert (pool.life("a"), pool.retired) == (None, ("b",))
+
+
 def test_tasks_admitted_between_a_decision_and_its_record_join_as_in_the_journal():
     config = of(evolve_every=5)
     start = [seed("s"), requested(0, "s"), made("a")]
