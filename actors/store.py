@@ -16,9 +16,9 @@ from coevolve.journal.called_store import CalledStore
 from coevolve.journal.journal import Journal
 from coevolve.journal.lane import Serving, serve
 from coevolve.journal.restarts import Restarts
+from coevolve.parts.attempts import reason_of
 from coevolve.parts.privacy import keep_private
 from coevolve.parts.status import StatusReporter
-from coevolve.parts.units import reason_of
 from protocols.config import StoreConfig
 from protocols.control import PartStatus
 from protocols.errors import JournalError

@@ -1,6 +1,7 @@
 import gc
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from coevolve.config import load_config
+from coevolve.parts.pace import PACES
 from protocols.config import RunConfig
 from protocols.errors import DependencyError
 
@@ -79,7 +81,6 @@ WAITS = (
     "coevolve.rollouts.scoring.GATHER_S",
     "coevolve.rollouts.worker.GATHER_S",
     "coevolve.rollouts.worker.GROUP_GATHER_S",
-    "coevolve.signals.extractor.GROUP_GATHER_S",
     "coevolve.synthesis.worker.GATHER_S",
     "coevolve.validation.validator.DECISION_GATHER_S",
 )
@@ -91,6 +92,10 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let parts wait a hundredth of a second for more, which is enough within one process."""
     for constant in WAITS:
         monkeypatch.setattr(constant, 0.01)
+    for consumer, pace in PACES.items():
+        waits = ("take_gather_s", "write_gather_s", "urgent_gather_s")
+        shorter = {name: min(0.01, getattr(pace, name)) for name in waits}
+        monkeypatch.setitem(PACES, consumer, replace(pace, **shorter))
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from coevolve.foreign import plain
 from coevolve.import_guard import use_code
 from coevolve.journal.reader import run_reader
 from coevolve.models.scratch_folder import scratch_folder
+from coevolve.parts.attempts import reason_of
 from coevolve.parts.privacy import keep_private
-from coevolve.parts.units import reason_of
 from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 

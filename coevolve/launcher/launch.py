@@ -29,8 +29,8 @@ from coevolve.learning.guard import guard_snapshots
 from coevolve.models.model_folder import model_config
 from coevolve.models.tiny_random.resolve import running
 from coevolve.models.tiny_random.sizes import VOCABULARY, tiny_config
+from coevolve.parts.attempts import reason_of
 from coevolve.parts.privacy import FOLDER_MODE, private_files
-from coevolve.parts.units import reason_of
 from coevolve.report.writing import report
 from coevolve.runs import sessions, starting
 from coevolve.runs.copies.copier import discard_staged

@@ -4,7 +4,7 @@ The evaluator asks for a score of each task (`RolloutScores`). Rollout workers t
 under a lease and attempt the tasks beside their rollouts (`ScoringWorker`). One transaction
 finishes a request and adds its report, so each task of a version is scored exactly once, and the
 death of a rollout actor repeats only the attempts that it was making. A task that raises errors, or
-kills the actor, at each of several attempts has no score (`coevolve.parts.units`).
+kills the actor, at each of several attempts has no score (`coevolve.parts.attempts`).
 
 An attempt starts when the engine has proven the version, and `coevolve.rollouts.scored_versions`
 keeps the engine there until all reports are in. `OneVersion` refuses tokens of any other version.
@@ -25,7 +25,7 @@ from coevolve.journal.codec import (
     topics_of,
 )
 from coevolve.journal.mailbox import IDLE_WAIT_S, Appender, Mailbox
-from coevolve.parts.units import Unit, UnitQueue, Units
+from coevolve.parts.attempts import AttemptQueue, Attempts, WorkItem
 from coevolve.rollouts.evaluator import Instantiate, Scored, Scorer, score_with_retries
 from coevolve.rollouts.served_version import ServedVersion
 from protocols.config import RunConfig
@@ -144,7 +144,7 @@ class ScoringWorker:
             lease_s=config.store.lease_s,
             gather_s=GATHER_S,
         )
-        self._units = Units(self._mailbox, config, reader)
+        self._attempts = Attempts(self._mailbox, config, reader)
         self.last_error = ""
 
     @property
@@ -154,7 +154,7 @@ class ScoringWorker:
 
     async def run(self, group: asyncio.TaskGroup) -> None:
         """Answer requests until cancelled. Raises GeneratorError if the engine failed."""
-        queue = UnitQueue(self._units, self._limit)
+        queue = AttemptQueue(self._attempts, self._limit)
         while True:
             while unit := queue.begin_next():
                 task = group.create_task(self._answer(unit, queue, group))
@@ -166,24 +166,24 @@ class ScoringWorker:
             if self._live:
                 await asyncio.sleep(GATHER_S)
             # None are taken ahead, because other rollout actors share the same requests.
-            queue.add(await self._units.take(self._limit - len(self._live)))
+            queue.add(await self._attempts.take(self._limit - len(self._live)))
 
     async def release(self) -> None:
         """Take back the attempts that a clean stop ends."""
-        await self._units.release()
+        await self._attempts.release()
 
-    async def _answer(self, unit: Unit, queue: UnitQueue, group: asyncio.TaskGroup) -> None:
+    async def _answer(self, unit: WorkItem, queue: AttemptQueue, group: asyncio.TaskGroup) -> None:
         request = unit.message
         assert isinstance(request, ScoreRequest)
-        was_begun = self._units.attempts(unit) > 0
-        outcome = await self._units.settled(
+        was_attempted_before = self._attempts.was_attempted_before(unit)
+        outcome = await self._attempts.outcome_of(
             unit,
             lambda: self._score(request),
             lambda reason: (
                 ScoreReport(version=request.version, task_id=request.task_id, score=None),
             ),
         )
-        if was_begun:  # another death must not count against a request that was done
+        if was_attempted_before:  # another death must not count against a request that was done
             await self._hand_in(unit, outcome)
             queue.ended(unit)
         else:
@@ -206,12 +206,12 @@ class ScoringWorker:
         )
         return (ScoreReport(version=request.version, task_id=request.task_id, score=score),)
 
-    async def _hand_in(self, unit: Unit, outcome: Sequence[Message]) -> None:
+    async def _hand_in(self, unit: WorkItem, outcome: Sequence[Message]) -> None:
         try:
             await self._mailbox.complete((unit.sequence,), outcome)
         except LeaseLostError as error:
             log.warning("score_dropped", request=str(unit.sequence), reason=str(error))
-        self._units.forget((unit.sequence,))
+        self._attempts.forget((unit.sequence,))
 
     def _note(self, error: Exception) -> None:
         self.last_error = str(error)

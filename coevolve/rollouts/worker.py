@@ -4,7 +4,7 @@ Guarantees: one transaction finishes a request and adds its rollout, so each req
 exactly once even if processes are killed. The worker retries after an infrastructure failure, each
 time with another seed, because what was sampled may be the cause; if all tries fail, the result is
 a failed rollout, never a reward. The same holds for a request that raises unexpected errors, or
-kills the process (`coevolve.parts.units`). New weights take effect between two tokens, without
+kills the process (`coevolve.parts.attempts`). New weights take effect between two tokens, without
 waiting for running requests, and the engine proves that it serves them (`coevolve.delivery`). If
 versions are scored on this engine, it stays at such a version until its scores are complete
 (`coevolve.rollouts.scored_versions`).
@@ -23,9 +23,9 @@ from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import GATHER_S, IDLE_WAIT_S, Mailbox
 from coevolve.journal.task_cache import TaskCache, unread
+from coevolve.parts.attempts import AttemptQueue, Attempts, WorkItem
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.parts.units import Unit, UnitQueue, Units
 from coevolve.rollouts.agent import Agent, Episode, rollout_of, seed_of
 from coevolve.rollouts.scored_versions import SCORES, version_to_serve
 from coevolve.rollouts.scoring import ScoringWorker
@@ -106,7 +106,7 @@ class RolloutWorker:
             lease_s=config.store.lease_s,
             gather_s=GATHER_S,
         )
-        self._units = Units(self._mailbox, config, reader)
+        self._attempts = Attempts(self._mailbox, config, reader)
         self._reporter = StatusReporter(name)
         self._stopping = asyncio.Event()
         self._live: set[asyncio.Task[None]] = set()
@@ -121,7 +121,7 @@ class RolloutWorker:
         """
         await unless_stopped(self._stopping, self._work())
         await self._mailbox.flush()
-        await self._units.release()
+        await self._attempts.release()
         if self._scoring:
             await self._scoring.release()
 
@@ -171,7 +171,7 @@ class RolloutWorker:
             return None
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
-        queue = UnitQueue(self._units, self._config.concurrent)
+        queue = AttemptQueue(self._attempts, self._config.concurrent)
         while True:
             while unit := queue.begin_next():
                 task = group.create_task(self._answer(unit, queue, group))
@@ -183,7 +183,7 @@ class RolloutWorker:
                 continue
             self._report_waiting()
             # Taking requests ahead saves one call of the store for every conversation that ends.
-            taken = await self._units.take(self._config.concurrent)
+            taken = await self._attempts.take(self._config.concurrent)
             self._in_progress.update(
                 each.message.group_id for each in taken if isinstance(each.message, RolloutRequest)
             )
@@ -200,29 +200,29 @@ class RolloutWorker:
         else:
             self._reporter.waits_for("rollout requests from the curriculum")
 
-    async def _answer(self, unit: Unit, queue: UnitQueue, group: asyncio.TaskGroup) -> None:
+    async def _answer(self, unit: WorkItem, queue: AttemptQueue, group: asyncio.TaskGroup) -> None:
         """Execute the request; its result is written while other conversations run.
 
         After an earlier attempt that may have killed its process, the result is written before the
         next such request begins: another death must not count against a request that was done.
         """
-        was_begun = self._units.attempts(unit) > 0
+        was_attempted_before = self._attempts.was_attempted_before(unit)
         match unit.message:
             case RolloutRequest() as request:
-                outcome = await self._units.settled(
+                outcome = await self._attempts.outcome_of(
                     unit,
                     lambda: self._roll_out(request, self._tried(unit)),
-                    lambda reason: (_failed(request, reason, self._units.attempts(unit)),),
+                    lambda reason: (_failed(request, reason, self._attempts.count(unit)),),
                 )
             case ProbeRequest() as request:
-                outcome = await self._units.settled(
+                outcome = await self._attempts.outcome_of(
                     unit,
                     lambda: self._probe(request, self._tried(unit)),
                     lambda reason: (_no_probe(request),),
                 )
             case other:
                 raise TypeError(f"the rollout part does not take {type(other).__name__}")
-        if was_begun:
+        if was_attempted_before:
             await self._hand_in(unit, outcome, gather_s=0.0)
             queue.ended(unit)
         else:
@@ -230,12 +230,12 @@ class RolloutWorker:
             group.create_task(self._hand_in(unit, outcome))
 
     async def _hand_in(
-        self, unit: Unit, outcome: Sequence[Message], *, gather_s: float | None = None
+        self, unit: WorkItem, outcome: Sequence[Message], *, gather_s: float | None = None
     ) -> None:
         """Write the outcome of a unit, or its dead letter if the journal cannot hold it."""
         if self._ends_group(unit.message):
             gather_s = GROUP_GATHER_S
-        if unit.letter:  # the group of the request has ended without it
+        if unit.retry_of:  # the group of the request has ended without it
             outcome = [each for each in outcome if isinstance(each, LetterAnswered)]
         try:
             await self._mailbox.complete((unit.sequence,), outcome, gather_s=gather_s)
@@ -245,18 +245,18 @@ class RolloutWorker:
         except LeaseLostError as error:
             # Another rollout actor took over the request while the store was unreachable.
             log.warning("rollout_dropped", request=str(unit.sequence), reason=str(error))
-        self._units.forget((unit.sequence,))
+        self._attempts.forget((unit.sequence,))
 
-    async def _hand_in_nothing(self, unit: Unit, reason: str) -> None:
+    async def _hand_in_nothing(self, unit: WorkItem, reason: str) -> None:
         request = unit.message
         assert isinstance(request, RolloutRequest | ProbeRequest)
         outcome = (
-            _failed(request, reason, self._units.attempts(unit))
+            _failed(request, reason, self._attempts.count(unit))
             if isinstance(request, RolloutRequest)
             else _no_probe(request)
         )
         await self._mailbox.complete(
-            (unit.sequence,), self._units.given_up(unit, reason, (outcome,))
+            (unit.sequence,), self._attempts.dead_letter(unit, reason, (outcome,))
         )
 
     def _ends_group(self, answered: Message) -> bool:
@@ -269,9 +269,9 @@ class RolloutWorker:
         del self._in_progress[answered.group_id]
         return True
 
-    def _tried(self, unit: Unit) -> int:
+    def _tried(self, unit: WorkItem) -> int:
         """Return how many tries the earlier attempts at a unit may have made."""
-        return self._config.tries * (self._units.attempts(unit) - 1)
+        return self._config.tries * (self._attempts.count(unit) - 1)
 
     async def _roll_out(
         self, request: RolloutRequest, tried: int

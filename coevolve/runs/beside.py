@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from coevolve.parts.units import reason_of
+from coevolve.parts.attempts import reason_of
 
 PAUSE_S = 1.0
 LONGEST_PAUSE_S = 300.0

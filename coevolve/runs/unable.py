@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from coevolve.journal.codec import decode, topic_of, topics_of
 from coevolve.journal.fold import fold_records
-from coevolve.parts.units import KILLED
+from coevolve.parts.attempts import KILLED
 from coevolve.runs.part_failures import MET_AGAIN, kind_of
 from protocols.control import PartFailed
 from protocols.errors import JournalError, UnableError

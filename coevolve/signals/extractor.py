@@ -9,36 +9,28 @@ Guarantees:
   once, when they arrive.
 - Failed rollouts are only counted.
 - A group that raises errors, or kills the process, at each of several attempts has no summary
-  (`coevolve.parts.units`); the others are judged.
+  (`coevolve.parts.attempts`); the others are judged.
 
 The environment defines how a group is summed up and which rules apply, with an `Observer`.
 """
 
-import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import structlog
 
-from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode, topics_of
-from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
+from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode
+from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.journal.snapshots import Snapshots
-from coevolve.parts.status import StatusReporter
-from coevolve.parts.stopping import unless_stopped
-from coevolve.parts.units import Unit, Units
+from coevolve.parts.attempts import WorkItem
+from coevolve.parts.worker import Worker
 from coevolve.signals.groups import CompleteGroup, OpenGroups
 from protocols.config import RunConfig
-from protocols.control import PartStatus
 from protocols.evolution import EnvironmentRecord, GroupSummary, Signal
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.rollouts import FailedRollout, Rollout
-
-TAKE_LIMIT = 256
-
-GROUP_GATHER_S = 2.0
-"""Delay of a group while rollouts arrive, so that one take serves several groups."""
 
 log = structlog.get_logger()
 
@@ -65,8 +57,24 @@ class Observer(Protocol):
         ...
 
 
+class _Recalled(NamedTuple):
+    """An observer's state; see `coevolve.journal.snapshots.Folded`."""
+
+    observer: Observer
+
+    @property
+    def pieces(self) -> Sequence[object]:
+        return self
+
+    def fold(self, message: Message) -> None:
+        self.observer.recall(message)
+
+
 class SignalExtractor:
     """A `protocols.interfaces.Part` that detects the policy's weaknesses."""
+
+    _snapshots: Snapshots[_Recalled]
+    _observer: Observer
 
     def __init__(
         self,
@@ -78,86 +86,68 @@ class SignalExtractor:
         open_observer: Callable[[], Observer],
     ) -> None:
         """``open_observer`` creates an observer without state."""
-        self._topics = topics_of(*takes)
         self._config = config
-        self._store = store
         self._reader = reader
         self._open_observer = open_observer
-        self._reporter = StatusReporter("signals")
-        self._stopping = asyncio.Event()
-        self._mailbox: Mailbox | None = None
-        self._units: Units | None = None
-        self._snapshots: Snapshots[_Recalled] | None = None
+        self._worker = Worker("signals", config, store=store, reader=reader, takes=takes)
+        self.stop, self.status = self._worker.stop, self._worker.status
+        self._finished: list[int] = []
+        self._outputs: list[Message] = []
+        """What follows from the finished records, and is not written yet."""
+
+        self._through = 0
+        """Sequence of the last record that was written."""
 
     async def run(self) -> None:
-        """Judge groups until stopped.
+        """Judge groups until stopped; incomplete groups stay unfinished.
 
         Each call starts from the journal, so it can be repeated after an error.
         """
-        await unless_stopped(self._stopping, self._work())
-        if self._units is not None:
-            await self._units.release()
-
-    async def stop(self) -> None:
-        """Make ``run`` return; incomplete groups stay unfinished."""
-        self._stopping.set()
-
-    def status(self) -> PartStatus:
-        return self._reporter.report(len(self._mailbox.held) if self._mailbox else 0)
+        await self._worker.run(self._work)
 
     async def _work(self) -> None:
-        self._mailbox = mailbox = Mailbox(
-            self._store,
-            consumer="signals",
-            topics=self._topics,
-            member="signals",
-            lease_s=self._config.store.lease_s,
-        )
-        self._units = units = Units(mailbox, self._config, self._reader)
+        mailbox = self._worker.mailbox
         await mailbox.take_seat()
-        self._snapshots = snapshots = Snapshots(
+        self._finished, self._outputs = [], []
+        self._snapshots = Snapshots(
             self._reader,
             "signals",
             self._open_observer().topics,
             lambda: _Recalled(self._open_observer()),
         )
-        judged = _Judged(mailbox, units, self._reporter, self._rebuild_observer, snapshots)
-        await judged.rebuild()
+        await self._rebuild()
         open_groups = OpenGroups()
         flowing = False
         while True:
-            self._reporter.waits_for("the last rollouts of a group")
+            self._worker.reporter.waits_for("the last rollouts of a group")
             deliveries = await mailbox.take(
-                TAKE_LIMIT,
-                GROUP_GATHER_S if flowing else IDLE_WAIT_S,
+                self._worker.pace.take_limit,
+                self._worker.pace.take_gather_s if flowing else IDLE_WAIT_S,
                 self._worth_taking(open_groups, flowing),
             )
             flowing = bool(deliveries)
             groups = [
                 group
-                for each in deliveries
-                if (unit := await units.unit(each)) is not None
-                and (group := await self._group(unit, open_groups)) is not None
+                for item in await self._worker.attempts.items(deliveries)
+                if (group := await self._group(item, open_groups)) is not None
             ]
             if groups:
-                await judged.settle(groups)
+                await self._settle(groups)
 
     async def _group(
-        self, unit: Unit, open_groups: OpenGroups
-    ) -> tuple[Unit, CompleteGroup] | None:
+        self, item: WorkItem, open_groups: OpenGroups
+    ) -> tuple[WorkItem, CompleteGroup] | None:
         """Return the group that a rollout completes, or that is retried; None if there is none."""
-        assert self._mailbox is not None
-        assert self._units is not None
-        message = unit.message
+        message = item.message
         assert isinstance(message, Rollout | FailedRollout)
-        if not unit.letter:
-            group = open_groups.add(unit.sequence, message)
-            return (Unit(group.sequences[0], message), group) if group else None
+        if not item.retry_of:
+            group = open_groups.add(item.sequence, message)
+            return (WorkItem(group.sequences[0], message), group) if group else None
         group = await self._group_of(message)
         if group is None:
             reason = f"the journal has dropped rollouts of group {message.group_id}"
-            await self._mailbox.complete((unit.sequence,), self._units.given_up(unit, reason))
-        return (unit, group) if group else None
+            await self._worker.hand_in(item, self._worker.attempts.dead_letter(item, reason))
+        return (item, group) if group else None
 
     async def _group_of(self, member: Rollout | FailedRollout) -> CompleteGroup | None:
         """Return the group of a rollout from the journal; None if it is no longer complete."""
@@ -174,88 +164,51 @@ class SignalExtractor:
     def _worth_taking(self, open_groups: OpenGroups, flowing: bool) -> int:
         """Return how many records to wait for: those of one step, or of the next group."""
         groups = self._config.learner.groups_per_step if flowing else 1
-        return min(TAKE_LIMIT, open_groups.missing(groups, self._config.rollout.group_size))
+        missing = open_groups.missing(groups, self._config.rollout.group_size)
+        return min(self._worker.pace.take_limit, missing)
 
-    async def _rebuild_observer(self) -> Observer:
-        """Return an observer with the state from the journal."""
-        assert self._snapshots is not None
-        self._reporter.waits_for("earlier summaries to be read")
-        recalled, _ = await self._snapshots.folded()
-        return recalled.observer
-
-
-class _Recalled(NamedTuple):
-    """An observer's state; see `coevolve.journal.snapshots.Folded`."""
-
-    observer: Observer
-
-    @property
-    def pieces(self) -> Sequence[object]:
-        return self
-
-    def fold(self, message: Message) -> None:
-        self.observer.recall(message)
-
-
-class _Judged:
-    """Judges groups in order, and writes the results of several at once."""
-
-    def __init__(
-        self,
-        mailbox: Mailbox,
-        units: Units,
-        standing: StatusReporter,
-        open_observer: Callable[[], Awaitable[Observer]],
-        snapshots: Snapshots[_Recalled],
-    ) -> None:
-        """``open_observer`` returns an observer with the state from the journal."""
-        self._mailbox = mailbox
-        self._units = units
-        self._reporter = standing
-        self._open_observer = open_observer
-        self._snapshots = snapshots
-        self._sequences: list[int] = []
-        self._outputs: list[Message] = []
-        self._through = 0
-        """Sequence of the last record that was written."""
-
-    async def rebuild(self) -> None:
-        """Write the results so far, and take the observer's state from the journal."""
-        await self._write()
-        self._observer = await self._open_observer()
-
-    async def settle(self, groups: Sequence[tuple[Unit, CompleteGroup]]) -> None:
+    async def _settle(self, groups: Sequence[tuple[WorkItem, CompleteGroup]]) -> None:
         """Finish ``groups`` in order, together with their summaries and signals."""
-        await self._units.prepare([unit for unit, _ in groups])
-        for unit, group in groups:
-            suspect = self._units.attempts(unit) > 0
-            if suspect:  # it may end the process, and with it what is not written
+        attempts = self._worker.attempts
+        await attempts.prepare([item for item, _ in groups])
+        for item, group in groups:
+            was_attempted_before = attempts.was_attempted_before(item)
+            if was_attempted_before:  # it may end the process, and with it what is not written
                 await self._write()
-            outputs = await self._units.settled(unit, functools.partial(self._judge, group))
-            self._outputs += outputs
-            self._sequences += (unit.sequence,) if unit.letter else group.sequences
-            if suspect:
+            outputs = await attempts.outcome_of(item, functools.partial(self._judge, group))
+            self._outputs += outputs  # not in one line: what was there may be written meanwhile
+            self._finished += (item.sequence,) if item.retry_of else group.sequences
+            if was_attempted_before:
                 await self._write()
         await self._write()
         if snapshots := await self._snapshots.due(self._through):
-            await self._mailbox.append(snapshots)
+            await self._worker.mailbox.append(snapshots)
 
     async def _judge(self, group: CompleteGroup) -> Sequence[Message]:
         try:
             summary, findings = await self._observer.judge(group)
         except Exception:
-            await self.rebuild()  # the observer may have counted a part of the group
+            await self._rebuild()  # the observer may have counted a part of the group
             raise
-        self._reporter.policy_version = max(self._reporter.policy_version, summary.version_max)
+        reporter = self._worker.reporter
+        reporter.policy_version = max(reporter.policy_version, summary.version_max)
         for found in findings:
             if isinstance(found, Signal):
                 log.info("signal", kind=found.kind, score=round(found.score, 3), rule=found.rule)
         return (summary, *findings)
 
+    async def _rebuild(self) -> None:
+        """Write the results so far, and take the observer's state from the journal."""
+        await self._write()
+        self._worker.reporter.waits_for("earlier summaries to be read")
+        recalled, _ = await self._snapshots.folded()
+        self._observer = recalled.observer
+
     async def _write(self) -> None:
-        if self._sequences:
-            written = await self._mailbox.complete(self._sequences, self._outputs)
+        """Finish records with what follows from them."""
+        if self._finished:
+            written = await self._worker.mailbox.complete(self._finished, self._outputs)
             self._through = max(written, default=self._through)
-            self._units.forget(self._sequences)
-            self._reporter.done += len(self._sequences)
-            self._sequences, self._outputs = [], []
+            self._worker.attempts.forget(self._finished)
+            self._worker.reporter.done += len(self._finished)
+            self._finished, self._outputs = [], []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from coevolve.parts.units import Unit
+from coevolve.parts.attempts import WorkItem
 from protocols.evolution import Signal, SignalKind
 
 
@@ -18,7 +18,7 @@ from protocols.evolution import Signal, SignalKind
 class Waiting:
     """A signal that was taken and is not in work."""
 
-    unit: Unit
+    unit: WorkItem
     signal: Signal
 
     failures: int = 0

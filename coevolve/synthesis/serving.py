@@ -17,8 +17,8 @@ from contextlib import asynccontextmanager
 import structlog
 
 from coevolve.journal.mailbox import Appender
+from coevolve.parts.attempts import reason_of
 from coevolve.parts.status import StatusReporter
-from coevolve.parts.units import reason_of
 from protocols.errors import CoevolveError, DeliveryError, GeneratorError, JournalError
 from protocols.evolution import ModelAnswers, ModelRests
 from protocols.interfaces import Synthesizer

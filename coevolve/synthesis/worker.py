@@ -6,7 +6,7 @@ used, so a restarted signal pays only for new calls. If a model fails, all signa
 answers again, those in work included (`coevolve.synthesis.serving`); meanwhile none expires, unless
 more wait than ``synthesizer.waiting_capacity``: then the oldest do. A signal at which a model fails
 that answers others, or that kills the process, is a dead letter after some attempts
-(`coevolve.parts.units`).
+(`coevolve.parts.attempts`).
 Another model takes over with the next signal, and the old one finishes its current signals. During
 a pause of the run no signal is started; nothing else changes.
 """
@@ -19,10 +19,10 @@ import structlog
 
 from coevolve.journal.codec import decode_as, topic_of, topics_of
 from coevolve.journal.mailbox import GATHER_S, Mailbox
+from coevolve.parts.attempts import KILLED, Attempts, WorkItem, reason_of
 from coevolve.parts.pausing import is_paused
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.parts.units import KILLED, Unit, Units, reason_of
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.backlog import Backlog, Waiting
 from coevolve.synthesis.briefs import BriefContext
@@ -155,7 +155,7 @@ class _Session:
         self._worker = SynthesisWorker(
             config, reader=reader, append=mailbox.append, briefs=briefs, standing=standing
         )
-        self._units = Units(mailbox, config, reader)
+        self._attempts = Attempts(mailbox, config, reader)
         self._backlog = Backlog()
         self._swaps: asyncio.Queue[tuple[int, SwapRequested]] = asyncio.Queue()
         self._changed = asyncio.Event()
@@ -179,21 +179,18 @@ class _Session:
 
     async def release(self) -> None:
         """Take back the attempts that a clean stop ends."""
-        await self._units.release()
+        await self._attempts.release()
 
     async def _receive(self) -> None:
         while True:
             deliveries = await self._mailbox.take(TAKE_LIMIT)
             pauses = [each.sequence for each in deliveries if self._is_pause(each.message)]
-            units = [
-                unit
-                for each in deliveries
-                if each.sequence not in pauses
-                and (unit := await self._units.unit(each)) is not None
-            ]
-            await self._units.recall(units)
-            for unit in units:
-                self._enqueue(unit)
+            items = await self._attempts.items(
+                each for each in deliveries if each.sequence not in pauses
+            )
+            await self._attempts.recall(items)
+            for item in items:
+                self._enqueue(item)
             if pauses:
                 self._paused = await is_paused(self._store)
                 await self._mailbox.complete(pauses)
@@ -205,7 +202,7 @@ class _Session:
     def _is_pause(self, message: Message) -> bool:
         return isinstance(message, RunPaused | RunContinued)
 
-    def _enqueue(self, unit: Unit) -> None:
+    def _enqueue(self, unit: WorkItem) -> None:
         match unit.message:
             case Signal() as signal:
                 self._backlog.add(Waiting(unit=unit, signal=signal))
@@ -239,7 +236,7 @@ class _Session:
         return self._in_progress < self._served.at_most(self._config.concurrent)
 
     def _is_suspect(self, waiting: Waiting) -> bool:
-        return self._units.attempts(waiting.unit) > 0
+        return self._attempts.count(waiting.unit) > 0
 
     def _activity(self) -> str:
         waiting = f"{self._in_progress} signals in work, {len(self._backlog)} wait"
@@ -270,25 +267,25 @@ class _Session:
     async def _outcome(self, waiting: Waiting) -> Sequence[Message] | None:
         """Return what settles a signal; None if it waits for another attempt."""
         unit, served, reason = waiting.unit, self._served, KILLED
-        if not self._units.is_spent(unit):
+        if not self._attempts.is_spent(unit):
             began_after = served.failures
-            await self._units.begin(unit)
+            await self._attempts.begin(unit)
             try:
-                return self._units.done(unit, await self._worker.settle(waiting, served))
+                return self._attempts.finished(unit, await self._worker.settle(waiting, served))
             except NOT_THE_MODELS:
                 raise
             except Exception as error:  # noqa: BLE001 - the boundary round one signal
                 # The model is to blame unless it has just answered another signal.
-                self._units.failed(unit)
+                self._attempts.failed(unit)
                 is_models = served.failures > 0
                 await served.failed(error, began_after)
                 reason = reason_of(error)
             if is_models:
-                await self._units.put_back(unit)
-            if not self._units.is_spent(unit):
+                await self._attempts.put_back(unit)
+            if not self._attempts.is_spent(unit):
                 return None
         end = self._worker.failure(waiting, served.name, reason)
-        return self._units.given_up(unit, reason, (end,))
+        return self._attempts.dead_letter(unit, reason, (end,))
 
     async def _settle_expired(self) -> None:
         """Settle signals that waited too long, measured by the newest policy version.
@@ -320,7 +317,7 @@ class _Session:
             *(
                 self._finish(
                     each,
-                    self._units.left_out(
+                    self._attempts.skipped(
                         each.unit, reason, (without_synthesis(each, "expired", reason, name),)
                     ),
                 )
@@ -330,7 +327,7 @@ class _Session:
 
     async def _finish(self, waiting: Waiting, outputs: Sequence[Message]) -> None:
         await self._complete(waiting.sequence, outputs, waiting.signal.signal_id)
-        self._units.forget((waiting.sequence,))
+        self._attempts.forget((waiting.sequence,))
 
     async def _complete(self, sequence: int, outputs: Sequence[Message], what: str) -> bool:
         """Finish a record; return False if another incarnation has taken it over."""

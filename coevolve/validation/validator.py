@@ -15,7 +15,7 @@ nothing.
 A candidate whose simulators or reader fail repeatedly stays unfinished: the validator retries it
 after a pause, or the next holder of its lease does; the journal says that a reader rests. One that
 raises other errors, or kills the process, at each of several attempts is a dead letter without a
-verdict (`coevolve.parts.units`).
+verdict (`coevolve.parts.attempts`).
 Decisions depend only on the journal (`coevolve.validation.ledger`) and are made one at a time; only
 the gates run concurrently.
 """
@@ -32,9 +32,9 @@ import structlog
 
 from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as, encode, topics_of
 from coevolve.journal.mailbox import Mailbox
+from coevolve.parts.attempts import AttemptQueue, Attempts, RetriesExhausted, WorkItem, reason_of
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from coevolve.parts.units import SpoiltUnitError, Unit, UnitQueue, Units, reason_of
 from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger, Wordings
@@ -78,7 +78,7 @@ log = structlog.get_logger()
 class _Decision(NamedTuple):
     """A record that is ready to be finished."""
 
-    unit: Unit
+    unit: WorkItem
     outputs: Callable[[], Sequence[Message]]
     """Returns the messages that follow, given all earlier decisions."""
 
@@ -128,7 +128,7 @@ class Validator:
             member="validator",
             lease_s=self._config.store.lease_s,
         )
-        self._units = Units(self._mailbox, self._config, self._reader)
+        self._attempts = Attempts(self._mailbox, self._config, self._reader)
         self._reader_state = ReaderState(self._mailbox.append)
         self._judging = asyncio.Semaphore(self._settings.concurrent)
         self._decisions: asyncio.Queue[_Decision] = asyncio.Queue()
@@ -148,7 +148,7 @@ class Validator:
         await self._ledger.follow()
         await self._reader_state.restore(self._reader)
         await unless_stopped(self._stopping, self._work())
-        await self._units.release()
+        await self._attempts.release()
 
     async def stop(self) -> None:
         """Drop validations in progress (the candidates stay unfinished) and make ``run`` return."""
@@ -160,7 +160,7 @@ class Validator:
 
     async def _work(self) -> None:
         live: set[asyncio.Task[None]] = set()
-        queue = UnitQueue(self._units, (AHEAD + 1) * self._settings.concurrent)
+        queue = AttemptQueue(self._attempts, (AHEAD + 1) * self._settings.concurrent)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._decide_all())
             while True:
@@ -171,7 +171,7 @@ class Validator:
                     "probes)"
                 )
                 if not queue:
-                    queue.add(await self._units.take(self._settings.concurrent))
+                    queue.add(await self._attempts.take(self._settings.concurrent))
                 while unit := queue.begin_next():
                     task = group.create_task(self._answer(unit, queue))
                     live.add(task)
@@ -184,17 +184,17 @@ class Validator:
         self._reporter.waits_for(f"the judgement of {len(live)} candidates")
         await asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _answer(self, unit: Unit, queue: UnitQueue) -> None:
+    async def _answer(self, unit: WorkItem, queue: AttemptQueue) -> None:
         """Finish one record with its consequences."""
         try:
-            await self._units.attempted(unit, lambda: self._attempt(unit))
-        except SpoiltUnitError as error:
+            await self._attempts.attempted(unit, lambda: self._attempt(unit))
+        except RetriesExhausted as error:
             reason = str(error)
-            await self._decide(unit, lambda: self._units.given_up(unit, reason))
+            await self._decide(unit, lambda: self._attempts.dead_letter(unit, reason))
         queue.ended(unit)
-        self._units.forget((unit.sequence,))
+        self._attempts.forget((unit.sequence,))
 
-    async def _attempt(self, unit: Unit) -> Sequence[Message]:
+    async def _attempt(self, unit: WorkItem) -> Sequence[Message]:
         match unit.message:
             case Candidate() as candidate:
                 findings = await self._examine_with_retries(candidate)
@@ -221,14 +221,14 @@ class Validator:
             log.exception("no_opinion", candidate=candidate.candidate_id)
             return NO_OPINION
 
-    async def _decide(self, unit: Unit, outputs: Callable[[], Sequence[Message]]) -> None:
+    async def _decide(self, unit: WorkItem, outputs: Callable[[], Sequence[Message]]) -> None:
         """Finish a record with ``outputs``, which take all earlier decisions into account.
 
         Raises what ``outputs`` raises; the record is not finished then.
         """
         decided = asyncio.get_running_loop().create_future()
         self._decisions.put_nowait(
-            _Decision(unit, lambda: self._units.done(unit, outputs()), decided)
+            _Decision(unit, lambda: self._attempts.finished(unit, outputs()), decided)
         )
         await decided
 

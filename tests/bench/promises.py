@@ -269,9 +269,9 @@ OTHERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         promise="work that fails at each of watchdog.attempts attempts is a dead letter",
-        file="coevolve/parts/units.py",
-        old="return self.attempts(unit) >= self._most\n",
-        new="return self.attempts(unit) > self._most\n",
+        file="coevolve/parts/attempts.py",
+        old="return self.count(unit) >= self._max\n",
+        new="return self.count(unit) > self._max\n",
         tests=(
             f"{UNIT}/rollouts/test_worker.py",
             f"{UNIT}/synthesis/test_worker.py",

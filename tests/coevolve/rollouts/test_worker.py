@@ -12,7 +12,7 @@ from coevolve.journal.codec import decode, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.loop import PARTS
-from coevolve.parts.units import KILLED
+from coevolve.parts.attempts import KILLED
 from coevolve.rollouts.agent import seed_of
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
@@ -285,7 +285,7 @@ class Poison(ScriptGenerator):
 async def test_a_request_that_raises_at_each_attempt_is_a_dead_letter_and_a_failed_rollout(
     published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coevolve.parts.units.PAUSE_S", 0.001)
+    monkeypatch.setattr("coevolve.parts.attempts.PAUSE_S", 0.001)
     loop = Loop(published, tmp_path)
     await loop.append(published.versions()[0], TASK, *(request(index, 3) for index in range(3)))
     worker = loop.worker(Poison(kills=False))

@@ -9,7 +9,7 @@ import pytest
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
-from coevolve.parts.units import KILLED
+from coevolve.parts.attempts import KILLED
 from coevolve.runs import unable
 from coevolve.runs.part_failures import kind_of
 from coevolve.runs.unable import AT_START, GROUPS, MIXED_AT_START, Failing, until_unable

@@ -287,7 +287,7 @@ async def test_failed_rollouts_are_counted_and_say_nothing(tmp_path: Path):
 async def test_a_group_that_raises_at_each_attempt_changes_nothing_for_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("coevolve.parts.units.PAUSE_S", 0.001)
+    monkeypatch.setattr("coevolve.parts.attempts.PAUSE_S", 0.001)
     messages, spoilt = members(30, 0), 9
     without = [each for each in messages if each.group != spoilt]
     expected = await undisturbed(tmp_path / "without", without)

@@ -1,6 +1,6 @@
 """Which of the waiting signals is next, and which ones go."""
 
-from coevolve.parts.units import Unit
+from coevolve.parts.attempts import WorkItem
 from coevolve.synthesis.backlog import Backlog, Waiting
 from protocols.evolution import SignalKind
 from tests.scripted import signal
@@ -15,7 +15,7 @@ def waiting(
     failures: int = 0,
 ) -> Waiting:
     said = signal(f"s{sequence}", kind=kind, score=score, version=version)
-    return Waiting(unit=Unit(sequence, said), signal=said, failures=failures)
+    return Waiting(unit=WorkItem(sequence, said), signal=said, failures=failures)
 
 
 def backlog(*signals: Waiting) -> Backlog:

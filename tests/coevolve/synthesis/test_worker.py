@@ -13,7 +13,7 @@ from coevolve.journal.codec import decode_as
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.loop import PARTS
-from coevolve.parts.units import KILLED, reason_of
+from coevolve.parts.attempts import KILLED, reason_of
 from coevolve.synthesis.worker import SynthesizerWorker
 from protocols.config import RunConfig
 from protocols.control import DeadLetter, LetterAnswered, LetterRetried, RunContinued, RunPaused

@@ -655,7 +655,7 @@ class RaisingSimulator(InProcessSimulator):
 async def test_a_candidate_that_raises_at_each_attempt_is_a_dead_letter_and_harms_no_other(
     tmp_path: Path, quickstart: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coevolve.parts.units.PAUSE_S", 0.001)
+    monkeypatch.setattr("coevolve.parts.attempts.PAUSE_S", 0.001)
     desk = Desk(tmp_path, quickstart, simulator=RaisingSimulator())
     candidates = sound(6, 3)
     await desk.say(*candidates)

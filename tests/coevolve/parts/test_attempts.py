@@ -11,14 +11,14 @@ from coevolve.journal.codec import topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
-from coevolve.parts.units import (
+from coevolve.parts.attempts import (
     KILLED,
     REASON_CHARS,
     SUSPECTS,
-    SpoiltUnitError,
-    Unit,
-    UnitQueue,
-    Units,
+    AttemptQueue,
+    Attempts,
+    RetriesExhausted,
+    WorkItem,
     reason_of,
     subject_of,
 )
@@ -44,11 +44,11 @@ async def store(tmp_path: Path) -> AsyncIterator[LocalStore]:
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("coevolve.parts.units.PAUSE_S", 0.001)
+    monkeypatch.setattr("coevolve.parts.attempts.PAUSE_S", 0.001)
 
 
-def process(store: LocalStore, consumer: str = "rollout") -> Units:
-    """Return the units of a new process of one part."""
+def process(store: LocalStore, consumer: str = "rollout") -> Attempts:
+    """Return the attempts of a new process of one part."""
     mailbox = Mailbox(
         store,
         consumer=consumer,
@@ -56,17 +56,17 @@ def process(store: LocalStore, consumer: str = "rollout") -> Units:
         member="r",
         lease_s=60.0,
     )
-    return Units(mailbox, CONFIG, store)
+    return Attempts(mailbox, CONFIG, store)
 
 
 def request(group: int, index: int = 0) -> RolloutRequest:
     return msgspec.structs.replace(requested(group, "seed-1"), index=index)
 
 
-async def taken(store: LocalStore) -> tuple[Units, list[Unit]]:
+async def taken(store: LocalStore) -> tuple[Attempts, list[WorkItem]]:
     """Return what a new process takes."""
-    units = process(store)
-    return units, await units.take(100, 5.0)
+    attempts = process(store)
+    return attempts, await attempts.take(100, 5.0)
 
 
 async def test_attempts_of_dead_processes_count_and_those_of_stopped_ones_do_not(
@@ -75,20 +75,20 @@ async def test_attempts_of_dead_processes_count_and_those_of_stopped_ones_do_not
     await add(store, request(0))
     expected = 0
     for ends in ("dies", "stops", "dies", "dies"):
-        units, [unit] = await taken(store)
-        assert units.attempts(unit) == expected
-        assert units.is_last(unit) == (expected == ATTEMPTS - 1)
-        assert not units.is_spent(unit)
-        await units.begin(unit)
-        assert units.attempts(unit) == expected + 1
+        attempts, [item] = await taken(store)
+        assert attempts.count(item) == expected
+        assert attempts.is_last(item) == (expected == ATTEMPTS - 1)
+        assert not attempts.is_spent(item)
+        await attempts.begin(item)
+        assert attempts.count(item) == expected + 1
         if ends == "stops":
-            await units.release()
+            await attempts.release()
         expected += ends == "dies"
-    units, [unit] = await taken(store)
-    assert units.is_spent(unit)
-    (letter,) = await units.settled(unit, lambda: never())
+    attempts, [item] = await taken(store)
+    assert attempts.is_spent(item)
+    (letter,) = await attempts.outcome_of(item, lambda: never())
     assert isinstance(letter, DeadLetter)
-    assert (letter.consumer, letter.sequence, letter.reason) == ("rollout", unit.sequence, KILLED)
+    assert (letter.consumer, letter.sequence, letter.reason) == ("rollout", item.sequence, KILLED)
     assert (letter.subject, letter.attempts) == ("0", ATTEMPTS)
 
 
@@ -98,33 +98,33 @@ async def never() -> tuple[()]:
 
 async def test_a_stop_takes_back_no_attempt_that_raised(store: LocalStore):
     await add(store, request(0), request(1))
-    units, [raised, put_back] = await taken(store)
-    for unit in (raised, put_back):
-        await units.begin(unit)
-    units.failed(raised)
-    await units.put_back(put_back)
-    assert [units.attempts(each) for each in (raised, put_back)] == [1, 0]
-    await units.release()
-    units, again = await taken(store)
-    assert [units.attempts(each) for each in again] == [1, 0]
+    attempts, [raised, put_back] = await taken(store)
+    for item in (raised, put_back):
+        await attempts.begin(item)
+    attempts.failed(raised)
+    await attempts.put_back(put_back)
+    assert [attempts.count(each) for each in (raised, put_back)] == [1, 0]
+    await attempts.release()
+    attempts, again = await taken(store)
+    assert [attempts.count(each) for each in again] == [1, 0]
 
 
 async def test_each_consumer_counts_its_own_attempts(store: LocalStore):
     await add(store, request(0))
     mine, other = process(store), process(store, "learner")
-    [unit], _ = await mine.take(1, 5.0), await other.take(1, 5.0)
-    await other.begin(unit)
-    await mine.recall([unit])
-    assert mine.attempts(unit) == 1  # the one that was recorded when it was taken
+    [item], _ = await mine.take(1, 5.0), await other.take(1, 5.0)
+    await other.begin(item)
+    await mine.recall([item])
+    assert mine.count(item) == 1  # the one that was recorded when it was taken
 
 
 async def test_the_errors_of_the_part_itself_end_it_and_others_are_tried_again(
     store: LocalStore,
 ):
     await add(store, request(0))
-    units, [unit] = await taken(store)
+    attempts, [item] = await taken(store)
     with pytest.raises(GeneratorError):
-        await units.attempted(unit, lambda: raising(GeneratorError("the engine broke")))
+        await attempts.attempted(item, lambda: raising(GeneratorError("the engine broke")))
     tries: list[int] = []
 
     async def work() -> tuple[RolloutRequest, ...]:
@@ -133,18 +133,18 @@ async def test_the_errors_of_the_part_itself_end_it_and_others_are_tried_again(
             raise ValueError("once")
         return (request(9),)
 
-    assert await units.settled(unit, work) == (request(9),)
-    assert units.attempts(unit) == 3
+    assert await attempts.outcome_of(item, work) == (request(9),)
+    assert attempts.count(item) == 3
 
 
 async def test_attempts_that_raised_stay_counted_after_a_stop(store: LocalStore):
     await add(store, request(0))
-    units, [unit] = await taken(store)
-    with pytest.raises(SpoiltUnitError, match="ValueError: always"):
-        await units.attempted(unit, lambda: raising(ValueError("always")))
-    await units.release()
-    units, [unit] = await taken(store)
-    assert units.attempts(unit) == ATTEMPTS
+    attempts, [item] = await taken(store)
+    with pytest.raises(RetriesExhausted, match="ValueError: always"):
+        await attempts.attempted(item, lambda: raising(ValueError("always")))
+    await attempts.release()
+    attempts, [item] = await taken(store)
+    assert attempts.count(item) == ATTEMPTS
 
 
 async def raising(error: Exception) -> tuple[()]:
@@ -153,20 +153,20 @@ async def raising(error: Exception) -> tuple[()]:
 
 async def test_a_retry_is_answered_in_place_of_a_second_dead_letter(store: LocalStore):
     [sequence] = await add(store, request(0))
-    units, [unit] = await taken(store)
-    retry = unit._replace(letter=77)
-    assert units.done(unit, (request(1), signal("s"))) == (request(1), signal("s"))
-    *outputs, answer = units.done(retry, (signal("s"), request(1), signal("t")))
+    attempts, [item] = await taken(store)
+    retry = item._replace(retry_of=77)
+    assert attempts.finished(item, (request(1), signal("s"))) == (request(1), signal("s"))
+    *outputs, answer = attempts.finished(retry, (signal("s"), request(1), signal("t")))
     assert len(outputs) == 3
     assert answer == LetterAnswered(letter=77, done=True, outcome="rollout_request, signal")
-    assert units.done(retry, ()) == (
+    assert attempts.finished(retry, ()) == (
         LetterAnswered(letter=77, done=True, outcome="nothing to record"),
     )
     refused = (LetterAnswered(letter=77, done=False, outcome="why"),)
-    assert units.given_up(retry, "why", (signal("s"),)) == refused
-    assert units.left_out(retry, "why", (signal("s"),)) == refused
-    assert units.left_out(unit, "why", (signal("s"),)) == (signal("s"),)
-    output, letter = units.given_up(unit, "why", (signal("s"),))
+    assert attempts.dead_letter(retry, "why", (signal("s"),)) == refused
+    assert attempts.skipped(retry, "why", (signal("s"),)) == refused
+    assert attempts.skipped(item, "why", (signal("s"),)) == (signal("s"),)
+    output, letter = attempts.dead_letter(item, "why", (signal("s"),))
     assert output == signal("s")
     assert isinstance(letter, DeadLetter)
     assert letter.unit == "rollout request: group_id g0, index 0, task_id seed-1"
@@ -175,20 +175,20 @@ async def test_a_retry_is_answered_in_place_of_a_second_dead_letter(store: Local
 
 async def test_a_retry_leads_to_its_own_record_and_to_nobody_elses(store: LocalStore):
     [sequence] = await add(store, request(3))
-    units, [unit] = await taken(store)
+    attempts, [item] = await taken(store)
     await add(
         store,
         LetterRetried(letter=70, consumer="rollout", sequence=sequence),
         LetterRetried(letter=71, consumer="learner", sequence=sequence),
         LetterRetried(letter=72, consumer="rollout", sequence=10**6),
     )
-    [again] = await units.take(100, 5.0)
-    assert (again.message, again.letter) == (unit.message, 70)
+    [again] = await attempts.take(100, 5.0)
+    assert (again.message, again.retry_of) == (item.message, 70)
     assert again.sequence > sequence  # its own record is finished with the retry
     (answer,) = await everything(store, "letter_answered", LetterAnswered)
     assert (answer.letter, answer.done) == (72, False)
     _, left = await taken(store)
-    assert {each.letter for each in left} == {0, 70}
+    assert {each.retry_of for each in left} == {0, 70}
 
 
 @pytest.mark.parametrize("concurrent", [1, 4, 12])
@@ -201,39 +201,39 @@ async def test_a_unit_at_its_last_attempt_is_alone_and_suspects_are_few(
     before = {number: chance.randrange(ATTEMPTS) for number in range(30)}
     await add(store, *(request(number // 8, number % 8) for number in before))
     for death in range(ATTEMPTS - 1):
-        units, all_taken = await taken(store)
-        for unit, count in zip(all_taken, before.values(), strict=True):
+        attempts, all_taken = await taken(store)
+        for item, count in zip(all_taken, before.values(), strict=True):
             if count > death:
-                await units.begin(unit)
-            elif not units.attempts(unit):
-                await units.put_back(unit)  # the attempt that was recorded when it was taken
-    units, all_taken = await taken(store)
-    assert [units.attempts(unit) for unit in all_taken] == [*before.values()]
-    queue = UnitQueue(units, concurrent)
+                await attempts.begin(item)
+            elif not attempts.count(item):
+                await attempts.put_back(item)  # the attempt that was recorded when it was taken
+    attempts, all_taken = await taken(store)
+    assert [attempts.count(item) for item in all_taken] == [*before.values()]
+    queue = AttemptQueue(attempts, concurrent)
     chance.shuffle(all_taken)
     late = all_taken[: 10 * is_late]
     queue.add(all_taken[len(late) :])
-    live: list[Unit] = []
-    begun: list[Unit] = []
+    live: list[WorkItem] = []
+    begun: list[WorkItem] = []
     while live or queue or late:
         if late and (live or not queue):
             queue.add([late.pop()])
-        while unit := queue.begin_next():
-            live.append(unit)
-            begun.append(unit)
-            suspects = [each for each in live if units.attempts(each)]
+        while item := queue.begin_next():
+            live.append(item)
+            begun.append(item)
+            suspects = [each for each in live if attempts.count(each)]
             assert len(suspects) <= max(1, concurrent // SUSPECTS)
             assert len(live) <= concurrent
-            assert len(live) == 1 or not any(map(units.is_last, live))
+            assert len(live) == 1 or not any(map(attempts.is_last, live))
         queue.ended(live.pop(chance.randrange(len(live))))
     assert sorted(each.sequence for each in begun) == sorted(each.sequence for each in all_taken)
-    last = [index_of(each) for each in begun if units.is_last(each)]
+    last = [index_of(each) for each in begun if attempts.is_last(each)]
     assert is_late or last == sorted(last)  # the first members of each group come first
 
 
-def index_of(unit: Unit) -> int:
-    assert isinstance(unit.message, RolloutRequest)
-    return unit.message.index
+def index_of(item: WorkItem) -> int:
+    assert isinstance(item.message, RolloutRequest)
+    return item.message.index
 
 
 @pytest.mark.parametrize(
