@@ -16,6 +16,7 @@ the cycle of the version that it demands, so the journal determines which cycle 
 import msgspec
 
 from coevolve.journal.codec import topics_of
+from coevolve.journal.snapshots import WholeState
 from protocols.config import RunConfig
 from protocols.control import DeadLetter, PartsRest, RunContinued, RunPaused, RunStarted
 from protocols.evolution import (
@@ -70,99 +71,75 @@ def is_scored(version: int, config: RunConfig) -> bool:
     return is_evaluated(version, config) or is_guarded(version, config)
 
 
-class ScheduleState(msgspec.Struct):
-    """What `Schedule` counts, with the same names."""
-
-    issued: int
-    consumed: int
-    steps: int
-    is_started: bool
-    is_paused: bool
-    cycle: int
-    unvisited: set[int]
-    unsettled: set[str]
-    unjudged: set[str]
-    parts_rest: bool
-    model_rests: bool
-    reader_rests: bool = False
-
-
-class Schedule:
+class Schedule(WholeState):
     """Counts requested, consumed and open work; a `coevolve.journal.snapshots.Piece`."""
 
-    kind = ScheduleState
-    keeps = ()
+    given = frozenset(("groups_per_step", "all_steps", "room"))
 
-    def __init__(self, config: RunConfig) -> None:
-        self._per_step = config.learner.groups_per_step
-        self._all_steps = config.learner.steps
-        self._evolve_every = config.cycle_steps
-        self._cycle = 0
-        self._unvisited: set[int] = set()
-        self._unsettled: set[str] = set()
-        self._unjudged: set[str] = set()
-        self._parts_rest = False
-        self._model_rests = False
-        self._reader_rests = False
-        self.room = config.rollout.in_flight_groups or config.most_groups_in_flight
-        """Maximum number of groups in flight."""
+    groups_per_step: int
+    all_steps: int
+    evolve_every: int
+    """Steps of a cycle; 0 without cycles."""
 
-        self.issued = 0
-        """Number of groups requested; also the number of the next one."""
+    room: int
+    """Maximum number of groups in flight."""
 
-        self.consumed = 0
-        """Number of groups trained on or discarded."""
+    issued: int = 0
+    """Number of groups requested; also the number of the next one."""
 
-        self.steps = 0
-        """Number of steps taken, which is the newest policy version."""
+    consumed: int = 0
+    """Number of groups trained on or discarded."""
 
-        self.is_started = False
-        self.is_paused = False
+    steps: int = 0
+    """Number of steps taken, which is the newest policy version."""
+
+    is_started: bool = False
+    is_paused: bool = False
+    cycle: int = 0
+    """The open cycle."""
+
+    unvisited: set[int] = msgspec.field(default_factory=set[int])
+    """Groups without a summary."""
+
+    unsettled: set[str] = msgspec.field(default_factory=set[str])
+    """Signals that are not settled."""
+
+    unjudged: set[str] = msgspec.field(default_factory=set[str])
+    """Candidates without a verdict."""
+
+    parts_rest: bool = False
+    model_rests: bool = False
+    reader_rests: bool = False
+
+    @classmethod
+    def of(cls, config: RunConfig) -> "Schedule":
+        """Return the schedule of a run that has no records."""
+        return cls(
+            groups_per_step=config.learner.groups_per_step,
+            all_steps=config.learner.steps,
+            evolve_every=config.cycle_steps,
+            room=config.rollout.in_flight_groups or config.most_groups_in_flight,
+        )
 
     @property
     def settings(self) -> object:
-        return self._evolve_every
-
-    def dump(self) -> ScheduleState:
-        return ScheduleState(
-            issued=self.issued,
-            consumed=self.consumed,
-            steps=self.steps,
-            is_started=self.is_started,
-            is_paused=self.is_paused,
-            cycle=self._cycle,
-            unvisited=self._unvisited,
-            unsettled=self._unsettled,
-            unjudged=self._unjudged,
-            parts_rest=self._parts_rest,
-            model_rests=self._model_rests,
-            reader_rests=self._reader_rests,
-        )
-
-    def load(self, state: ScheduleState) -> None:
-        self.issued, self.consumed, self.steps = state.issued, state.consumed, state.steps
-        self.is_started, self.is_paused = state.is_started, state.is_paused
-        self._cycle = state.cycle
-        self._unvisited = state.unvisited
-        self._unsettled = state.unsettled
-        self._unjudged = state.unjudged
-        self._parts_rest, self._model_rests = state.parts_rest, state.model_rests
-        self._reader_rests = state.reader_rests
+        """The steps of a cycle."""
+        return self.evolve_every
 
     @property
     def is_cycle_over(self) -> bool:
         """Whether the open cycle's steps are taken and another cycle will follow."""
         return (
-            self._evolve_every > 0
-            and self.steps < self._all_steps
-            and self.steps // self._evolve_every > self._cycle
+            self.evolve_every > 0
+            and self.steps < self.all_steps
+            and self.steps // self.evolve_every > self.cycle
         )
 
     @property
     def is_settled(self) -> bool:
         """Whether all work that resulted from the groups so far is done."""
-        rests = self._parts_rest or self._model_rests or self._reader_rests
-        return rests or not (self._unvisited or self._unsettled or self._unjudged)
+        rests = self.parts_rest or self.model_rests or self.reader_rests
+        return rests or not (self.unvisited or self.unsettled or self.unjudged)
 
     def fold(self, message: Message) -> None:
         """Add the journal's next record; ignores other message types.
@@ -181,7 +158,7 @@ class Schedule:
                 self.consumed = max(self.consumed, consumed)
             case GroupDiscarded(groups_consumed=consumed):
                 self.consumed = max(self.consumed, consumed)
-            case _ if self._evolve_every:
+            case _ if self.evolve_every:
                 self._fold_cycle(message)
             case _:
                 pass
@@ -194,60 +171,60 @@ class Schedule:
         """
         if self.is_paused or not self.is_started:
             return self.issued
-        discarded = self.consumed - self.steps * self._per_step
-        needed = self._steps_allowed(go_on=go_on) * self._per_step + discarded
+        discarded = self.consumed - self.steps * self.groups_per_step
+        needed = self._steps_allowed(go_on=go_on) * self.groups_per_step + discarded
         return min(self.consumed + self.room, needed)
 
     def open_work(self) -> str:
         """Return the open work that keeps the cycle from being settled, with counts."""
         parts = (
-            (self._unvisited, "visits"),
-            (self._unsettled, "signals to be settled"),
-            (self._unjudged, "verdicts"),
+            (self.unvisited, "visits"),
+            (self.unsettled, "signals to be settled"),
+            (self.unjudged, "verdicts"),
         )
         return ", ".join(f"{what} ({len(awaited)})" for awaited, what in parts if awaited)
 
     def _steps_allowed(self, *, go_on: bool) -> int:
-        every = self._evolve_every
+        every = self.evolve_every
         if not every:
-            return self._all_steps
-        cycle = self.steps // every if go_on else self._cycle
-        return min(self._all_steps, (cycle + 1) * every)
+            return self.all_steps
+        cycle = self.steps // every if go_on else self.cycle
+        return min(self.all_steps, (cycle + 1) * every)
 
     def _ask(self, request: RolloutRequest) -> None:
         if request.group < self.issued:
             return
         self.issued = request.group + 1
-        self._cycle = max(self._cycle, cycle_of(request, self._evolve_every))
-        if self._evolve_every:
-            self._unvisited.add(request.group)
+        self.cycle = max(self.cycle, cycle_of(request, self.evolve_every))
+        if self.evolve_every:
+            self.unvisited.add(request.group)
 
     def _fold_cycle(self, message: Message) -> None:
         match message:
             case GroupSummary(group=group):
-                self._unvisited.discard(group)
+                self.unvisited.discard(group)
             case Signal(signal_id=signal_id):
-                self._unsettled.add(signal_id)
+                self.unsettled.add(signal_id)
             case SignalSettled(signal_id=signal_id):
-                self._unsettled.discard(signal_id)
+                self.unsettled.discard(signal_id)
             case Candidate(candidate_id=candidate_id):
-                self._unjudged.add(candidate_id)
+                self.unjudged.add(candidate_id)
             case CandidateVerdict(candidate_id=candidate_id):
-                self._unjudged.discard(candidate_id)
+                self.unjudged.discard(candidate_id)
             case _:
                 self._fold_failures(message)
 
     def _fold_failures(self, message: Message) -> None:
         match message:
             case DeadLetter(consumer="signals", subject=subject):
-                self._unvisited.discard(int(subject))
+                self.unvisited.discard(int(subject))
             case DeadLetter(consumer="validator", subject=subject):
-                self._unjudged.discard(subject)
+                self.unjudged.discard(subject)
             case PartsRest(causes=causes):
-                self._parts_rest = not MAKERS.isdisjoint(causes)
+                self.parts_rest = not MAKERS.isdisjoint(causes)
             case ModelRests() | ModelAnswers() | SynthesizerSwapped():
-                self._model_rests = isinstance(message, ModelRests)
+                self.model_rests = isinstance(message, ModelRests)
             case ReaderRests() | ReaderAnswers():
-                self._reader_rests = isinstance(message, ReaderRests)
+                self.reader_rests = isinstance(message, ReaderRests)
             case _:
                 pass

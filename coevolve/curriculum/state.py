@@ -37,6 +37,6 @@ def curriculum_snapshots(
         topics.update(schedule.CYCLE_TOPICS)
 
     def new() -> CurriculumState:
-        return CurriculumState(Schedule(config), open_sampler())
+        return CurriculumState(Schedule.of(config), open_sampler())
 
     return Snapshots(reader, "curriculum", sorted(topics), new)

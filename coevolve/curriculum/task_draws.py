@@ -7,6 +7,7 @@ weights, except where the number lies within a rounding error of the border betw
 more than half of the places belong to no task any more, the tasks move together.
 """
 
+import msgspec
 import numpy as np
 
 from coevolve.ordered import Ranked, SumTree
@@ -91,13 +92,24 @@ class UniformDraws:
         return self._ids[tasks.place_of(int(generator.integers(int(tasks.total))))]
 
 
+class Places(msgspec.Struct):
+    """Where the tasks of a `WeightedDraws` are; what it remembers but for weights."""
+
+    of: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    """The place of each task, in order. One that was removed and added again has a further one."""
+
+    following: int = 0
+    """The next place."""
+
+
 class WeightedDraws:
     """Tasks with weights above 0, drawn by weight, in the order in which they were added."""
 
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-        self._ids: list[str] = []
-        """Ids by place. A task that was removed and added again has a further place."""
+    def __init__(self, places: Places) -> None:
+        """Draw from the tasks of ``places``, which it changes; note each before anything else."""
+        self._at = places
+        self._ids = {place: task_id for task_id, place in places.of.items()}
+        """Ids by place."""
 
         self._weights = SumTree()
         """Weights of the free tasks."""
@@ -106,42 +118,33 @@ class WeightedDraws:
         """(weight, place) of every task."""
 
     def __len__(self) -> int:
-        return len(self._places)
-
-    def places(self) -> tuple[dict[str, int], int]:
-        """Return the place of each task, in order, and the next place."""
-        return self._places, len(self._ids)
-
-    def take_places(self, places: dict[str, int], following: int) -> None:
-        """Add tasks at their places to a new set; note each of them before anything else."""
-        self._places = places
-        self._ids = [""] * following
-        for task_id, place in places.items():
-            self._ids[place] = task_id
+        return len(self._at.of)
 
     def ids(self) -> tuple[str, ...]:
         """Return all tasks in order."""
-        return tuple(self._places)
+        return tuple(self._at.of)
 
     def add(self, task_id: str) -> None:
         """Add a task, unless it is there already; note it before anything else."""
-        if task_id not in self._places:
-            if len(self._ids) > 2 * len(self._places) + SPARE:
+        if task_id not in self._at.of:
+            if self._at.following > 2 * len(self._at.of) + SPARE:
                 self._move_together()
-            self._places[task_id] = len(self._ids)
-            self._ids.append(task_id)
+            self._ids[self._at.following] = task_id
+            self._at.of[task_id] = self._at.following
+            self._at.following += 1
 
     def note(self, task_id: str, weight: float, *, is_free: bool) -> None:
         """Note a task's weight; ignores a task that was not added."""
-        place = self._places.get(task_id)
+        place = self._at.of.get(task_id)
         if place is not None:
             self._weights[place] = weight if is_free else 0.0
             self._ranked.put(task_id, (weight, place))
 
     def remove(self, task_id: str) -> None:
         """Remove a task, if it was added."""
-        place = self._places.pop(task_id, None)
+        place = self._at.of.pop(task_id, None)
         if place is not None:
+            del self._ids[place]
             self._weights[place] = 0.0
             self._ranked.remove(task_id)
 
@@ -156,9 +159,10 @@ class WeightedDraws:
         return self._ids[self._weights.place_of(generator.random() * self._weights.total)]
 
     def _move_together(self) -> None:
-        self._weights = self._weights.moved(self._places.values())
-        self._ids = list(self._places)
-        self._places = {task_id: place for place, task_id in enumerate(self._ids)}
-        for task_id, place in self._places.items():
+        self._weights = self._weights.moved(self._at.of.values())
+        self._ids = dict(enumerate(self._at.of))
+        self._at.of = {task_id: place for place, task_id in self._ids.items()}
+        self._at.following = len(self._ids)
+        for task_id, place in self._at.of.items():
             if ranked := self._ranked.get(task_id):
                 self._ranked.put(task_id, (ranked[0], place))

@@ -48,7 +48,7 @@ import numpy as np
 
 from coevolve.curriculum.pool_task import Life, PoolTask
 from coevolve.curriculum.schedule import cycle_of
-from coevolve.curriculum.task_draws import UniformDraws, WeightedDraws
+from coevolve.curriculum.task_draws import Places, UniformDraws, WeightedDraws
 from coevolve.journal.codec import TASKS_BY_ID, topics_of
 from protocols.config import RunConfig
 from protocols.evolution import Admitted, CandidateVerdict, GroupSummary, OnTask, Signal
@@ -76,52 +76,64 @@ it left, and recorded after that."""
 class PoolState(msgspec.Struct):
     """What `Pool` remembers."""
 
-    tasks: list[PoolTask]
+    tasks: dict[str, PoolTask] = msgspec.field(default_factory=dict[str, PoolTask])
     """In the order of joining."""
 
-    places: dict[str, int]
-    """The places of the live synthesized tasks in the draws."""
+    teaching: Places = msgspec.field(default_factory=Places)
+    """The live synthesized tasks."""
 
-    next_place: int
-    waiting: list[str]
-    retired: list[str]
-    left: list[str]
-    in_flight: dict[int, str]
-    groups: int
-    synthesized_groups: int
-    cycle: int
-    opening: int
+    waiting: list[str] = msgspec.field(default_factory=list[str])
+    retired: dict[str, None] = msgspec.field(default_factory=dict[str, None])
+    """The retired synthesized tasks, the one that was retired or mastered last at the end."""
+
+    left: dict[str, None] = msgspec.field(default_factory=dict[str, None])
+    """Ids of the `LEFT` tasks that left the pool last, in order."""
+
+    in_flight: dict[int, str] = msgspec.field(default_factory=dict[int, str])
+    """The task of each group in flight."""
+
+    groups: int = 0
+    """Number of groups requested so far."""
+
+    synthesized_groups: int = 0
+    """Number of those groups that attempt a synthesized task."""
+
+    cycle: int = 0
+    """The open cycle."""
+
+    opening: int = -1
+    """Its first group."""
 
 
 class Pool:
     """Folds the results on tasks, and draws the next task; a `coevolve.journal.snapshots.Piece`."""
 
-    kind = PoolState
-
     def __init__(self, config: RunConfig) -> None:
         self._rules = config.pool
         self._imitates = config.learner.imitation.weight > 0
         self._evolve_every = config.cycle_steps
-        self._tasks: dict[str, PoolTask] = {}
-        self._uniform = UniformDraws()
-        self._teaching = WeightedDraws()
-        """The live synthesized tasks."""
+        self._state = PoolState()
+        self._index()
 
-        self._waiting: list[PoolTask] = []
-        self._retired: dict[str, None] = {}
-        """The retired synthesized tasks, the one that was retired or mastered last at the end."""
+    @property
+    def state(self) -> PoolState:
+        """What it remembers; draws follow if it is replaced."""
+        return self._state
 
-        self._left: dict[str, None] = {}
-        """Ids of the `LEFT` tasks that left the pool last, in order."""
+    @state.setter
+    def state(self, state: PoolState) -> None:
+        self._state = state
+        self._index()
 
-        self._in_flight: dict[int, str] = {}
-        self._flying: Counter[str] = Counter()
+    def _index(self) -> None:
+        """Derive from the state what makes draws quick."""
+        self._flying = Counter(self._state.in_flight.values())
         """Number of groups in flight of each task that has any."""
 
-        self._groups = 0
-        self._synthesized_groups = 0
-        self._cycle = 0
-        self._opening = -1
+        self._uniform = UniformDraws()
+        self._teaching = WeightedDraws(self._state.teaching)
+        for task in self._state.tasks.values():
+            self._note(task)
 
     @property
     def settings(self) -> object:
@@ -130,78 +142,48 @@ class Pool:
     @property
     def keeps(self) -> list[tuple[str, str]]:
         """The made tasks of the pool, and those of which a group is in flight."""
-        made = [task.task_id for task in self._tasks.values() if task.is_synthesized]
+        made = [task.task_id for task in self._state.tasks.values() if task.is_synthesized]
         return [(TASKS_BY_ID, task_id) for task_id in dict.fromkeys((*made, *self._flying))]
-
-    def dump(self) -> PoolState:
-        """Return everything that the pool remembers."""
-        places, next_place = self._teaching.places()
-        return PoolState(
-            tasks=list(self._tasks.values()),
-            places=places,
-            next_place=next_place,
-            waiting=[task.task_id for task in self._waiting],
-            retired=list(self._retired),
-            left=list(self._left),
-            in_flight=self._in_flight,
-            groups=self._groups,
-            synthesized_groups=self._synthesized_groups,
-            cycle=self._cycle,
-            opening=self._opening,
-        )
-
-    def load(self, state: PoolState) -> None:
-        """Take up what another pool remembered."""
-        self._tasks = {task.task_id: task for task in state.tasks}
-        self._teaching.take_places(state.places, state.next_place)
-        self._waiting = [self._tasks[task_id] for task_id in state.waiting]
-        self._retired, self._left = dict.fromkeys(state.retired), dict.fromkeys(state.left)
-        self._in_flight = state.in_flight
-        self._flying = Counter(state.in_flight.values())
-        self._groups, self._synthesized_groups = state.groups, state.synthesized_groups
-        self._cycle, self._opening = state.cycle, state.opening
-        for task in state.tasks:
-            self._note(task)
 
     @property
     def groups(self) -> int:
         """Return the number of groups requested so far."""
-        return self._groups
+        return self._state.groups
 
     @property
     def synthesized_groups(self) -> int:
         """Return the number of those groups that attempt a synthesized task."""
-        return self._synthesized_groups
+        return self._state.synthesized_groups
 
     @property
     def live(self) -> tuple[str, ...]:
         """Return the live tasks, in the order in which they joined."""
-        return tuple(task.task_id for task in self._tasks.values() if task.life == "live")
+        return tuple(task.task_id for task in self._state.tasks.values() if task.life == "live")
 
     @property
     def retired(self) -> tuple[str, ...]:
         """Return the tasks that are drawn only to detect forgetting, in order of joining."""
-        return tuple(task.task_id for task in self._tasks.values() if task.life == "retired")
+        return tuple(task.task_id for task in self._state.tasks.values() if task.life == "retired")
 
     def task(self, task_id: str) -> PoolTask:
         """Return the state of a task. Raises KeyError if the pool has no such task."""
-        return self._tasks[task_id]
+        return self._state.tasks[task_id]
 
     def life(self, task_id: str) -> Life | None:
         """Return the state of a task in a word; None if the pool has no such task."""
-        task = self._tasks.get(task_id)
+        task = self._state.tasks.get(task_id)
         return task.life if task else None
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self._state.tasks)
 
     def knows(self, task_id: str) -> bool:
         """Return whether the pool has a task or had it until lately."""
-        return task_id in self._tasks or task_id in self._left
+        return task_id in self._state.tasks or task_id in self._state.left
 
     def weights(self) -> dict[str, float]:
         """Return the weight of every live synthesized task."""
-        return {task_id: self._weight(self._tasks[task_id]) for task_id in self._teaching.ids()}
+        return {name: self._weight(self.task(name)) for name in self._teaching.ids()}
 
     def fold(self, message: Message) -> None:
         """Add the journal's next record; ignores other message types.
@@ -233,12 +215,12 @@ class Pool:
         Call this before the first group of a cycle is drawn. When that group is folded from the
         journal, it happens automatically.
         """
-        for task in self._waiting:
+        for task in map(self.task, self._state.waiting):
             if task.mastered >= self._rules.retire_after:
                 self._retire(task)
             else:
                 self._enliven(task)
-        self._waiting.clear()
+        self._state.waiting.clear()
 
     def draw(self, generator: np.random.Generator) -> str:
         """Return the id of the task for the next group.
@@ -251,8 +233,8 @@ class Pool:
 
     def draw_made(self, generator: np.random.Generator) -> str | None:
         """Return the id of a synthesized or retired task; None if a seed task should be drawn."""
-        may_synthesize = self._synthesized_groups + 1 <= self._rules.synthetic_share * (
-            self._groups + 1
+        may_synthesize = self._state.synthesized_groups + 1 <= self._rules.synthetic_share * (
+            self._state.groups + 1
         )
         if generator.random() < self._rules.retired_share:
             retired = self._uniform.retired(generator, seeds_only=not may_synthesize)
@@ -278,45 +260,45 @@ class Pool:
             mastered=self._rules.retire_after if admitted.label == "mastered" else 0,
         )
         if self._add(task):
-            self._waiting.append(task)
+            self._state.waiting.append(task.task_id)
         if not self._evolve_every:
             self.join()
 
     def _add(self, task: PoolTask) -> bool:
         """Let a task join; return whether its id is new."""
-        if task.task_id in self._tasks:
+        if task.task_id in self._state.tasks:
             return False
-        self._tasks[task.task_id] = task
+        self._state.tasks[task.task_id] = task
         self._note(task)
         return True
 
     def _enliven(self, task: PoolTask) -> None:
         """Make a task live, as if never visited; above capacity, retire another one."""
         task.life, task.visits, task.mastered = "live", 0, 0
-        self._retired.pop(task.task_id, None)
+        self._state.retired.pop(task.task_id, None)
         if task.is_synthesized:
             self._teaching.add(task.task_id)
         self._note(task)
         if len(self._teaching) > self._rules.capacity:
-            self._retire(self._tasks[self._teaching.least()])
+            self._retire(self._state.tasks[self._teaching.least()])
 
     def _retire(self, task: PoolTask) -> None:
         task.life = "retired"
         self._teaching.remove(task.task_id)
         self._note(task)
         if task.is_synthesized:
-            self._retired.pop(task.task_id, None)
-            self._retired[task.task_id] = None
-            if len(self._retired) > self._rules.retired_capacity:
-                self._leave(next(iter(self._retired)))
+            self._state.retired.pop(task.task_id, None)
+            self._state.retired[task.task_id] = None
+            if len(self._state.retired) > self._rules.retired_capacity:
+                self._leave(next(iter(self._state.retired)))
 
     def _leave(self, task_id: str) -> None:
         """Let a retired synthesized task leave the pool for good."""
-        del self._retired[task_id], self._tasks[task_id]
+        del self._state.retired[task_id], self._state.tasks[task_id]
         self._uniform.forget(task_id)
-        self._left[task_id] = None
-        if len(self._left) > LEFT:
-            del self._left[next(iter(self._left))]
+        self._state.left[task_id] = None
+        if len(self._state.left) > LEFT:
+            del self._state.left[next(iter(self._state.left))]
 
     def _note(self, task: PoolTask) -> None:
         """Let draws know a task's state; call this after every change of it."""
@@ -329,7 +311,7 @@ class Pool:
             self._uniform.note_seed(task.task_id, is_retired=is_retired, is_free=is_free)
 
     def _visit(self, task_id: str, visit: GroupSummary) -> None:
-        task = self._tasks.get(task_id)
+        task = self._state.tasks.get(task_id)
         if task is None or not visit.rollouts:
             return
         task.visited(visit.successes, visit.rollouts)
@@ -339,40 +321,40 @@ class Pool:
             self._note(task)
 
     def _revive(self, task_id: str) -> None:
-        task = self._tasks.get(task_id)
+        task = self._state.tasks.get(task_id)
         if task is not None and task.life == "retired":
             self._enliven(task)
 
     def _ask(self, request: RolloutRequest) -> None:
         """Note a requested group; if it is the first group of a cycle, open the cycle."""
-        if request.group >= self._groups:
+        if request.group >= self._state.groups:
             cycle = cycle_of(request, self._evolve_every)
-            if cycle > self._cycle:
-                self._cycle, self._opening = cycle, request.group
-            task = self._tasks.get(request.task_id)
+            if cycle > self._state.cycle:
+                self._state.cycle, self._state.opening = cycle, request.group
+            task = self._state.tasks.get(request.task_id)
             self._launch(request)
-            self._groups = request.group + 1
-            is_made = task.is_synthesized if task else request.task_id in self._left
-            self._synthesized_groups += is_made
-        if request.group == self._opening:
+            self._state.groups = request.group + 1
+            is_made = task.is_synthesized if task else request.task_id in self._state.left
+            self._state.synthesized_groups += is_made
+        if request.group == self._state.opening:
             self.join()  # includes tasks admitted between the decision and its record
 
     def _launch(self, request: RolloutRequest) -> None:
-        self._in_flight[request.group] = request.task_id
+        self._state.in_flight[request.group] = request.task_id
         self._flying[request.task_id] += 1
-        if request.task_id in self._tasks:
-            self._note(self._tasks[request.task_id])
+        if request.task_id in self._state.tasks:
+            self._note(self._state.tasks[request.task_id])
 
     def _land(self, group: int) -> None:
         """Note that a group is no longer in flight, if it was."""
-        task_id = self._in_flight.pop(group, None)
+        task_id = self._state.in_flight.pop(group, None)
         if task_id is None:
             return
         self._flying[task_id] -= 1
         if not self._flying[task_id]:
             del self._flying[task_id]
-        if task_id in self._tasks:
-            self._note(self._tasks[task_id])
+        if task_id in self._state.tasks:
+            self._note(self._state.tasks[task_id])
 
     def _train(self, report: StepReport) -> None:
         for group in report.groups:

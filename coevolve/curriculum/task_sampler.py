@@ -76,12 +76,12 @@ class Nothing(msgspec.Struct):
 class SourceSampler:
     """Uses a source's own draws."""
 
-    kind = Nothing
     settings = None
     keeps = ()
 
     def __init__(self, source: TaskSource) -> None:
         self._source = source
+        self.state = Nothing()
         self.topics: tuple[str, ...] = ()
 
     def opening(self) -> Sequence[Message]:
@@ -89,13 +89,6 @@ class SourceSampler:
 
     def fold(self, message: Message) -> None:
         """Ignore every record."""
-
-    def dump(self) -> Nothing:
-        """Return that there is nothing to remember."""
-        return Nothing()
-
-    def load(self, state: Nothing) -> None:
-        """Do nothing."""
 
     def join(self) -> None:
         """Do nothing: no tasks are made."""
@@ -107,8 +100,6 @@ class SourceSampler:
 
 class PoolSampler:
     """Draws from a pool of a source's seed tasks and synthesized tasks, by weight."""
-
-    kind = PoolState
 
     def __init__(self, config: RunConfig, source: TaskSource) -> None:
         self._seed = config.seed
@@ -132,13 +123,14 @@ class PoolSampler:
     def keeps(self) -> list[tuple[str, str]]:
         return self.pool.keeps
 
-    def dump(self) -> PoolState:
-        """Return what the pool remembers."""
-        return self.pool.dump()
+    @property
+    def state(self) -> PoolState:
+        """What the pool remembers."""
+        return self.pool.state
 
-    def load(self, state: PoolState) -> None:
-        """Take up what another pool remembered."""
-        self.pool.load(state)
+    @state.setter
+    def state(self, state: PoolState) -> None:
+        self.pool.state = state
 
     def join(self) -> None:
         """Add the waiting tasks to the pool."""

@@ -83,7 +83,7 @@ class Curriculum:
         self._instantiate = instantiate
         self._reporter = StatusReporter("curriculum")
         self._stopping = asyncio.Event()
-        self._schedule = Schedule(config)
+        self._schedule = Schedule.of(config)
 
     async def run(self) -> None:
         """Keep the rollout actors busy until stopped.

@@ -171,7 +171,6 @@ class TaskObserver:
     """
 
     topics = topics_of(GroupSummary, Signal)
-    kind = DetectorState
     keeps = ()
 
     def __init__(self, config: RunConfig, tools: Sequence[str] = ()) -> None:
@@ -187,13 +186,14 @@ class TaskObserver:
         """The settings on which the detector's state depends."""
         return self._detector.settings
 
-    def dump(self) -> DetectorState:
-        """Return the detector's state."""
-        return self._detector.dump()
+    @property
+    def state(self) -> DetectorState:
+        """The detector's state."""
+        return self._detector.state
 
-    def load(self, state: DetectorState) -> None:
-        """Take up a detector's state."""
-        self._detector.load(state)
+    @state.setter
+    def state(self, state: DetectorState) -> None:
+        self._detector.state = state
 
     def recall(self, message: Message) -> None:
         """Add a group summary or a signal to the detector's history."""

@@ -18,7 +18,7 @@ environment brings a piece that is no `Piece` has no snapshots.
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 import structlog
@@ -30,8 +30,9 @@ from protocols.errors import JournalError
 from protocols.interfaces import Reader
 from protocols.journal import Message, StoredRecord
 
-FORMAT = 2
-"""Increased with every change of what a piece makes of its records or of its dumped state."""
+FORMAT = 3
+"""Increased with every change of what a piece makes of its records, and of its state's form
+that the JSON schema does not show."""
 
 SPAN = 20_000
 """Records of any topic after which another snapshot is due."""
@@ -46,10 +47,9 @@ log = structlog.get_logger()
 class Piece(Protocol):
     """A fold of the journal that can be written down and taken up again."""
 
-    @property
-    def kind(self) -> type[msgspec.Struct]:
-        """The type of the dumped state."""
-        ...
+    state: Any
+    """What the records are folded into, a struct: a snapshot holds it, and a new piece whose state
+    is replaced by it goes on from there."""
 
     @property
     def settings(self) -> object:
@@ -59,14 +59,6 @@ class Piece(Protocol):
     @property
     def keeps(self) -> Iterable[IndexKey]:
         """Index keys of the older records that the part still reads."""
-        ...
-
-    def dump(self) -> msgspec.Struct:
-        """Return the state; the caller encodes it at once and keeps nothing of it."""
-        ...
-
-    def load(self, state: Any) -> None:
-        """Take up a state of `kind`, in place of that of a new piece; it may be kept."""
         ...
 
 
@@ -84,12 +76,20 @@ class Folded(Protocol):
 
 
 class WholeState(msgspec.Struct):
-    """A state that is its own only piece, and what it dumps; no setting matters."""
+    """A state that is its own only piece; no setting matters."""
+
+    given: ClassVar[frozenset[str]] = frozenset()
+    """Fields that a snapshot does not replace."""
 
     @property
-    def kind(self) -> type[msgspec.Struct]:
-        """The type of the dumped state."""
-        return type(self)
+    def state(self) -> Any:
+        """Itself; if it is replaced, the other's fields are taken over."""
+        return self
+
+    @state.setter
+    def state(self, other: Any) -> None:
+        for name in frozenset(self.__struct_fields__) - self.given:
+            setattr(self, name, getattr(other, name))
 
     @property
     def settings(self) -> object:
@@ -105,15 +105,6 @@ class WholeState(msgspec.Struct):
     def pieces(self) -> Sequence[object]:
         """Return itself."""
         return (self,)
-
-    def dump(self) -> msgspec.Struct:
-        """Return itself."""
-        return self
-
-    def load(self, state: Any) -> None:
-        """Take up what another one remembered."""
-        for name in self.__struct_fields__:
-            setattr(self, name, getattr(state, name))
 
 
 StateT = TypeVar("StateT", bound=Folded)
@@ -154,8 +145,8 @@ class Snapshots(Generic[StateT]):
         self._through = 0
         for snapshot in reversed(snapshots):
             if loaded := self._decoded(snapshot, pieces):
-                for piece, dumped in zip(pieces, loaded, strict=True):
-                    piece.load(dumped)
+                for piece, kept in zip(pieces, loaded, strict=True):
+                    piece.state = kept
                 self._through = snapshot.through
                 break
         return state, self._through
@@ -184,7 +175,7 @@ class Snapshots(Generic[StateT]):
                 number=self._number,
                 through=self._through,
                 form=self._form(pieces),
-                states=tuple(msgspec.msgpack.encode(piece.dump()) for piece in pieces),
+                states=tuple(msgspec.msgpack.encode(piece.state) for piece in pieces),
                 keeps=tuple(key for piece in pieces for key in piece.keeps),
             ),
         )
@@ -201,7 +192,7 @@ class Snapshots(Generic[StateT]):
         try:
             if snapshot.form == self._form(pieces):
                 return [
-                    msgspec.msgpack.decode(state, type=piece.kind)
+                    msgspec.msgpack.decode(state, type=_kind(piece))
                     for piece, state in zip(pieces, snapshot.states, strict=True)
                 ]
             reason = "it was written by another version or with other settings"
@@ -212,12 +203,16 @@ class Snapshots(Generic[StateT]):
 
     def _form(self, pieces: Sequence[Piece]) -> str:
         """Return a digest of everything that a snapshot has to share with its reader."""
-        kinds = [(msgspec.json.schema(piece.kind), piece.settings) for piece in pieces]
+        kinds = [(msgspec.json.schema(_kind(piece)), piece.settings) for piece in pieces]
         form = msgspec.json.encode((FORMAT, sorted(self.topics), kinds), order="deterministic")
         return hashlib.sha256(form).hexdigest()
 
 
+def _kind(piece: Piece) -> type[msgspec.Struct]:
+    return piece.state.__class__
+
+
 def _pieces(state: Folded) -> list[Piece]:
-    """Return the pieces of a state; none if one of them cannot be dumped."""
+    """Return the pieces of a state; none if one of them is no `Piece`."""
     pieces = [piece for piece in state.pieces if isinstance(piece, Piece)]
     return pieces if len(pieces) == len(state.pieces) else []

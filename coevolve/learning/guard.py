@@ -67,7 +67,6 @@ class Guard:
     It is a `coevolve.journal.snapshots.Piece`.
     """
 
-    kind = GuardState
     keeps = ()
     settings = None
 
@@ -76,75 +75,67 @@ class Guard:
         self._chance = config.guard_chance
         """Number of versions that may be the best -> significance level of a comparison with it."""
 
-        self._state = GuardState()
+        self.state = GuardState()
 
     @property
     def pieces(self) -> Sequence[object]:
         """Return itself: it is a whole state."""
         return (self,)
 
-    def dump(self) -> GuardState:
-        """Return what it remembers."""
-        return self._state
-
-    def load(self, state: GuardState) -> None:
-        """Take up what another one remembered."""
-        self._state = state
-
     @property
     def rate_factor(self) -> float:
         """Return the current factor on all learning rates."""
-        return self._state.rate_factor
+        return self.state.rate_factor
 
     @property
     def abandoned(self) -> frozenset[int]:
         """Return the abandoned versions."""
-        return frozenset(self._state.abandoned)
+        return frozenset(self.state.abandoned)
 
     @property
     def best(self) -> int | None:
         """Return the version with the highest mean, the newest of equals; None without scores."""
-        if not self._state.scores:
+        if not self.state.scores:
             return None
         return max(
-            self._state.scores, key=lambda version: (_mean(self._state.scores[version]), version)
+            self.state.scores, key=lambda version: (_mean(self.state.scores[version]), version)
         )
 
     @property
     def needed(self) -> frozenset[int]:
         """Return the versions whose weights must stay: the best one, and those returned to."""
         best = self.best
-        return frozenset(self._state.returned_to | (set() if best is None else {best}))
+        return frozenset(self.state.returned_to | (set() if best is None else {best}))
 
     def is_scored(self, version: int) -> bool:
         """Return whether the evaluator has finished a version, with or without a usable score."""
-        return version in self._state.heard
+        return version in self.state.heard
 
     def fold(self, message: Message) -> None:
         """Add the journal's next record; ignores other message types."""
         match message:
             case CanaryScores(version=version, scores=scores):
-                self._state.heard.add(version)
-                if message.is_comparable and version not in self._state.abandoned:
-                    self._state.scores[version] = {each.task_id: each.score for each in scores}
+                self.state.heard.add(version)
+                if message.is_comparable and version not in self.state.abandoned:
+                    self.state.scores[version] = {each.task_id: each.score for each in scores}
                     self._forget_the_passed()
             case PolicyRegressed(version=version):
-                self._state.judged = max(self._state.judged, version)
+                self.state.judged = max(self.state.judged, version)
             case StepReport(step=step, returned=returned) if returned is not None:
                 self._fold_return(step, returned.to_version)
-                self._state.rate_factor = returned.rate_factor
+                self.state.rate_factor = returned.rate_factor
             case _:
                 pass
 
     def loss(self) -> PolicyRegressed | None:
         """Return the regression of the newest scored version; None if there is no new one."""
         settings = self._settings
-        newest, best = max(self._state.scores, default=-1), self.best
-        if settings.action == "none" or best is None or newest <= max(self._state.judged, best):
+        newest, best = max(self.state.scores, default=-1), self.best
+        if settings.action == "none" or best is None or newest <= max(self.state.judged, best):
             return None
-        common = self._state.scores[newest].keys() & self._state.scores[best].keys()
-        before = {task: self._state.scores[best][task] for task in common}
-        now = {task: self._state.scores[newest][task] for task in common}
+        common = self.state.scores[newest].keys() & self.state.scores[best].keys()
+        before = {task: self.state.scores[best][task] for task in common}
+        now = {task: self.state.scores[newest][task] for task in common}
         if not common or _mean(before) - _mean(now) <= settings.max_loss:
             return None
         lost = sum(now[task] < before[task] - SAME for task in common)
@@ -166,7 +157,7 @@ class Guard:
 
     def _references(self, version: int) -> int:
         """Return how many versions before ``version`` may have been the best one."""
-        return sum(each < version for each in self._state.heard - self._state.abandoned)
+        return sum(each < version for each in self.state.heard - self.state.abandoned)
 
     def _forget_the_passed(self) -> None:
         """Forget the scores of versions that can be neither the newest nor the best any more.
@@ -174,20 +165,18 @@ class Guard:
         A return abandons the newest versions, so the best one before it may be the best again.
         """
         best: list[int] = []
-        for version in sorted(self._state.scores):
-            if not best or _mean(self._state.scores[version]) >= _mean(
-                self._state.scores[best[-1]]
-            ):
+        for version in sorted(self.state.scores):
+            if not best or _mean(self.state.scores[version]) >= _mean(self.state.scores[best[-1]]):
                 best.append(version)
-        for version in self._state.scores.keys() - {*best[-MOST_BEST:], max(self._state.scores)}:
-            del self._state.scores[version]
+        for version in self.state.scores.keys() - {*best[-MOST_BEST:], max(self.state.scores)}:
+            del self.state.scores[version]
 
     def _fold_return(self, step: int, to_version: int) -> None:
         left = range(to_version + 1, step)
-        self._state.abandoned.update(left)
+        self.state.abandoned.update(left)
         for version in left:
-            self._state.scores.pop(version, None)
-        self._state.returned_to.add(to_version)
+            self.state.scores.pop(version, None)
+        self.state.returned_to.add(to_version)
 
 
 def guard_snapshots(reader: Reader, config: LearnerConfig) -> Snapshots[Guard]:

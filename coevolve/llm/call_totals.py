@@ -17,7 +17,7 @@ TOPICS = topics_of(ModelCall)
 
 
 class CallTotals(WholeState):
-    """The usage so far; a `coevolve.journal.snapshots.Piece`, and itself what it dumps."""
+    """The usage so far; a `coevolve.journal.snapshots.Piece`."""
 
     teachers: dict[CallKind, ModelUsage] = msgspec.field(default_factory=dict[CallKind, ModelUsage])
     others: dict[CallKind, ModelUsage] = msgspec.field(default_factory=dict[CallKind, ModelUsage])

@@ -68,11 +68,11 @@ def change_of(history: SignalHistory, window: int) -> Change:
     Afterwards are the newest ``window`` groups since. Nothing is known if the signal is about a
     pattern; see `PatternUse`.
     """
-    outcomes = TaskHistory(window)
+    outcomes = TaskHistory()
     for visit in judged(history.before):
         tally = SuccessCount(visit.successes, visit.rollouts)
-        outcomes.add(Outcome(visit.version_min, visit.version_max, tally))
-    known = bool(outcomes.outcomes())
+        outcomes.add(Outcome(visit.version_min, visit.version_max, tally), window)
+    known = bool(outcomes.outcomes)
     before, now = outcomes.before_and_now() if known else (SuccessCount(0, 0), SuccessCount(0, 0))
     return Change(Estimate(*before), Estimate(*now), _pool(judged(history.since)[-window:]))
 

@@ -90,6 +90,8 @@ class Cost:
 class Costs(WholeState):
     """The costs so far; `fold` takes the records in journal order, each once."""
 
+    given = frozenset(("most_tasks",))
+
     training: Sampled = msgspec.field(default_factory=Sampled)
     """All finished groups, including those that no step trained on."""
 
@@ -130,12 +132,6 @@ class Costs(WholeState):
     most_tasks: int = sys.maxsize
     """Number of tasks, of those that were recorded or trained on last, that the costs tell apart.
     The launcher, which writes the snapshots, limits it."""
-
-    def load(self, state: "Costs") -> None:
-        """Take up what another one remembered, but for its limit."""
-        most_tasks = self.most_tasks
-        super().load(state)
-        self.most_tasks = most_tasks
 
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""

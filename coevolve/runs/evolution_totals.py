@@ -45,7 +45,7 @@ TOPICS = topics_of(
 
 
 class EvolutionTotals(WholeState):
-    """The totals so far; a `coevolve.journal.snapshots.Piece`, and itself what it dumps."""
+    """The totals so far; a `coevolve.journal.snapshots.Piece`."""
 
     version: int = 0
     """The newest policy version that training has made."""

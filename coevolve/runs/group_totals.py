@@ -65,16 +65,14 @@ class TaskGroups(msgspec.Struct):
 class GroupTotals(WholeState):
     """The totals so far; `fold` takes the records in journal order, each once."""
 
+    given = frozenset(("most_tasks",))
+
     tasks: dict[str, TaskGroups] = msgspec.field(default_factory=dict[str, TaskGroups])
     """By the task that the groups' rollouts started with, in the order of the last group."""
 
     most_tasks: int = sys.maxsize
     """Number of tasks, of those that were visited last, whose groups are counted. The launcher,
     which writes the snapshots, limits it."""
-
-    def load(self, state: "GroupTotals") -> None:
-        """Take up what another one remembered, but for its limit."""
-        self.tasks = state.tasks
 
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""

@@ -65,6 +65,8 @@ SCENARIOS = "scenarios"
 class Progress(WholeState):
     """The progress so far; `fold` takes the records in journal order, each once."""
 
+    given = frozenset(("labels", "unearned"))
+
     labels: Mapping[str, Sequence[str]]
     """Held-out task id -> labels under which its success is reported."""
 
@@ -136,12 +138,6 @@ class Progress(WholeState):
     @property
     def settings(self) -> object:
         return self.labels
-
-    def load(self, state: "Progress") -> None:
-        """Take up what another one remembered; what is known of the tasks stays."""
-        labels, unearned = self.labels, self.unearned
-        super().load(state)
-        self.labels, self.unearned = labels, unearned
 
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""

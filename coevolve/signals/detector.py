@@ -10,7 +10,7 @@ import msgspec
 
 from coevolve.signals import paper, posterior
 from coevolve.signals.history import History, HistoryState
-from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, Last, Rule, signal_of
+from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, LastSignals, Rule, signal_of
 from coevolve.signals.uncertainty import uncertainty
 from protocols.evolution import GroupSummary, Signal, SignalKind
 from protocols.evolution_config import SignalsConfig
@@ -36,14 +36,12 @@ class DetectorState(msgspec.Struct):
     """The state of the rules."""
 
     history: HistoryState
-    last: list[Last]
-    """The last signals, the newest last."""
+    last: LastSignals
 
 
 class Detector:
     """The rules and their state; a `coevolve.journal.snapshots.Piece`."""
 
-    kind = DetectorState
     keeps = ()
 
     def __init__(self, config: SignalsConfig, tools: Sequence[str], most_tasks: int) -> None:
@@ -62,12 +60,14 @@ class Detector:
     def settings(self) -> object:
         return self._config, self._history.tools
 
-    def dump(self) -> DetectorState:
-        return DetectorState(self._history.dump(), self._cool_down.dump())
+    @property
+    def state(self) -> DetectorState:
+        """What the rules remember."""
+        return DetectorState(self._history.state, self._cool_down.state)
 
-    def load(self, state: DetectorState) -> None:
-        self._history.load(state.history)
-        self._cool_down.load(state.last)
+    @state.setter
+    def state(self, state: DetectorState) -> None:
+        self._history.state, self._cool_down.state = state.history, state.last
 
     def recall(self, message: GroupSummary | Signal) -> None:
         """Add an earlier summary or signal to the state, without a result."""

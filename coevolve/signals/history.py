@@ -1,13 +1,13 @@
 """The history that the rules use: a fold over group summaries (visits), rebuilt by reading them.
 
 Visits in which every rollout was an infrastructure failure are ignored. The memory is bounded
-however long a run lasts: by ``most_tasks`` tasks that were visited last, and by `MOST_PATTERNS`
+however long a run lasts: by ``most_tasks`` tasks that were visited last, and by `MAX_PATTERNS`
 patterns that occurred last. A task that is visited again after that many others, and a pattern that
 occurs again, counts as new.
 """
 
 import heapq
-from collections import Counter, OrderedDict, deque
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from protocols.evolution_config import SignalsConfig
 
 PatternKey = tuple[PatternKind, str]
 
-MOST_PATTERNS = 10_000
+MAX_PATTERNS = 10_000
 """Patterns that are remembered, of all kinds; each takes about 0.5 kB."""
 
 PATTERNS_FORGOTTEN = 1000
@@ -50,30 +50,33 @@ class Share(NamedTuple):
     """Number of visits with any pattern of the kind. Both sums weight visits by age."""
 
 
-class TaskHistory:
+class TaskHistory(msgspec.Struct, array_like=True):
     """The visits of one task within the window, including the newest."""
 
-    def __init__(self, window: int) -> None:
-        self._outcomes: deque[Outcome] = deque(maxlen=window + 1)
-        self.solved: tuple[int, ...] = ()
-        """Rollouts of the newest visit in which some succeeded."""
+    outcomes: list[Outcome] = msgspec.field(default_factory=list[Outcome])
+    """All visits within the window, oldest first."""
 
-    def add(self, outcome: Outcome) -> None:
-        """Add a further visit."""
-        self._outcomes.append(outcome)
+    surprise: float = 0.0
+    """Surprise of the newest visit."""
 
-    def outcomes(self) -> list[Outcome]:
-        """Return all visits within the window, oldest first."""
-        return list(self._outcomes)
+    p_value: float | None = None
+    """Fisher's exact p-value of "no drop"; None without visits to compare."""
+
+    solved: tuple[int, ...] = ()
+    """Rollouts of the newest visit in which some succeeded."""
+
+    def add(self, outcome: Outcome, window: int) -> None:
+        """Add a further visit; ``window`` earlier ones stay."""
+        self.outcomes = [*self.outcomes, outcome][-window - 1 :]
 
     @property
     def newest(self) -> Outcome:
         """Return the newest visit."""
-        return self._outcomes[-1]
+        return self.outcomes[-1]
 
     def earlier(self) -> Sequence[Outcome]:
         """Return the visits before the newest, oldest first, at most as many as the window."""
-        return tuple(self._outcomes)[:-1]
+        return tuple(self.outcomes[:-1])
 
     def before_and_now(self) -> tuple[SuccessCount, SuccessCount]:
         """Return the pooled visits of older versions, and those of the newest visit's versions.
@@ -83,53 +86,51 @@ class TaskHistory:
         """
         now = self.newest
         return (
-            _pool(each.tally for each in self._outcomes if each.version_max < now.version_min),
+            _pool(each.tally for each in self.outcomes if each.version_max < now.version_min),
             _pool(
                 each.tally
-                for each in self._outcomes
+                for each in self.outcomes
                 if each.version_max >= now.version_min and each.version_min <= now.version_max
             ),
         )
 
 
-class VisitedState(msgspec.Struct, array_like=True):
-    """What is remembered of a task."""
+class Pattern(msgspec.Struct, array_like=True):
+    """What is remembered of a pattern. The empty pattern counts all patterns of its kind."""
 
-    task_id: str
-    outcomes: list[Outcome]
-    surprise: float
-    p_value: float | None
-    solved: tuple[int, ...]
+    total: int = 0
+    """Undecayed count."""
 
+    evidence: tuple[int, ...] = ()
+    """Rollouts of the newest visit in which it occurred; none for the empty pattern."""
 
-class PatternState(msgspec.Struct, array_like=True):
-    """What is remembered of a pattern."""
+    weight: float = 0.0
+    """Weight, decayed to ``at``."""
 
-    kind: PatternKind
-    pattern: str
-    total: int
-    evidence: tuple[int, ...] | None
-    """None for the empty pattern."""
-
-    weight: float
-    at: int
-    """The visit to which ``weight`` has decayed."""
+    at: int = 0
+    """Number of the newest visit with the pattern, from 1."""
 
 
 class HistoryState(msgspec.Struct):
-    """The content of `History`."""
+    """What `History` remembers."""
 
-    tasks: list[VisitedState]
+    tasks: dict[str, TaskHistory] = msgspec.field(default_factory=dict[str, TaskHistory])
     """The task that was visited last is last."""
 
-    patterns: list[PatternState]
+    patterns: dict[PatternKey, Pattern] = msgspec.field(default_factory=dict[PatternKey, Pattern])
     """In the order in which they occurred first."""
 
-    visits: int
+    visits: int = 0
 
 
 class History:
     """The state of all visits so far that the rules need."""
+
+    surprise: Ranked[str, float]
+    """Surprise of each task's newest visit."""
+
+    p_values: Ranked[str, float]
+    """The p-value of each task that has one."""
 
     def __init__(self, config: SignalsConfig, tools: Sequence[str], most_tasks: int) -> None:
         """Start empty; ``tools`` are all tools of the policy, called or not.
@@ -137,24 +138,22 @@ class History:
         A task that is remembered takes about 3 kB with 10 visits.
         """
         self.tools = tuple(sorted(set(tools)))
-        self.tasks: OrderedDict[str, TaskHistory] = OrderedDict()
-        """Histories by task; the task that was visited last is last."""
-
-        self.surprise: Ranked[str, float] = Ranked()
-        """Surprise of each task's newest visit."""
-
-        self.p_values: Ranked[str, float] = Ranked()
-        """Fisher's exact p-value of "no drop" of each task that has visits to compare."""
-
-        self.totals: Counter[PatternKey] = Counter()
-        """Undecayed count of each pattern; the empty pattern counts all patterns of its kind."""
-
-        self.last_evidence: dict[PatternKey, tuple[int, ...]] = {}
-        """Rollouts of the newest visit in which the pattern occurred."""
-
         self._most_tasks = most_tasks
         self._window = config.window
-        self._shares = _Decaying(config.half_life_visits)
+        self._half_life = config.half_life_visits
+        self.state = HistoryState()
+
+    @property
+    def state(self) -> HistoryState:
+        """What it remembers; the ranks follow if it is replaced."""
+        return self._state
+
+    @state.setter
+    def state(self, state: HistoryState) -> None:
+        self._state = state
+        self.surprise, self.p_values = Ranked(), Ranked()
+        for task_id, task in state.tasks.items():
+            self._rank(task_id, task)
 
     def add(self, visit: GroupSummary) -> None:
         """Add a further visit."""
@@ -162,86 +161,75 @@ class History:
             return
         task = self._task(visit.task_id)
         tally = SuccessCount(visit.successes, visit.rollouts)
-        task.add(Outcome(visit.version_min, visit.version_max, tally))
+        task.add(Outcome(visit.version_min, visit.version_max, tally), self._window)
         if visit.successes:
             task.solved = visit.evidence
         before, now = task.before_and_now()
-        if before.rollouts:
-            self.p_values.put(visit.task_id, same_rate(before, now))
-        else:
-            self.p_values.remove(visit.task_id)
-        self.surprise.put(visit.task_id, visit.surprise)
+        task.p_value = same_rate(before, now) if before.rollouts else None
+        task.surprise = visit.surprise
+        self._rank(visit.task_id, task)
         self._add_patterns(visit)
 
-    def dump(self) -> HistoryState:
-        """Return the content."""
-        return HistoryState(
-            tasks=[
-                VisitedState(
-                    task_id,
-                    task.outcomes(),
-                    self.surprise.get(task_id) or 0.0,
-                    self.p_values.get(task_id),
-                    task.solved,
-                )
-                for task_id, task in self.tasks.items()
-            ],
-            patterns=[
-                PatternState(*key, total, self.last_evidence.get(key), *self._shares.weights[key])
-                for key, total in self.totals.items()
-            ],
-            visits=self._shares.now,
-        )
+    def task(self, task_id: str) -> TaskHistory:
+        """Return the history of a remembered task. Raises KeyError."""
+        return self._state.tasks[task_id]
 
-    def load(self, state: HistoryState) -> None:
-        """Take up the content of another history, in place of none."""
-        for visited in state.tasks:
-            task = self.tasks[visited.task_id] = TaskHistory(self._window)
-            for outcome in visited.outcomes:
-                task.add(outcome)
-            task.solved = visited.solved
-            self.surprise.put(visited.task_id, visited.surprise)
-            if visited.p_value is not None:
-                self.p_values.put(visited.task_id, visited.p_value)
-        for each in state.patterns:
-            key = (each.kind, each.pattern)
-            self.totals[key] = each.total
-            if each.evidence is not None:
-                self.last_evidence[key] = each.evidence
-            self._shares.weights[key] = (each.weight, each.at)
-        self._shares.now = state.visits
+    def pattern(self, key: PatternKey) -> Pattern:
+        """Return what is remembered of a pattern, which may be nothing."""
+        return self._state.patterns.get(key) or Pattern()
 
     def share(self, kind: PatternKind, pattern: str) -> Share:
         """Return the decayed share of a pattern; 0 if it never occurred."""
-        return Share(self._shares.weight((kind, pattern)), self._shares.weight((kind, "")))
+        return Share(self._weight((kind, pattern)), self._weight((kind, "")))
+
+    def _weight(self, key: PatternKey) -> float:
+        pattern = self.pattern(key)
+        return pattern.weight * 0.5 ** ((self._state.visits - pattern.at) / self._half_life)
 
     def _task(self, task_id: str) -> TaskHistory:
         """Return the task's history, created if it is new; forget the task visited longest ago."""
-        task = self.tasks.setdefault(task_id, TaskHistory(self._window))
-        self.tasks.move_to_end(task_id)
-        while len(self.tasks) > self._most_tasks:
-            forgotten, _ = self.tasks.popitem(last=False)
+        tasks = self._state.tasks
+        task = tasks[task_id] = tasks.pop(task_id, None) or TaskHistory()
+        while len(tasks) > self._most_tasks:
+            forgotten = next(iter(tasks))
+            del tasks[forgotten]
             self.surprise.remove(forgotten)
             self.p_values.remove(forgotten)
         return task
+
+    def _rank(self, task_id: str, task: TaskHistory) -> None:
+        self.surprise.put(task_id, task.surprise)
+        if task.p_value is None:
+            self.p_values.remove(task_id)
+        else:
+            self.p_values.put(task_id, task.p_value)
 
     def _add_patterns(self, visit: GroupSummary) -> None:
         of_kind: Counter[PatternKind] = Counter()
         for each in visit.patterns:
             of_kind[each.kind] += each.count
-        self._shares.tick()
+        self._state.visits += 1
         for kind, count in of_kind.items():
-            self.totals[kind, ""] += count
-            self._shares.add((kind, ""), 1.0)
+            self._add((kind, ""), count, 1.0)
         for each in visit.patterns:
             key = (each.kind, each.pattern)
-            self.totals[key] += each.count
-            self.last_evidence[key] = visit.evidence
-            self._shares.add(key, each.count / of_kind[each.kind])
-        if len(self.totals) > MOST_PATTERNS:
-            for key in self._shares.oldest(PATTERNS_FORGOTTEN):
-                del self.totals[key], self._shares.weights[key]
-                self.last_evidence.pop(key, None)
+            self._add(key, each.count, each.count / of_kind[each.kind], visit.evidence)
+        if len(self._state.patterns) > MAX_PATTERNS:
+            self._forget_patterns()
+
+    def _add(
+        self, key: PatternKey, count: int, amount: float, evidence: tuple[int, ...] = ()
+    ) -> None:
+        """Add to a pattern's count and to its weight."""
+        weight, total = self._weight(key) + amount, self.pattern(key).total + count
+        self._state.patterns[key] = Pattern(total, evidence, weight, self._state.visits)
+
+    def _forget_patterns(self) -> None:
+        """Forget the patterns that have not occurred for longest, without empty ones."""
+        patterns = self._state.patterns
+        named = [key for key in patterns if key[1]]
+        for key in heapq.nsmallest(PATTERNS_FORGOTTEN, named, key=lambda key: patterns[key].at):
+            del patterns[key]
 
 
 def then_and_now(history: History, visit: GroupSummary) -> tuple[int, ...]:
@@ -249,34 +237,7 @@ def then_and_now(history: History, visit: GroupSummary) -> tuple[int, ...]:
 
     The earlier ones show how the policy did what it does no more.
     """
-    return tuple(dict.fromkeys((*history.tasks[visit.task_id].solved, *visit.evidence)))
-
-
-class _Decaying:
-    """Weights with a half-life in ticks; they are stored with their age and decayed when read."""
-
-    def __init__(self, half_life: float) -> None:
-        self._half_life = half_life
-        self.now = 0
-        """Number of ticks so far."""
-
-        self.weights: dict[PatternKey, tuple[float, int]] = {}
-        """Weight of each key, and the tick to which it has decayed."""
-
-    def tick(self) -> None:
-        self.now += 1
-
-    def add(self, key: PatternKey, amount: float) -> None:
-        self.weights[key] = (self.weight(key) + amount, self.now)
-
-    def oldest(self, most: int) -> list[PatternKey]:
-        """Return the patterns to which nothing was added for longest, without empty ones."""
-        patterns = [key for key in self.weights if key[1]]
-        return heapq.nsmallest(most, patterns, key=lambda key: self.weights[key][1])
-
-    def weight(self, key: PatternKey) -> float:
-        weight, at = self.weights.get(key, (0.0, self.now))
-        return weight * 0.5 ** ((self.now - at) / self._half_life)
+    return tuple(dict.fromkeys((*history.task(visit.task_id).solved, *visit.evidence)))
 
 
 def _pool(tallies: Iterable[SuccessCount]) -> SuccessCount:

@@ -21,7 +21,7 @@ GOOD = 0.5
 def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire if some visit in the window was good and the newest one is not."""
     best = max(
-        (outcome.tally for outcome in history.tasks[visit.task_id].earlier()),
+        (outcome.tally for outcome in history.task(visit.task_id).earlier()),
         key=lambda tally: tally.successes / tally.rollouts,
         default=None,
     )
@@ -54,10 +54,10 @@ def boundary(config: SignalsConfig, history: History, visit: GroupSummary) -> It
 
 def rare(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire for the tools of this visit whose share of all calls so far is small."""
-    calls = history.totals["tool", ""]
+    calls = history.pattern(("tool", "")).total
     tools = [each.pattern for each in visit.patterns if each.kind == "tool"]
-    for tool in sorted(tools, key=lambda tool: (history.totals["tool", tool], tool)):
-        count = history.totals["tool", tool]
+    for tool in sorted(tools, key=lambda tool: (history.pattern(("tool", tool)).total, tool)):
+        count = history.pattern(("tool", tool)).total
         if count / calls < config.rare_share:
             yield Finding(
                 about=OnPattern(kind="tool", pattern=tool),

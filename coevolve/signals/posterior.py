@@ -41,7 +41,7 @@ ROUNDING = 1e-9
 
 def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire if the task's drop is among the discoveries of the whole pool."""
-    before, now = history.tasks[visit.task_id].before_and_now()
+    before, now = history.task(visit.task_id).before_and_now()
     doubt = no_drop(before, now, config.forgetting_drop)
     if before.rollouts == 0 or doubt > config.false_discovery:
         return  # the usual case, which needs no look at the pool
@@ -60,7 +60,7 @@ def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> 
 
 def boundary(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
     """Fire if the task's success rate lies inside the band with confidence."""
-    _, now = history.tasks[visit.task_id].before_and_now()
+    _, now = history.task(visit.task_id).before_and_now()
     low, high = (
         _observed_rate(rate, config.reward_flip_rate)
         for rate in (config.boundary_low, config.boundary_high)
@@ -98,7 +98,7 @@ def rare(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterat
                     f"{config.half_life_visits:g}), P(share < {config.rare_share:g}) >= "
                     f"{_probability(1 - doubt)}"
                 ),
-                evidence=history.last_evidence.get(key, ()),
+                evidence=history.pattern(key).evidence,
             )
 
 

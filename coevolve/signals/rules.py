@@ -4,11 +4,8 @@ A rule is a function of the settings, the history including the newest visit, an
 yields findings lazily, strongest first.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-
-import msgspec
 
 from coevolve.signals.history import History
 from protocols.evolution import GroupSummary, OnPattern, OnTask, Signal, SignalKind
@@ -50,12 +47,8 @@ def signal_of(
 Rule = Callable[[SignalsConfig, History, GroupSummary], Iterator[Finding]]
 
 
-class Last(msgspec.Struct, array_like=True):
-    """The last signal of a kind about something."""
-
-    kind: SignalKind
-    about: OnTask | OnPattern
-    version: int
+LastSignals = dict[tuple[SignalKind, OnTask | OnPattern], int]
+"""Policy version of the last signal of a kind about something; the newest signal is last."""
 
 
 class CoolDown:
@@ -65,12 +58,21 @@ class CoolDown:
         """Suppress repetitions for ``versions`` policy versions after a signal; 0 for none."""
         self._versions = versions
         self._newest = 0
-        self._last: OrderedDict[tuple[SignalKind, OnTask | OnPattern], int] = OrderedDict()
+        self._last: LastSignals = {}
+
+    @property
+    def state(self) -> LastSignals:
+        """What it remembers."""
+        return self._last
+
+    @state.setter
+    def state(self, last: LastSignals) -> None:
+        self._last = last
+        self._newest = max(last.values(), default=0)
 
     def start(self, signal: Signal) -> None:
         key = (signal.kind, signal.about)
-        self._last[key] = max(signal.policy_version, self._last.get(key, 0))
-        self._last.move_to_end(key)
+        self._last[key] = max(signal.policy_version, self._last.pop(key, 0))
         self._newest = max(self._newest, signal.policy_version)
         self._forget()
 
@@ -84,15 +86,6 @@ class CoolDown:
             if version > self._newest - 2 * max(self._versions, 1):
                 return
             del self._last[key]
-
-    def dump(self) -> list[Last]:
-        """Return the last signals, the newest last."""
-        return [Last(kind, about, version) for (kind, about), version in self._last.items()]
-
-    def load(self, last: list[Last]) -> None:
-        """Take up the last signals."""
-        self._last = OrderedDict(((each.kind, each.about), each.version) for each in last)
-        self._newest = max(self._last.values(), default=0)
 
     def silences(self, kind: SignalKind, about: OnTask | OnPattern, version: int) -> bool:
         """Return whether an equal signal was raised less than the cool-down ago."""

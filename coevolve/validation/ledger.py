@@ -9,7 +9,6 @@ the journal, for those at hand (`Ledger.recall`).
 """
 
 import asyncio
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
@@ -60,18 +59,35 @@ def no_wordings(body: msgspec.Raw) -> Sequence[Wording]:
 
 
 class LedgerState(msgspec.Struct):
-    """What `Ledger` remembers, with the same names; the index holds these tasks and probes."""
+    """What `Ledger` remembers; the index holds these tasks and probes."""
 
-    seeds: list[str]
-    made: list[str]
-    probes: list[ProbeRequest]
-    asked: dict[str, int]
-    since_verdict: dict[str, int]
-    resting: dict[str, int]
-    admitted: int
-    not_yet: int
-    rollouts: int
-    probe_rollouts: int
+    seeds: dict[str, None] = msgspec.field(default_factory=dict[str, None])
+    """Other tasks in the pool than synthesized ones."""
+
+    made: dict[str, None] = msgspec.field(default_factory=dict[str, None])
+    """Synthesized tasks in the pool, the oldest first."""
+
+    probes: dict[str, ProbeRequest] = msgspec.field(default_factory=dict[str, ProbeRequest])
+    """The last probe of each candidate without a final verdict."""
+
+    asked: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    """Number of probes of each of these candidates."""
+
+    since_verdict: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    """Number of those since it arrived or was parked."""
+
+    resting: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    """Policy version at which a candidate was parked."""
+
+    admitted: int = 0
+    not_yet: int = 0
+    """Admitted tasks that were too hard."""
+
+    rollouts: int = 0
+    """Number of the policy's rollouts in finished groups."""
+
+    probe_rollouts: int = 0
+    """Number of rollouts that probes were requested for."""
 
 
 class Ledger:
@@ -85,7 +101,6 @@ class Ledger:
     pool: TaskIndex
     """Training tasks by task id; candidates being probed or parked by candidate id."""
 
-    kind = LedgerState
     settings = None
 
     def __init__(
@@ -105,12 +120,7 @@ class Ledger:
         self.snapshots = Snapshots(
             reader, "validator", TOPICS, lambda: Ledger(reader, NoIndex(), most_tasks, span), span
         )
-        self._seeds: dict[str, None] = {}
-        """Other tasks in the pool."""
-
-        self._made: OrderedDict[str, None] = OrderedDict()
-        """Synthesized tasks in the pool, the oldest first."""
-
+        self.state = LedgerState()
         self._reader = reader
         self.through = 0
         """Sequence through which the journal's records are in it."""
@@ -120,18 +130,6 @@ class Ledger:
 
         self._expected: set[str] = set()
         """Candidates whose admission was counted before the journal had it."""
-
-        self._probes: dict[str, ProbeRequest] = {}
-        self._asked = Counter[str]()
-        self._since_verdict = Counter[str]()
-        self._resting: dict[str, int] = {}
-        self._admitted = 0
-        self._not_yet = 0
-        self._rollouts = 0
-        """Number of the policy's rollouts in finished groups."""
-
-        self._probe_rollouts = 0
-        """Number of rollouts that probes were requested for."""
 
         self.pool = pool
         self._wordings = wordings
@@ -165,44 +163,19 @@ class Ledger:
     @property
     def keeps(self) -> list[tuple[str, str]]:
         """The candidates that are being probed or parked."""
-        return [(CANDIDATES_BY_ID, candidate_id) for candidate_id in self._probes]
-
-    def dump(self) -> LedgerState:
-        """Return what it remembers."""
-        return LedgerState(
-            seeds=list(self._seeds),
-            made=list(self._made),
-            probes=list(self._probes.values()),
-            asked=self._asked,
-            since_verdict=self._since_verdict,
-            resting=self._resting,
-            admitted=self._admitted,
-            not_yet=self._not_yet,
-            rollouts=self._rollouts,
-            probe_rollouts=self._probe_rollouts,
-        )
-
-    def load(self, state: LedgerState) -> None:
-        """Take up what another one remembered; the index stays as it is."""
-        self._expected.clear()
-        self._seeds = dict.fromkeys(state.seeds)
-        self._made = OrderedDict.fromkeys(state.made)
-        self._probes = {probe.candidate_id: probe for probe in state.probes}
-        self._asked, self._since_verdict = Counter(state.asked), Counter(state.since_verdict)
-        self._resting, self._admitted = state.resting, state.admitted
-        self._not_yet = state.not_yet
-        self._rollouts, self._probe_rollouts = state.rollouts, state.probe_rollouts
+        return [(CANDIDATES_BY_ID, candidate_id) for candidate_id in self.state.probes]
 
     async def _restore(self) -> None:
         """Take up the newest snapshot, if there is one, and fill the index."""
         kept, through = await self.snapshots.restore()
         if not through:
             return
-        self.through = through
-        self.load(kept.dump())
-        for task_id, record in await self._found(TASKS_BY_ID, (*self._seeds, *self._made)):
-            self._add(task_id, decode_as(record, Task).body, trusted=task_id in self._seeds)
-        for probe in self._probes.values():
+        self.through, self.state = through, kept.state
+        self._expected.clear()
+        seeds, made = self.state.seeds, self.state.made
+        for task_id, record in await self._found(TASKS_BY_ID, (*seeds, *made)):
+            self._add(task_id, decode_as(record, Task).body, trusted=task_id in seeds)
+        for probe in self.state.probes.values():
             self._add(probe.candidate_id, probe.body)
 
     async def _found(self, index: str, keys: Iterable[str]) -> list[tuple[str, StoredRecord]]:
@@ -230,48 +203,48 @@ class Ledger:
 
     def knows(self, candidate_id: str) -> bool:
         """Return whether a recalled candidate has a verdict or is being probed."""
-        return candidate_id in self._judged or candidate_id in self._probes
+        return candidate_id in self._judged or candidate_id in self.state.probes
 
     def probe(self, candidate_id: str) -> ProbeRequest | None:
         """Return the last requested probe if the candidate has no final verdict, else None."""
-        return self._probes.get(candidate_id)
+        return self.state.probes.get(candidate_id)
 
     def probes_asked(self, candidate_id: str) -> int:
         """Return how many probes were ever requested."""
-        return self._asked[candidate_id]
+        return self.state.asked.get(candidate_id, 0)
 
     def probes_since_verdict(self, candidate_id: str) -> int:
         """Return how many probes were requested since the candidate arrived or was parked."""
-        return self._since_verdict[candidate_id]
+        return self.state.since_verdict.get(candidate_id, 0)
 
     def parked(self) -> int:
         """Return how many candidates are parked."""
-        return len(self._resting)
+        return len(self.state.resting)
 
     def under_probe(self) -> int:
         """Return how many candidates are being probed."""
-        return len(self._probes) - len(self._resting)
+        return len(self.state.probes) - len(self.state.resting)
 
     def parked_until(self, version: int) -> Iterator[ProbeRequest]:
         """Yield the last probe of each candidate that was parked at ``version`` or before."""
-        for candidate_id, parked in self._resting.items():
+        for candidate_id, parked in self.state.resting.items():
             if parked <= version:
-                yield self._probes[candidate_id]
+                yield self.state.probes[candidate_id]
 
     def has_room_for_not_yet(self, share: float) -> bool:
         """Return whether one more too-hard task stays within ``share``."""
-        return share > 0 and self._not_yet + 1 <= max(FIRST, share * (self._admitted + 1))
+        return share > 0 and self.state.not_yet + 1 <= max(FIRST, share * (self.state.admitted + 1))
 
     def has_room_for_probes(self, rollouts: int, share: float) -> bool:
         """Return whether so many more probes stay within ``share`` of all rollouts so far."""
-        probes = self._probe_rollouts + rollouts
-        return probes <= share * (self._rollouts + probes)
+        probes = self.state.probe_rollouts + rollouts
+        return probes <= share * (self.state.rollouts + probes)
 
     def fold(self, message: Message) -> None:
         """Add a record."""
         match message:
             case GroupSummary():
-                self._rollouts += message.rollouts if message.author == "policy" else 0
+                self.state.rollouts += message.rollouts if message.author == "policy" else 0
             case Task():
                 made = isinstance(message.origin, Synthesized)
                 if message.split == "train" and isinstance(message.origin, NEW_TASKS):
@@ -280,7 +253,7 @@ class Ledger:
                     self._discard(message.origin.candidate_id)
                     self._forget_the_oldest(message.task_id)
                 elif message.split == "train" and isinstance(message.origin, NEW_TASKS):
-                    self._seeds[message.task_id] = None
+                    self.state.seeds[message.task_id] = None
             case ProbeRequest():
                 self._ask(message)
             case CandidateVerdict():
@@ -295,19 +268,20 @@ class Ledger:
     def _ask(self, probe: ProbeRequest) -> None:
         """Count a probe, unless it is the candidate's last one, which is added again."""
         candidate_id = probe.candidate_id
-        last = self._probes.get(candidate_id)
+        last = self.state.probes.get(candidate_id)
         if last is None or last.probe_id != probe.probe_id:
-            self._probe_rollouts += probe.rollouts
-            self._asked[candidate_id] += 1
-            self._since_verdict[candidate_id] += 1
-        self._probes[candidate_id] = probe
-        self._resting.pop(candidate_id, None)
+            self.state.probe_rollouts += probe.rollouts
+            for count in (self.state.asked, self.state.since_verdict):
+                count[candidate_id] = count.get(candidate_id, 0) + 1
+        self.state.probes[candidate_id] = probe
+        self.state.resting.pop(candidate_id, None)
         self._add(candidate_id, probe.body)
 
     def _forget_the_oldest(self, newest: str) -> None:
-        self._made[newest] = None
-        while len(self._made) > self._most_tasks:
-            oldest, _ = self._made.popitem(last=False)
+        self.state.made[newest] = None
+        while len(self.state.made) > self._most_tasks:
+            oldest = next(iter(self.state.made))
+            del self.state.made[oldest]
             self._discard(oldest)
 
     def _expect_verdict(self, verdict: CandidateVerdict) -> None:
@@ -321,23 +295,23 @@ class Ledger:
         """Count an admission, unless it was counted when it was expected."""
         match verdict.outcome:
             case Admitted(label=label) if verdict.candidate_id not in self._expected:
-                self._admitted += 1
-                self._not_yet += label == "not_yet"
+                self.state.admitted += 1
+                self.state.not_yet += label == "not_yet"
             case _:
                 pass
 
     def _conclude(self, verdict: CandidateVerdict) -> None:
-        self._since_verdict.pop(verdict.candidate_id, None)
+        self.state.since_verdict.pop(verdict.candidate_id, None)
         match verdict.outcome:
-            case Parked() if verdict.candidate_id in self._probes:
-                self._resting[verdict.candidate_id] = verdict.policy_version
+            case Parked() if verdict.candidate_id in self.state.probes:
+                self.state.resting[verdict.candidate_id] = verdict.policy_version
             case Parked():
                 pass  # without the snapshots, nothing knows its probe: the journal dropped it
             case Admitted() | Refused():
                 self._close(verdict.candidate_id)
 
     def _close(self, candidate_id: str) -> None:
-        if self._probes.pop(candidate_id, None):
+        if self.state.probes.pop(candidate_id, None):
             self._discard(candidate_id)
-        self._asked.pop(candidate_id, None)
-        self._resting.pop(candidate_id, None)
+        self.state.asked.pop(candidate_id, None)
+        self.state.resting.pop(candidate_id, None)

@@ -73,7 +73,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         promise="probes are a tenth of the rollouts at most",
         file="coevolve/validation/ledger.py",
-        old="return probes <= share * (self._rollouts + probes)",
+        old="return probes <= share * (self.state.rollouts + probes)",
         new="return probes >= 0 <= share",
         tests=(f"{UNIT}/validation/test_validator.py",),
     ),
@@ -242,8 +242,8 @@ OTHERS: tuple[Mutant, ...] = (
     Mutant(
         promise="made tasks never exceed their share of all groups",
         file="coevolve/curriculum/task_pool.py",
-        old="self._synthesized_groups + 1 <= self._rules.synthetic_share * (",
-        new="self._synthesized_groups <= 2 * self._rules.synthetic_share * (",
+        old="self._state.synthesized_groups + 1 <= self._rules.synthetic_share * (",
+        new="self._state.synthesized_groups <= 2 * self._rules.synthetic_share * (",
         tests=(f"{UNIT}/curriculum/test_task_pool.py",),
     ),
     Mutant(

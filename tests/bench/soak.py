@@ -340,7 +340,7 @@ def _signals(reader: Reader) -> Snapshots[State]:
 def _curriculum(reader: Reader) -> Snapshots[State]:
     topics = {*POOL_TOPICS, *SCHEDULE_TOPICS}
     return Snapshots(
-        reader, "curriculum", sorted(topics), lambda: State((Schedule(CONFIG), Pool(CONFIG)))
+        reader, "curriculum", sorted(topics), lambda: State((Schedule.of(CONFIG), Pool(CONFIG)))
     )
 
 

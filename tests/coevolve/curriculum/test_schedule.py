@@ -21,7 +21,7 @@ CYCLES = msgspec.convert({"name": "x", "evolve_every": 2}, RunConfig)
 
 
 def folded(*messages: Message, config: RunConfig = CYCLES) -> Schedule:
-    schedule = Schedule(config)
+    schedule = Schedule.of(config)
     for message in (RunStarted(run_id="r", config=""), *messages):
         schedule.fold(message)
     return schedule
@@ -59,8 +59,8 @@ def test_a_cycle_waits_for_nobody_who_rests_and_again_for_who_works(
 
 def restored(*messages: Message) -> Schedule:
     """Return a schedule that took up the state of another one."""
-    schedule = Schedule(CYCLES)
-    schedule.load(folded(*messages).dump())
+    schedule = Schedule.of(CYCLES)
+    schedule.state = folded(*messages)
     return schedule
 
 

@@ -161,7 +161,7 @@ def test_the_size_of_the_pool_is_bounded_however_many_tasks_were_made():
         if number % 3 == 0 and pool.retired:
             pool.fold(signal("s", pool.retired[0]))
         if number in (3_000, 5_999):
-            sizes.append(len(msgspec.msgpack.encode(pool.dump())))
+            sizes.append(len(msgspec.msgpack.encode(pool.state)))
     assert len(pool) == 1 + 8
     assert sizes[1] == pytest.approx(sizes[0], abs=30)
     drawn = {pool.draw(np.random.default_rng(number)) for number in range(100)}
@@ -272,7 +272,7 @@ def test_tasks_admitted_between_a_decision_and_its_record_join_as_in_the_journal
 
 def test_a_curriculum_without_the_oldest_requests_goes_on_after_the_newest():
     later = [requested(7, "s"), visit("s", 3), stepped(1, "s"), discarded(6), requested(8, "m")]
-    pool, counts = folded([seed("s"), made("m"), *later]), Schedule(CONFIG)
+    pool, counts = folded([seed("s"), made("m"), *later]), Schedule.of(CONFIG)
     for message in later:
         counts.fold(message)
     assert (pool.groups, counts.issued) == (9, 9)

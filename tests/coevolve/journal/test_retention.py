@@ -340,7 +340,7 @@ def test_a_parked_candidate_is_probed_again_without_its_first_request(writer: Wr
     again = Ledger(store, NoIndex(), 100, span=1000)
     asyncio.run(again.follow())
     assert [each.probe_id for each in again.parked_until(4)] == ["c0/probe-0"]
-    assert again.dump() == working.dump()
+    assert again.state == working.state
 
 
 def version(number: int, *, kept: bool = False) -> PolicyVersion:
@@ -460,7 +460,7 @@ def test_a_part_that_starts_again_has_the_state_that_all_requests_gave(writer: W
     def curriculum(reader: Reader) -> Snapshots[State]:
         topics = sorted({*schedule.TOPICS, *POOL_TOPICS})
         return Snapshots(
-            reader, "curriculum", topics, lambda: State((Schedule(config), Pool(config))), 1000
+            reader, "curriculum", topics, lambda: State((Schedule.of(config), Pool(config))), 1000
         )
 
     store = LocalStore(writer.journal)
@@ -611,7 +611,7 @@ async def test_an_audit_of_a_journal_without_its_oldest_lineages_finds_no_fault(
 
 
 def _dumped(state: State) -> Sequence[object]:
-    return [piece.dump() for piece in state.pieces]
+    return [piece.state for piece in state.pieces]
 
 
 def test_an_audit_of_a_journal_without_its_oldest_requests_finds_no_fault(writer: Writer):

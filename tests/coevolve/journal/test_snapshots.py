@@ -124,7 +124,7 @@ class Curriculum:
         self.config = config_of(evolve_every)
 
     def pieces(self) -> tuple[Any, ...]:
-        return Schedule(self.config), Pool(self.config)
+        return Schedule.of(self.config), Pool(self.config)
 
     async def live(self, live: Live, chance: random.Random) -> None:
         counts: Schedule = live.pieces[0]
@@ -329,7 +329,7 @@ async def _random_run(
         stored = await working.store.find(SNAPSHOTS_BY_PART, "p")
         journal.close()
     assert len(stored) <= 2
-    states = [[piece.dump() for piece in each.pieces] for each in (resumed, whole)]
+    states = [[piece.state for piece in each.pieces] for each in (resumed, whole)]
     assert states[0] == states[1]
     assert part.answers(resumed.pieces) == part.answers(whole.pieces)
 
@@ -341,24 +341,17 @@ class Sum(msgspec.Struct):
 class Counted:
     """A piece that adds up successes."""
 
-    kind = Sum
     keeps = ()
 
     def __init__(self, settings: object = None) -> None:
         self.settings = settings
-        self.successes = 0
+        self.state = Sum(0)
         self.passed = 0
 
     def fold(self, message: Message) -> None:
         assert isinstance(message, GroupSummary | Signal)
         self.passed += 1
-        self.successes += message.successes if isinstance(message, GroupSummary) else 0
-
-    def dump(self) -> Sum:
-        return Sum(self.successes)
-
-    def load(self, state: Sum) -> None:
-        self.successes = state.successes
+        self.state.successes += message.successes if isinstance(message, GroupSummary) else 0
 
 
 TOPICS = ("group_summary",)
@@ -394,7 +387,7 @@ async def test_a_part_reads_only_what_came_after_its_newest_snapshot(tmp_path: P
     await live.write(visit(1, group=3))
     resumed = Live(journal, "p", lambda: (Counted(),), TOPICS)
     await resumed.start()
-    assert (resumed.pieces[0].successes, resumed.pieces[0].passed) == (4, 1)
+    assert (resumed.pieces[0].state.successes, resumed.pieces[0].passed) == (4, 1)
     journal.close()
 
 
@@ -404,7 +397,7 @@ async def test_a_snapshot_of_another_form_is_ignored_with_a_word(tmp_path: Path,
     piece = Counted("others" if other == "settings" else None)
     topics = ("group_summary", "signal") if other == "topics" else TOPICS
     if other == "type":
-        piece.kind = msgspec.defstruct("Sum", [("successes", float)])  # pyright: ignore
+        piece.state = msgspec.defstruct("Sum", [("successes", float)])(0.0)  # pyright: ignore
     if other == "bytes":
         newest = decode_as((await live.store.scan("state_snapshot"))[-1], StateSnapshot)
         broken = msgspec.structs.replace(newest, states=(b"\xc1",), through=99)
@@ -419,11 +412,13 @@ async def test_a_snapshot_of_another_form_is_ignored_with_a_word(tmp_path: Path,
     with capture_logs() as logs:
         await resumed.start()
     assert [each["event"] for each in logs] == 2 * ["snapshot_ignored"]
-    assert (piece.successes, piece.passed) == (3, 3)
+    assert (piece.state.successes, piece.passed) == (3, 3)
     journal.close()
 
 
-@pytest.mark.parametrize("of", [Pool, Schedule, lambda config: Detector(config.signals, TOOLS, 3)])
+@pytest.mark.parametrize(
+    "of", [Pool, Schedule.of, lambda config: Detector(config.signals, TOOLS, 3)]
+)
 def test_a_piece_names_the_settings_on_which_its_state_depends(of: Callable[[RunConfig], Piece]):
     tree = msgspec.to_builtins(config_of(2))
     changes: list[dict[str, Any]] = [{}, {"evolve_every": 3}]
@@ -432,7 +427,7 @@ def test_a_piece_names_the_settings_on_which_its_state_depends(of: Callable[[Run
     changes += [{"signals": tree["signals"] | {"window": 3}}]
     pieces = [of(msgspec.convert(tree | change, RunConfig)) for change in changes]
     differ = [piece.settings != pieces[0].settings for piece in pieces[1:]]
-    expected = {Pool: [1, 1, 1, 0], Schedule: [1, 0, 0, 0]}
+    expected = {Pool: [1, 1, 1, 0], Schedule.of: [1, 0, 0, 0]}
     assert differ == expected.get(of, [0, 0, 0, 1])  # pyright: ignore
 
 
@@ -442,7 +437,7 @@ async def test_an_older_snapshot_serves_if_the_newest_cannot_be_read(tmp_path: P
     await live.write(msgspec.structs.replace(newest, number=4, states=(b"", b"")))
     resumed = Live(journal, "p", lambda: (Counted(),), TOPICS)
     await resumed.start()
-    assert (resumed.pieces[0].successes, resumed.pieces[0].passed) == (3, 0)
+    assert (resumed.pieces[0].state.successes, resumed.pieces[0].passed) == (3, 0)
     [following] = await resumed.snapshots.due(resumed.through + 1)
     assert following.number == 5
     journal.close()
@@ -472,4 +467,4 @@ async def test_a_reader_of_the_file_finds_the_snapshots(tmp_path: Path):
     snapshots = Snapshots(JournalReader(tmp_path), "p", TOPICS, lambda: State((Counted(),)))
     state, through = await snapshots.restore()
     assert through > 0
-    assert state.pieces[0].successes == 3
+    assert state.pieces[0].state.successes == 3

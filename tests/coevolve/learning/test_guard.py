@@ -301,7 +301,7 @@ def test_scores_that_were_forgotten_are_never_the_newest_or_the_best(seed: int):
             guard.fold(returned(version + 1, best))
             known = {each: known[each] for each in known if each <= best}
         assert guard.best == max(known, key=lambda each: (known[each], each))
-        dumped = guard.dump().scores
+        dumped = guard.state.scores
         assert max(dumped) == max(known)
         assert len(dumped) <= MOST_BEST + 1
 

@@ -145,7 +145,7 @@ def test_only_the_tasks_used_last_are_told_apart():
         costs.fold(message)
     assert (costs.groups, costs.synthesized_groups, len(costs.known)) == (3, 1, 10)
     fewer = Costs(most_tasks=3)
-    fewer.load(costs)
+    fewer.state = costs
     fewer.fold(task("c", SYNTHESIZED))
     assert list(fewer.known) == ["t9", "t5", "c"]
 

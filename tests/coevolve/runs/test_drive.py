@@ -102,7 +102,7 @@ async def test_a_run_goes_on_from_its_snapshot(stage: Stage):
     asked = RunPaused(run_id="r"), StopRequested(run_id="r")
     first = await stage.launched(Store(stage.journal), Shown(), *steps[:4], *asked)
     assert not first.finished
-    assert first.progress.dump() == (await _whole(stage)).dump()
+    assert first.progress == await _whole(stage)
     snapshots = progress_snapshots(LocalStore(stage.journal), {})
     await snapshots.restore()
     await stage.write(*await snapshots.due(SPAN), steps[4], signal("s"))
@@ -112,7 +112,7 @@ async def test_a_run_goes_on_from_its_snapshot(stage: Stage):
     last = await stage.launched(store, shown, *steps[5:], *late)
     assert last.finished
     whole = await _whole(stage)
-    assert last.progress.dump() == whole.dump()
+    assert last.progress == whole
     assert [each.step for each in shown.messages if isinstance(each, StepReport)] == [6, 7, 8]
     reports = await LocalStore(stage.journal).scan("step_report")
     assert set(store.read_steps) == {each.sequence for each in reports[4:]}
@@ -137,7 +137,7 @@ async def test_a_stopped_and_resumed_run_counts_what_both_starts_used(stage: Sta
     total = starts.total
     assert total is not None
     assert total.training_s == pytest.approx(seconds[0] + seconds[-1])
-    assert last.progress.dump() == (await _whole(stage)).dump()
+    assert last.progress == await _whole(stage)
 
 
 async def test_metrics_of_steps_that_the_journal_dropped_stay_without_a_snapshot(stage: Stage):

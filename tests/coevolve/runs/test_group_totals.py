@@ -101,7 +101,7 @@ def test_only_the_tasks_that_were_visited_last_are_counted():
         totals.fold(visit(task, 4))
     assert {task: each.groups for task, each in totals.tasks.items()} == {"a": 2, "c": 1}
     other = GroupTotals(most_tasks=1)
-    other.load(totals)
+    other.state = totals
     other.fold(visit("d", 4))
     assert [*other.tasks] == ["d"]
 

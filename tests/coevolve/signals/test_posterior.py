@@ -99,7 +99,7 @@ SOME_VISITS = st.lists(
 @given(SOME_VISITS)
 def test_the_p_values_are_those_of_every_task_that_can_be_compared(visits: list[GroupSummary]):
     history = history_of(visits, SignalsConfig(window=3))
-    compared = [task.before_and_now() for task in history.tasks.values()]
+    compared = [task.before_and_now() for task in history.state.tasks.values()]
     expected = sorted(same_rate(*each) for each in compared if each[0].rollouts)
     kept = history.p_values
     assert [kept.at(rank) for rank in range(len(kept))] == expected

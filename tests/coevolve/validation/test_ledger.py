@@ -84,10 +84,10 @@ async def test_what_is_remembered_does_not_grow_with_the_verdicts(tmp_path: Path
     admitted = [each for n in range(200) for each in admission(f"c{n}", "s", f"m{n}")]
     add(journal, [seed(), *refused, *admitted], 1)
     await ledger.follow()
-    few = len(msgspec.msgpack.encode(ledger.dump()))
+    few = len(msgspec.msgpack.encode(ledger.state))
     add(journal, [each for n in range(200, 400) for each in admission(f"c{n}", "s", f"m{n}")], 2)
     await ledger.follow()
-    assert len(msgspec.msgpack.encode(ledger.dump())) <= few + 10
+    assert len(msgspec.msgpack.encode(ledger.state)) <= few + 10
     await ledger.recall(["r7", "c7", "c399", "c400"])
     assert [ledger.knows(each) for each in ("r7", "c7", "c399", "c400")] == [True] * 3 + [False]
     journal.close()
@@ -102,7 +102,7 @@ async def test_a_probe_that_was_expected_counts_once(tmp_path: Path):
         add(journal, [asked], number + 1)
         await ledger.follow()
         assert ledger.probes_asked("c") == ledger.probes_since_verdict("c") == number + 1
-    assert ledger.dump().probe_rollouts == 12
+    assert ledger.state.probe_rollouts == 12
     assert ledger.knows("c")
     ledger.expect([verdict("c", "s", Parked(probe_rollouts=4))])
     assert (ledger.probes_asked("c"), ledger.probes_since_verdict("c")) == (3, 0)
@@ -120,10 +120,10 @@ async def test_an_admission_that_was_expected_counts_once(tmp_path: Path):
     ledger.expect(newest)
     ledger.expect(newest)
     assert ledger.knows("c9")
-    assert ledger.dump().admitted == 1
+    assert ledger.state.admitted == 1
     add(journal, newest, 2)
     await ledger.follow()
-    assert ledger.dump().admitted == 1
+    assert ledger.state.admitted == 1
     journal.close()
 
 
@@ -229,5 +229,5 @@ async def _random_run(chance: random.Random) -> None:
         reread = Ledger(store, whole, MOST)
         await fold(store, TOPICS, reread.fold)
         journal.close()
-    assert ledger.dump() == reread.dump()
+    assert ledger.state == reread.state
     assert resumed.keys == whole.keys

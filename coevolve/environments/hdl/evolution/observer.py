@@ -101,7 +101,8 @@ class RegionDetector:
 
         self._signal_counts: Counter[OnPattern] = Counter()
 
-    def dump(self) -> RegionsState:
+    @property
+    def state(self) -> RegionsState:
         """Return what it remembers."""
         return RegionsState(
             of_design=self._of_design.dump(),
@@ -110,8 +111,8 @@ class RegionDetector:
             signal_counts=list(self._signal_counts.items()),
         )
 
-    def load(self, state: RegionsState) -> None:
-        """Take up what another one remembered."""
+    @state.setter
+    def state(self, state: RegionsState) -> None:
         self._of_design.load(state.of_design)
         self._of_task.load(state.of_task)
         self._last = {(each.kind, each.design): each.version for each in state.last}
@@ -243,7 +244,6 @@ class DesignObserver:
     It is a `coevolve.journal.snapshots.Piece`.
     """
 
-    kind = ObserverState
     keeps = ()
     topics = topics_of(GroupSummary, Signal)
 
@@ -272,19 +272,20 @@ class DesignObserver:
     def settings(self) -> object:
         return self._config, self._last_round
 
-    def dump(self) -> ObserverState:
+    @property
+    def state(self) -> ObserverState:
         """Return what the rules remember."""
         return ObserverState(
-            first_groups=self._first_groups.dump(),
-            last_groups=self._last_groups.dump(),
-            of_regions=self._of_regions.dump(),
+            first_groups=self._first_groups.state,
+            last_groups=self._last_groups.state,
+            of_regions=self._of_regions.state,
         )
 
-    def load(self, state: ObserverState) -> None:
-        """Take up what other rules remembered."""
-        self._first_groups.load(state.first_groups)
-        self._last_groups.load(state.last_groups)
-        self._of_regions.load(state.of_regions)
+    @state.setter
+    def state(self, state: ObserverState) -> None:
+        self._first_groups.state = state.first_groups
+        self._last_groups.state = state.last_groups
+        self._of_regions.state = state.of_regions
 
     def recall(self, message: Message) -> None:
         """Process a summary or a signal; see `coevolve.signals.extractor.Observer`."""

@@ -116,8 +116,6 @@ class Frontier:
     It is a `coevolve.journal.snapshots.Piece`.
     """
 
-    kind = FrontierState
-
     def __init__(self, config: RunConfig, designs: Sequence[Design]) -> None:
         """Sample tasks on ``designs``: at least one, all of the training split."""
         if not designs:
@@ -154,10 +152,11 @@ class Frontier:
         """The pool's tasks."""
         return self.pool.keeps
 
-    def dump(self) -> FrontierState:
+    @property
+    def state(self) -> FrontierState:
         """Return what it remembers."""
         return FrontierState(
-            pool=self.pool.dump(),
+            pool=self.pool.state,
             synthesized=self._synthesized,
             begun_designs=self._begun_designs,
             continued=list(self._continued),
@@ -168,9 +167,9 @@ class Frontier:
             begun=self._begun,
         )
 
-    def load(self, state: FrontierState) -> None:
-        """Take up what another one remembered."""
-        self.pool.load(state.pool)
+    @state.setter
+    def state(self, state: FrontierState) -> None:
+        self.pool.state = state.pool
         self._synthesized, self._begun_designs = state.synthesized, state.begun_designs
         self._continued, self._read = dict.fromkeys(state.continued), state.read
         self._groups, self._waiting = state.groups, deque(state.waiting)

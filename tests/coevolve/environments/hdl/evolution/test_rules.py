@@ -111,9 +111,9 @@ def test_a_rebuilt_detector_returns_the_same_signals():
         halves.recall(each)
         for signal in signals:
             halves.recall(signal)
-    state = msgspec.msgpack.encode(halves.dump())
+    state = msgspec.msgpack.encode(halves.state)
     halves = detector()
-    halves.load(msgspec.msgpack.decode(state, type=RegionsState))
+    halves.state = msgspec.msgpack.decode(state, type=RegionsState)
     assert [halves.judge(each, REGIONS, POINTS) for each in visits[6:]] == expected[6:]
     assert any(expected[6:])
 
@@ -126,7 +126,7 @@ def test_designs_and_tasks_visited_long_ago_are_forgotten():
         seen = visit(8, 8, 0, 0, 0, 0, root=name)
         details = msgspec.structs.replace(seen.details, design=name)
         desk.recall(DesignSummary(seen.group, details))
-    state = desk.dump()
+    state = desk.state
     assert len(state.of_design) == len(state.last) == len(state.signal_counts) == MOST_REMEMBERED
     assert "d4" not in state.of_design
 
@@ -142,16 +142,16 @@ def test_the_observer_of_designs_starts_from_a_snapshot():
     ]
     for number, each in enumerate([*summaries[:6], SIGNAL, *summaries[6:]]):
         if number == 8:
-            state = msgspec.msgpack.encode(halves.dump())
-            resumed.load(msgspec.msgpack.decode(state, type=resumed.kind))
+            state = msgspec.msgpack.encode(halves.state)
+            resumed.state = msgspec.msgpack.decode(state, type=type(resumed.state))
         halves.recall(each)
         whole.recall(each)
         if number >= 8:
             resumed.recall(each)
     assert isinstance(resumed, Piece)
-    assert msgspec.json.schema(resumed.kind)
-    assert msgspec.msgpack.encode(resumed.dump()) == msgspec.msgpack.encode(whole.dump())
-    assert any(whole.dump().of_regions.of_design.values())
+    assert msgspec.json.schema(type(resumed.state))
+    assert msgspec.msgpack.encode(resumed.state) == msgspec.msgpack.encode(whole.state)
+    assert any(whole.state.of_regions.of_design.values())
 
 
 def test_groups_that_start_from_a_state_cause_no_forgetting():

@@ -88,10 +88,10 @@ class Desk:
     def resumed(self, kept: int) -> Frontier:
         """Return a frontier from a snapshot of the first records, and from the others."""
         first, frontier = self.folded(kept), Frontier(self._settings, self._designs)
-        state = msgspec.msgpack.encode(first.dump())
-        frontier.load(msgspec.msgpack.decode(state, type=frontier.kind))
+        state = msgspec.msgpack.encode(first.state)
+        frontier.state = msgspec.msgpack.decode(state, type=type(frontier.state))
         assert isinstance(frontier, Piece)
-        assert msgspec.json.schema(frontier.kind)
+        assert msgspec.json.schema(type(frontier.state))
         assert frontier.settings == first.settings
         assert msgspec.json.encode(frontier.settings)
         for record in self.records[kept:]:
@@ -333,7 +333,7 @@ def test_a_snapshot_and_the_records_after_it_give_the_frontier_of_all_records():
     whole = desk.folded()
     for kept in range(len(desk.records) + 1):
         resumed = desk.resumed(kept)
-        assert resumed.dump() == whole.dump()
+        assert resumed.state == whole.state
         assert resumed.task(16) == whole.task(16)
 
 
@@ -342,7 +342,7 @@ def test_tasks_that_left_the_pool_are_forgotten():
     desk = Desk(msgspec.structs.replace(config(rounds=1), pool=small))
     for number in range(4 * LEFT):
         admitted(desk, number)
-    assert len(desk.frontier.dump().synthesized) < 3 * LEFT
+    assert len(desk.frontier.state.synthesized) < 3 * LEFT
     again = desk.folded()
     for group in range(8):
         assert again.task(group) == desk.frontier.task(group)
@@ -353,7 +353,7 @@ def test_the_newest_tasks_that_continue_a_rollout_are_remembered_and_no_more():
     task = continued(beginning(design("a"), config()), LOW, "g0/0").task()
     for number in range(MOST_RECORDED + 3):
         desk.frontier.fold(msgspec.structs.replace(task, task_id=f"t{number}"))
-    remembered = desk.frontier.dump().continued
+    remembered = desk.frontier.state.continued
     assert (remembered[0], remembered[-1]) == ("t3", f"t{MOST_RECORDED + 2}")
     assert len(remembered) == MOST_RECORDED
 
