@@ -24,7 +24,6 @@ import pytest
 from coevolve.cli.main import coevolve as root
 from coevolve.config import conflicts, load_config
 from coevolve.environments.cache_folder import CACHE_VARIABLE
-from coevolve.environments.hdl.evolution import gates as hdl_gates
 from coevolve.environments.registry import environment_named, environment_of
 from coevolve.environments.sandbox import work_folders
 from coevolve.environments.tools.gates.order import ORDER
@@ -497,9 +496,7 @@ def test_a_metric_is_found_in_the_code():
 
 def test_every_gate_is_explained():
     text = (FOLDER / "synthesis.md").read_text()
-    of_designs = re.findall(r"^\| `(\w+)`", hdl_gates.__doc__ or "", re.MULTILINE)
-    assert len(of_designs) > 5
-    for gate in (*ORDER, "duplicate", "contaminated", *of_designs):
+    for gate in (*ORDER, "duplicate", "contaminated"):
         assert f"`{gate}`" in text, gate
 
 

@@ -177,10 +177,6 @@ class Pool:
     def __len__(self) -> int:
         return len(self._state.tasks)
 
-    def knows(self, task_id: str) -> bool:
-        """Return whether the pool has a task or had it until lately."""
-        return task_id in self._state.tasks or task_id in self._state.left
-
     def weights(self) -> dict[str, float]:
         """Return the weight of every live synthesized task."""
         return {name: self._weight(self.task(name)) for name in self._teaching.ids()}

@@ -1,8 +1,8 @@
 """Writes records of a long run on designs, and measures how its curriculum and signals start.
 
-The records are requests, rollouts with their testbenches, summaries, steps, and tasks that the loop
-makes; nothing is sampled or simulated. Each part is measured in a fresh process: seconds of CPU and
-the memory of the state, from the newest snapshot and (*whole*) from all records.
+The records are requests, rollouts with their testbenches, summaries and steps; nothing is sampled
+or simulated. Each part is measured in a fresh process: seconds of CPU and the memory of the state,
+from the newest snapshot and (*whole*) from all records.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import msgspec
 from rich.table import Table
 
 from coevolve.curriculum.state import curriculum_snapshots
-from coevolve.environments.hdl.evolution.observer import DesignObserver
+from coevolve.environments.hdl.observer import DesignObserver
 from coevolve.environments.hdl.policy.frontier import Frontier
 from coevolve.journal.codec import encode
 from coevolve.journal.fold import fold
@@ -27,17 +27,15 @@ from coevolve.journal.reader import JournalReader
 from coevolve.journal.snapshots import SPAN, Snapshots
 from protocols.interfaces import Reader
 from protocols.journal import Append, Message, Receipt
-from protocols.tasks import Synthesized
 from tests.bench import output
 from tests.bench.soak import Restart, measured, step_on
 from tests.coevolve.environments.hdl.policy import test_frontier as frontier
-from tests.design_visits import design_visit
-from tests.evolving import admitted, requested, signal, verdict
+from tests.design_summaries import design_summary
+from tests.evolving import requested
 
 PERIODS = 4
 GROUP = 8
 GROUPS_PER_STEP = 8
-GROUPS_PER_TASK = 16
 DESIGNS = tuple(f"design-{number}" for number in range(20))
 CONFIG = frontier.config(rounds=3)
 TESTBENCH = "// " + 2000 * "x"
@@ -94,7 +92,7 @@ class _Run:
         return self.journal.newest(())
 
     def live(self) -> None:
-        """Write a group's whole life, and now and then a task and snapshots."""
+        """Write a group's whole life, and now and then snapshots."""
         number = self._group
         self._group += 1
         draw = self._frontier.task(number)
@@ -104,13 +102,11 @@ class _Run:
         self._say([*draw.news, *requests])
         self._say([_rollout(number, index) for index in range(GROUP)])
         root = draw.task_id.split("/")[0]
-        visit = design_visit({0: 3}, group=number, version=number // GROUPS_PER_STEP, root=root)
-        self._say([msgspec.structs.replace(visit.group, task_id=draw.task_id)])
+        summary = design_summary({0: 3}, group=number, version=number // GROUPS_PER_STEP, root=root)
+        self._say([msgspec.structs.replace(summary.group, task_id=draw.task_id)])
         if len(self._lived) == GROUPS_PER_STEP:
             self._say([step_on(1 + number // GROUPS_PER_STEP, self._lived)])
             self._lived.clear()
-        if number % GROUPS_PER_TASK == 0:
-            self._say(_made(number))
         if self.records - self._through >= SPAN:
             self._through = self.records
             self._say(asyncio.run(self._due()))
@@ -138,21 +134,6 @@ def _rollout(group: int, index: int) -> Message:
     return msgspec.structs.replace(rollout, group_size=GROUP)
 
 
-def _made(number: int) -> list[Message]:
-    """Return the messages of a task that the loop makes."""
-    task, cause = f"made-{number}", f"s{number}"
-    design = frontier.design(DESIGNS[number % len(DESIGNS)])
-    origin = Synthesized(candidate_id=f"c{number}", signal_id=cause)
-    made = msgspec.structs.replace(
-        frontier.beginning(design, CONFIG), task_id=task, origin=origin, goal=(number % 16,)
-    )
-    return [
-        signal(cause, "design-1"),
-        made.task(),
-        verdict(origin.candidate_id, cause, admitted(task)),
-    ]
-
-
 def _frontier() -> Frontier:
     return Frontier(CONFIG, [frontier.design(name) for name in DESIGNS])
 
@@ -162,7 +143,7 @@ class _Observed:
 
     def __init__(self) -> None:
         parts = cast("Any", None)  # what only judging needs
-        self.observer = DesignObserver(CONFIG, tasks=parts, catalogue=parts, simulator=parts)
+        self.observer = DesignObserver(CONFIG, reader=parts, catalogue=parts, simulator=parts)
 
     @property
     def pieces(self) -> Sequence[object]:

@@ -338,17 +338,13 @@ def test_a_guard_that_does_nothing_is_one_of_the_choices():
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        (
-            "arm=placebo",
-            "override arm: environment hdl needs full, random or static, found placebo",
-        ),
-        (
-            "arm=uniform",
-            "override arm: environment hdl needs full, random or static, found uniform",
-        ),
-        (
-            "signals.kinds=[uncertainty]",
-            "override signals.kinds: environment hdl has forgetting",
+        *(
+            (
+                f"arm={arm}",
+                "override arm: environment hdl trains on the designs that it is given and makes no "
+                f"tasks of its own, so it needs static, found {arm}; choose static",
+            )
+            for arm in ("full", "random", "placebo", "uniform")
         ),
         (
             "learner.imitation.weight=1",

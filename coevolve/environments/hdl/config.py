@@ -29,7 +29,7 @@ class RejectionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Minimum gain of a step in overall average coverage."""
 
     floor: Share = 0.0
-    """Minimum overall average after a step, for tasks without a goal. (LLM4Cov's stage 0: 0.5.)"""
+    """Minimum overall average after a step. (LLM4Cov's stage 0: 0.5.)"""
 
     no_kind_falls: bool = True
     """Whether to reject a step after which any kind of coverage is lower than before."""
@@ -124,10 +124,6 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Stages of training, in order; each continues from the weights of the one before."""
 
     teacher: TeacherConfig = TeacherConfig()
-
-    variants: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 4
-    """Maximum number of variants per design, with other secret constants, in a run that makes tasks
-    of its own."""
 
     vary_instance: bool = False
     """Whether instance names vary: one third of the designs each use ``dut``, ``uut`` and

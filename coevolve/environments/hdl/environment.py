@@ -12,12 +12,11 @@ from coevolve.environments.base import BaseEnvironment
 from coevolve.environments.findings import Finding
 from coevolve.environments.hdl import parts
 from coevolve.environments.hdl.config import HdlConfig
-from coevolve.environments.hdl.evolution.messages import change_of
 from coevolve.environments.hdl.export.exporters import EXPORTERS
-from coevolve.environments.hdl.export.wording import asked, changed
+from coevolve.environments.hdl.export.wording import asked
 from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.policy.stages import is_learned_from, teaches_itself
-from coevolve.environments.hdl.policy.task import coverage_task, read_body
+from coevolve.environments.hdl.policy.task import read_body
 from coevolve.environments.hdl.policy.tiny.vocabulary import MODEL, TINY_HDL
 from coevolve.environments.hdl.requires import REQUIRES
 from coevolve.environments.hdl.settings import hdl_settings
@@ -25,7 +24,6 @@ from coevolve.environments.hdl.simulate.toolchain import TOOLS
 from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
-from coevolve.journal.task_cache import TaskCache
 from coevolve.models.architecture import ModelConfig
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import TINY, whole_model
@@ -33,8 +31,8 @@ from coevolve.report.sources import AnnotatedSource
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
-from protocols.evolution import Candidate, GroupSummary
-from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
+from protocols.evolution import GroupSummary
+from protocols.interfaces import Reader, SimulatorService, Supervision
 from protocols.objectives import Dpo, PolicyGradient
 from protocols.rollouts import Writer
 from protocols.synthesizers import EndpointModel
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
     from coevolve.rollouts.agent import Agent
     from coevolve.rollouts.evaluator import Scorer
     from coevolve.signals.extractor import Observer
-    from coevolve.validation.gates import Gates, TaskIndex
 
 
 class Hdl(BaseEnvironment):
@@ -76,19 +73,14 @@ class Hdl(BaseEnvironment):
         return (
             *_stage_rules(config, self._settings),
             (
-                config.arm in ("placebo", "uniform"),
-                f"$.arm: environment hdl needs full, random or static, found {config.arm}: it "
-                "makes tasks without prompts, from given designs",
+                config.arm != "static",
+                f"$.arm: environment hdl trains on the designs that it is given and makes no tasks "
+                f"of its own, so it needs static, found {config.arm}; choose static",
             ),
             (
                 config.pool.new_instances,
                 "$.pool.new_instances: environment hdl has instances for evaluations only; leave "
                 "it false",
-            ),
-            (
-                "uncertainty" in config.signals.kinds,
-                "$.signals.kinds: environment hdl has forgetting, boundary and rare, found "
-                "uncertainty; leave it out",
             ),
             (
                 learner.credit == "turn",
@@ -162,10 +154,6 @@ class Hdl(BaseEnvironment):
         """Return what the task asks for, on which design."""
         return TaskText(headline=asked(read_body(task.body)))
 
-    def describe_candidate(self, candidate: Candidate) -> str:
-        """Return what the candidate changes, of which design."""
-        return changed(change_of(candidate))
-
     async def sources(
         self, reader: Reader, visits: Iterable[GroupSummary]
     ) -> Sequence[AnnotatedSource]:
@@ -236,45 +224,14 @@ class Hdl(BaseEnvironment):
         self, context: "PartContext", simulators: Sequence[SimulatorService]
     ) -> "Observer":
         """Return the observer of coverage points."""
-        from coevolve.environments.hdl.evolution.observer import DesignObserver
+        from coevolve.environments.hdl.observer import DesignObserver
 
         return DesignObserver(
             self._config,
-            tasks=TaskCache(context.reader, coverage_task),
-            catalogue=parts.catalogue(self._config, context.reader),
-            simulator=parts.pool(simulators),
-        )
-
-    def synthesizer(
-        self, context: "PartContext", simulators: Sequence[SimulatorService]
-    ) -> ComputingPart:
-        """Return the part that enumerates goals, thresholds and variants."""
-        from coevolve.environments.hdl.evolution.enumeration import Enumeration
-        from coevolve.environments.hdl.evolution.synthesizer import synthesizer_part
-
-        enumeration = Enumeration(
-            self._config,
             reader=context.reader,
-            catalogue=parts.catalogue(self._config, context.reader),
+            catalogue=parts.catalogue(self._config),
             simulator=parts.pool(simulators),
         )
-        return synthesizer_part(self._config, context.store, context.reader, enumeration)
-
-    def gates(self, context: "PartContext", simulators: Sequence[SimulatorService]) -> "Gates":
-        from coevolve.environments.hdl.evolution.gates import DesignGates
-
-        return DesignGates(
-            self._config,
-            reader=context.reader,
-            catalogue=parts.catalogue(self._config, context.reader),
-            simulator=parts.pool(simulators),
-        )
-
-    def task_index(self) -> "TaskIndex":
-        """Return the index that finds tasks with the same request."""
-        from coevolve.environments.hdl.evolution.gates import DesignIndex
-
-        return DesignIndex()
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return the findings of two simulations of at most ``most`` designs per split."""
@@ -298,7 +255,7 @@ class Hdl(BaseEnvironment):
         has_grammar = isinstance(self._config.learner.objective, PolicyGradient)
         return DesignSupervision(
             self._settings,
-            parts.grammar_of(self._config, reader) if has_grammar else None,
+            parts.grammar_of(self._config) if has_grammar else None,
         )
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from coevolve.environments.hdl.designs.design import Design
     from coevolve.environments.hdl.policy.frontier import Frontier
     from coevolve.environments.hdl.policy.steps import StepWriter, TestbenchAgent
-    from coevolve.environments.hdl.policy.task import CoverageTask
     from coevolve.environments.hdl.policy.teacher import Teacher
     from coevolve.environments.hdl.simulate.compiled_harness import HarnessSimulator
     from coevolve.environments.hdl.simulate.pool import EvaluationPool
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from coevolve.rollouts.agent import Agent
     from coevolve.rollouts.evaluator import Scorer
     from protocols.config import RunConfig
-    from protocols.generation import Grammar
     from protocols.rollouts import Writer
     from protocols.tasks import Task
 
@@ -186,7 +184,7 @@ def policy_agent(
     """Return the agent with which the policy takes steps on designs."""
     from coevolve.environments.hdl.policy.steps import PolicyWriter
 
-    known = catalogue(config, reader)
+    known = catalogue(config)
     renderer = _renderer(config, known.known)
     writer = PolicyWriter(generator=engine, renderer=renderer, temperature=temperature)
     return _agent(config, writer, renderer, known, workers, reader)
@@ -243,7 +241,7 @@ def teacher_agent(
     from coevolve.environments.hdl.policy.teacher import TeacherWriter
     from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
 
-    known = catalogue(config, reader)
+    known = catalogue(config)
     folder = model_folder(config.policy.model)
     renderer = ChatStepRenderer.load(folder, config.policy.chat, hdl_settings(config))
     teacher = _teacher(model, run_dir, config.rollout.concurrent)
@@ -311,11 +309,11 @@ def _agent(
     )
 
 
-def catalogue(config: "RunConfig", reader: Reader) -> "Catalogue":
-    """Return the run's designs by id: those of its folder, and the variants that the run made."""
+def catalogue(config: "RunConfig") -> "Catalogue":
+    """Return the run's designs by id: those of its folder, and their instances."""
     from coevolve.environments.hdl.designs.catalogue import Catalogue
 
-    return Catalogue(designs(config), reader)
+    return Catalogue(designs(config))
 
 
 def _renderer(config: "RunConfig", known: "Mapping[str, Design]") -> StepRenderer:
@@ -330,22 +328,14 @@ def _renderer(config: "RunConfig", known: "Mapping[str, Design]") -> StepRendere
     return ChatStepRenderer.load(folder, config.policy.chat, hdl_settings(config))
 
 
-def grammar_of(config: "RunConfig", reader: Reader) -> "GrammarOf | None":
-    """Return a function from a task to the grammar of its steps.
+def grammar_of(config: "RunConfig") -> "GrammarOf | None":
+    """Return a function from a task on a given design to the grammar of its steps.
 
-    The function finds designs of the folder and variants that the run made. Returns None where the
-    policy writes without a grammar.
+    Returns None where the policy writes without a grammar.
     """
     if has_chat_template(model_folder(config.policy.model)):
         return None
-    known = catalogue(config, reader)
-    renderer = _renderer(config, known.known)
-
-    async def of(task: "CoverageTask", /) -> "Grammar | None":
-        await known.get(task.design)
-        return renderer.grammar(task)
-
-    return of
+    return _renderer(config, catalogue(config).known).grammar
 
 
 def scorer(config: "RunConfig", agent: "Agent") -> "Scorer":

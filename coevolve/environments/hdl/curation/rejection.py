@@ -10,11 +10,6 @@ if its testbench has coverage and
 Of the kept steps from one state the one with the largest gain stays, the first of equals, or the
 ``keep`` best if the run sets more.
 
-A step towards a goal (`hdl.policy.task.DesignTask.goal`) is kept if it covers more of the goal than
-the state before and no kind of coverage fell, whatever its gain. The step that covers the most of
-the goal stays, and of equals the one with the largest gain. A rule without a minimum gain
-(``least_gain`` -1) does not require progress on the goal either.
-
 `PAPER` is this rule. `RELEASED` follows the authors' script: the gain must exceed the threshold,
 not only reach it; steps from a blank state are dropped; one step per design stays, not one per
 state. Their rule compares the rows of their simulator's report. This one compares the kinds of
@@ -28,7 +23,7 @@ from fractions import Fraction
 from typing import Literal
 
 from coevolve.environments.hdl.config import RejectionConfig
-from coevolve.environments.hdl.curation.states import average, exact, falls, gain, reached
+from coevolve.environments.hdl.curation.states import average, exact, falls, gain
 from coevolve.environments.hdl.policy.transition import (
     Blank,
     DesignState,
@@ -78,10 +73,7 @@ RELEASED = RejectionRule(strict=True, from_blank=False, of_each="design")
 WARM_UP = RejectionRule(floor=0.5)
 """The paper's rule for stage 0."""
 
-ANY_GAIN = -1.0
-"""``least_gain`` of a rule without a minimum gain."""
-
-UNFILTERED = RejectionRule(least_gain=ANY_GAIN, no_kind_falls=False, of_each="step")
+UNFILTERED = RejectionRule(least_gain=-1.0, no_kind_falls=False, of_each="step")
 """Keeps every step with coverage: execution-validated, not coverage-guided."""
 
 
@@ -94,18 +86,11 @@ class Judged:
     gain: Fraction
 
 
-def judge(
-    state: DesignState,
-    made: Graded,
-    rule: RejectionRule = PAPER,
-    goal: Sequence[int] = (),
-) -> Reason:
+def judge(state: DesignState, made: Graded, rule: RejectionRule = PAPER) -> Reason:
     """Return ``kept`` if the step by itself is worth training on, or else the reason."""
     before, after = coverage_of(state), coverage_of(made)
     if after is None:
         return "no_coverage"
-    if goal:
-        return _judge_goal(state, made, rule, goal)
     if average(after) < exact(rule.floor):
         return "below_floor"
     if isinstance(state, Blank):
@@ -125,31 +110,17 @@ def most_gained(
     state: DesignState,
     made: Mapping[int, Graded],
     rule: RejectionRule = PAPER,
-    goal: Sequence[int] = (),
 ) -> tuple[int, ...]:
     """Return the indices of the steps from ``state`` that are worth training on, the best first.
 
-    Among the kept steps, those that cover the most of the ``goal`` come first, then those with the
-    largest gain, then the smallest indices.
+    The kept steps with the largest gain come first, of equals those with the smallest indices.
     """
-    ranks = {
-        index: (len(reached(goal, each)), gain(state, each))
+    gains = {
+        index: gain(state, each)
         for index, each in sorted(made.items())
-        if judge(state, each, rule, goal) == "kept"
+        if judge(state, each, rule) == "kept"
     }
-    return tuple(sorted(ranks, key=lambda index: ranks[index], reverse=True)[: rule.keep])
-
-
-def _judge_goal(
-    state: DesignState, made: Graded, rule: RejectionRule, goal: Sequence[int]
-) -> Reason:
-    """Return the result for a step with coverage on a task with a goal."""
-    before, after = coverage_of(state), coverage_of(made)
-    nearer = len(reached(goal, made)) > len(reached(goal, state))
-    if rule.least_gain > ANY_GAIN and not nearer:
-        return "too_little_gain"
-    fell = before is not None and after is not None and falls(before, after)
-    return "kind_fell" if rule.no_kind_falls and fell else "kept"
+    return tuple(sorted(gains, key=lambda index: gains[index], reverse=True)[: rule.keep])
 
 
 def reject(transitions: Sequence[Transition], rule: RejectionRule = PAPER) -> tuple[Judged, ...]:
@@ -157,7 +128,7 @@ def reject(transitions: Sequence[Transition], rule: RejectionRule = PAPER) -> tu
     judged = [
         Judged(
             transition=each,
-            reason=judge(each.before, each.after, rule, each.goal),
+            reason=judge(each.before, each.after, rule),
             gain=gain(each.before, each.after),
         )
         for each in transitions
@@ -169,7 +140,7 @@ def reject(transitions: Sequence[Transition], rule: RejectionRule = PAPER) -> tu
     stay = {
         id(each)
         for group in groups.values()
-        for each in sorted(group, key=_rank, reverse=True)[: rule.keep]
+        for each in sorted(group, key=lambda each: each.gain, reverse=True)[: rule.keep]
     }
     return tuple(
         each
@@ -177,11 +148,6 @@ def reject(transitions: Sequence[Transition], rule: RejectionRule = PAPER) -> tu
         else Judged(transition=each.transition, reason="outdone", gain=each.gain)
         for each in judged
     )
-
-
-def _rank(judged: Judged) -> tuple[int, Fraction]:
-    step = judged.transition
-    return len(reached(step.goal, step.after)), judged.gain
 
 
 def kept(judged: Iterable[Judged]) -> tuple[Transition, ...]:
@@ -197,8 +163,8 @@ def reasons(judged: Iterable[Judged]) -> dict[Reason, int]:
 def _group(transition: Transition, rule: RejectionRule) -> str:
     match rule.of_each:
         case "state":
-            return f"{transition.state_key} {transition.goal}"
+            return transition.state_key
         case "design":
-            return f"{transition.design_id} {transition.goal}"
+            return transition.design_id
         case "step":
             return transition.transition_id

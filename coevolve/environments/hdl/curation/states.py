@@ -5,7 +5,6 @@ depend on rounding: a gain of one point in a hundred is a gain of 0.01.
 """
 
 import hashlib
-from collections.abc import Sequence
 from fractions import Fraction
 
 import msgspec
@@ -44,12 +43,6 @@ def meets(coverage: Coverage | None, threshold: float) -> bool:
 def gain(before: DesignState, after: DesignState) -> Fraction:
     """Return the increase of the overall average, -1..1."""
     return average(coverage_of(after)) - average(coverage_of(before))
-
-
-def reached(goal: Sequence[int], state: DesignState) -> tuple[int, ...]:
-    """Return the points of ``goal`` that the state covers."""
-    coverage = coverage_of(state)
-    return tuple(point for point in goal if coverage is not None and coverage.hit(point))
 
 
 def falls(before: Coverage, after: Coverage) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The learner's information on steps on designs beyond their rewards."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.curation.rejection import most_gained, rule_of
@@ -12,7 +12,7 @@ from protocols.generation import Grammar
 from protocols.rollouts import Rollout
 from protocols.tasks import Task
 
-GrammarOf = Callable[[CoverageTask], Awaitable[Grammar | None]]
+GrammarOf = Callable[[CoverageTask], Grammar | None]
 """Returns the grammar within which the policy wrote a step."""
 
 
@@ -51,11 +51,11 @@ class DesignSupervision:
         stage = stages[stage_of(stages, group)]
         if not is_learned_from(stage, rollouts[0].author):
             return ()
-        return most_gained(given.state, made, rule_of(stage.rejection), given.goal)
+        return most_gained(given.state, made, rule_of(stage.rejection))
 
     async def grammar(self, task: Task) -> Grammar | None:
         """Return the tiny policy's grammar for the step."""
-        return None if self._grammar_of is None else await self._grammar_of(coverage_task(task))
+        return None if self._grammar_of is None else self._grammar_of(coverage_task(task))
 
 
 def _hits(rollout: Rollout) -> bytes:

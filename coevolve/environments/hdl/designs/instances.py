@@ -45,7 +45,7 @@ class DesignInstances:
     async def _instance(self, task: Task, seed: int) -> Task | None:
         given = coverage_task(task)
         design = self._designs.get(given.design)
-        if design is None or given.goal or not isinstance(given.state, Blank):
+        if design is None or not isinstance(given.state, Blank):
             return None
         return _task(given, seed) if await self.holds(design, seed) else None
 

@@ -14,7 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from coevolve.environments.hdl.designs.design import Design
-from coevolve.environments.hdl.evolution.messages import Replaced
+
+
+class Replaced(msgspec.Struct, frozen=True, kw_only=True):
+    """One constant of a design and its replacement."""
+
+    old: int
+    new: int
+
 
 LEAST = 16
 """Minimum value of a secret; smaller constants are too common and too easy to find."""

@@ -7,11 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coevolve.environments.hdl.coverage.holes import reachable
-from coevolve.environments.hdl.evolution.messages import (
-    DESIGN_POINTS,
-    DesignPoints,
-    DesignSummary,
-)
+from coevolve.environments.hdl.observer import DESIGN_POINTS, DesignPoints, DesignSummary
 from coevolve.environments.hdl.simulate.messages import Point, SourceFile
 from coevolve.journal.codec import RECORDS_BY_KEY, decode_as, record_key
 from coevolve.report.sources import AnnotatedSource, SourceLine

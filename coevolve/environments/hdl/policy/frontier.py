@@ -2,21 +2,17 @@
 
 Guarantees:
 
-- A chain of groups on a design starts with a task and lasts ``environment.rounds`` groups. When a
-  group is complete, the next group starts from one of its testbenches; `chosen` selects it. With a
-  goal, the choice is among those that cover the most of the goal, and the chain ends when one
-  covers all of it. Waiting states come before new chains.
-- The weights of `coevolve.curriculum.task_pool` decide when a chain starts with a task that the run
-  made, for at most ``pool.synthetic_share`` of all groups. Otherwise it starts with a design of the
-  training split, from nothing (direct inference, LLM4Cov's s_0). Every design comes once before any
-  comes again, in an order drawn anew each time.
+- A chain of groups on a design lasts ``environment.rounds`` groups. When a group is complete, the
+  next group starts from one of its testbenches; `chosen` selects it. Waiting states come before new
+  chains.
+- A chain starts with a design of the training split, from nothing (direct inference, LLM4Cov's
+  s_0). Every design comes once before any comes again, in an order drawn anew each time.
 - The state is a fold of the journal. Failed rollouts offer no state; a group of only failed
   rollouts ends its chain.
-- The size of the state is bounded: by the pool, the groups in flight and `MOST_RECORDED`.
+- The size of the state is bounded: by the designs, the groups in flight and `MOST_RECORDED`.
 
 Source: LLM4Cov (arXiv 2602.16953), section 3, and its authors' online continuation, where the worst
-sample of a group becomes the next round's state; CoEvolve (arXiv 2604.15840) for the tasks that the
-run makes.
+sample of a group becomes the next round's state.
 """
 
 from collections import deque
@@ -25,10 +21,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from coevolve.curriculum.task_pool import LEFT, Pool, PoolState
-from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
 from coevolve.curriculum.task_sampler import Draw
-from coevolve.environments.hdl.curation.states import average, reached, state_key
+from coevolve.environments.hdl.curation.states import average, state_key
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy.prompts import instance_name
 from coevolve.environments.hdl.policy.stages import stage_of, writer_of
@@ -39,9 +33,9 @@ from coevolve.journal.codec import topics_of
 from protocols.config import RunConfig
 from protocols.journal import Message
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
-from protocols.tasks import Continued, Synthesized, Task
+from protocols.tasks import Continued, Task
 
-TOPICS = (*POOL_TOPICS, *topics_of(Rollout, FailedRollout))
+TOPICS = topics_of(Task, RolloutRequest, Rollout, FailedRollout)
 
 INSTANCE = "dut"
 
@@ -51,7 +45,6 @@ them. An older one that comes up once more is recorded once more."""
 
 _ORDER_STREAM = 211
 _CHOICE_STREAM = 223
-_DRAW_STREAM = 227
 
 
 def beginning(design: Design, config: RunConfig) -> CoverageTask:
@@ -82,7 +75,6 @@ def continued(task: CoverageTask, state: Graded, parent: str) -> CoverageTask:
         round=task.round + 1,
         threshold=task.threshold,
         parent=parent,
-        goal=task.goal,
         origin=Continued(root=task.root, rollout=parent),
     )
 
@@ -99,8 +91,6 @@ class OpenGroup(msgspec.Struct):
 class FrontierState(msgspec.Struct):
     """What `Frontier` remembers, with the same names."""
 
-    pool: PoolState
-    synthesized: dict[str, CoverageTask]
     begun_designs: set[str]
     continued: list[str]
     read: CoverageTask | None
@@ -116,17 +106,15 @@ class Frontier:
     It is a `coevolve.journal.snapshots.Piece`.
     """
 
+    keeps = ()
+
     def __init__(self, config: RunConfig, designs: Sequence[Design]) -> None:
         """Sample tasks on ``designs``: at least one, all of the training split."""
         if not designs:
             raise ValueError("a frontier needs at least one design of the training split")
         self.topics: tuple[str, ...] = TOPICS
-        self.pool = Pool(config)
-        """Tasks that the run made."""
-
         self._config = config
         self._designs = {each.design_id: each for each in designs}
-        self._synthesized: dict[str, CoverageTask] = {}
         self._begun_designs: set[str] = set()
         """Designs whose task is in the journal."""
 
@@ -145,19 +133,12 @@ class Frontier:
     def settings(self) -> object:
         settings, seed = hdl_settings(self._config), self._config.seed
         begun = [beginning(design, self._config) for _, design in sorted(self._designs.items())]
-        return self.pool.settings, settings.rounds, settings.next_state, seed, begun
-
-    @property
-    def keeps(self) -> list[tuple[str, str]]:
-        """The pool's tasks."""
-        return self.pool.keeps
+        return settings.rounds, settings.next_state, seed, begun
 
     @property
     def state(self) -> FrontierState:
         """Return what it remembers."""
         return FrontierState(
-            pool=self.pool.state,
-            synthesized=self._synthesized,
             begun_designs=self._begun_designs,
             continued=list(self._continued),
             read=self._read,
@@ -169,8 +150,7 @@ class Frontier:
 
     @state.setter
     def state(self, state: FrontierState) -> None:
-        self.pool.state = state.pool
-        self._synthesized, self._begun_designs = state.synthesized, state.begun_designs
+        self._begun_designs = state.begun_designs
         self._continued, self._read = dict.fromkeys(state.continued), state.read
         self._groups, self._waiting = state.groups, deque(state.waiting)
         self._numbered, self._begun = state.numbered, state.begun
@@ -180,8 +160,7 @@ class Frontier:
         return ()
 
     def join(self) -> None:
-        """Let tasks that the run made join the pool; a state waits once its group is complete."""
-        self.pool.join()
+        """Do nothing: a state waits once its group is complete."""
 
     def fold(self, message: Message) -> None:
         """Process a journal record; see `coevolve.curriculum.task_sampler.TaskSampler.fold`."""
@@ -194,14 +173,12 @@ class Frontier:
                 self._gather(message, graded_of(message))
             case FailedRollout():
                 self._gather(message, None)
-            case RolloutRequest():
-                pass
             case _:
-                self.pool.fold(message)
+                pass
 
     def task(self, number: int) -> Draw:
         """Return the state that has waited the longest, or else a new task."""
-        task = self._waiting[0] if self._waiting else self._beginning(number)
+        task = self._waiting[0] if self._waiting else self._beginning()
         stages = hdl_settings(self._config).stages
         return Draw(
             task_id=task.task_id,
@@ -209,30 +186,20 @@ class Frontier:
             writer=writer_of(stages[stage_of(stages, number)], task.round),
         )
 
-    def _beginning(self, number: int) -> CoverageTask:
-        generator = np.random.default_rng((self._config.seed, _DRAW_STREAM, number))
-        made = self.pool.draw_made(generator)
-        if made is None:
-            return beginning(self._next_design(), self._config)
-        return self._synthesized[made]
-
-    def _next_design(self) -> Design:
+    def _beginning(self) -> CoverageTask:
         cycle, position = divmod(self._begun, len(self._designs))
         order = np.random.default_rng((self._config.seed, _ORDER_STREAM, cycle))
         names = sorted(self._designs)
-        return self._designs[names[int(order.permutation(len(names))[position])]]
+        name = names[int(order.permutation(len(names))[position])]
+        return beginning(self._designs[name], self._config)
 
     def _is_recorded(self, task_id: str) -> bool:
         """Return whether the journal is known to have a task."""
-        known = self._synthesized, self._begun_designs, self._continued
-        return any(task_id in tasks for tasks in known)
+        return task_id in self._begun_designs or task_id in self._continued
 
     def _note(self, task: CoverageTask) -> None:
         self._read = task
         match task.origin:
-            case Synthesized():
-                self._forget()
-                self._synthesized[task.task_id] = task
             case Continued():
                 self._continued[task.task_id] = None
                 if len(self._continued) > MOST_RECORDED:
@@ -240,26 +207,16 @@ class Frontier:
             case _:
                 self._begun_designs.add(task.task_id)
 
-    def _forget(self) -> None:
-        """Forget tasks that left the pool, if they are many; the pool knows all others by now."""
-        if len(self._synthesized) > 2 * (len(self.pool) + LEFT):
-            known = self._synthesized.items()
-            self._synthesized = {name: task for name, task in known if self.pool.knows(name)}
-
     def _ask(self, request: RolloutRequest) -> None:
         self._numbered = request.group + 1
         task = self._requested_task(request.task_id)
-        if task is None:
-            return
-        self._groups[request.group_id] = OpenGroup(task, request.group_size)
-        self.pool.fold(msgspec.structs.replace(request, task_id=task.root))
+        if task is not None:
+            self._groups[request.group_id] = OpenGroup(task, request.group_size)
 
     def _requested_task(self, task_id: str) -> CoverageTask | None:
         """Return the task of a request; None if retention has evicted what its state came from."""
         if self._waiting and self._waiting[0].task_id == task_id:
             return self._waiting.popleft()
-        if task_id in self._synthesized:
-            return self._synthesized[task_id]
         if task_id in self._designs:
             self._begun += 1
             return beginning(self._designs[task_id], self._config)
@@ -281,18 +238,8 @@ class Frontier:
             return
         number = int(group_id.removeprefix("g"))
         generator = np.random.default_rng((self._config.seed, _CHOICE_STREAM, number))
-        states = nearest(group.states, task.goal)
-        index = chosen(states, hdl_settings(self._config).next_state, generator)
-        if task.goal and len(reached(task.goal, states[index])) == len(task.goal):
-            return
-        self._waiting.append(continued(task, states[index], f"{group_id}/{index}"))
-
-
-def nearest(states: dict[int, Graded], goal: Sequence[int]) -> dict[int, Graded]:
-    """Return the states, by index, that cover the most of ``goal``; all of them without a goal."""
-    covered = {index: len(reached(goal, state)) for index, state in states.items()}
-    most = max(covered.values())
-    return {index: states[index] for index in states if covered[index] == most}
+        index = chosen(group.states, hdl_settings(self._config).next_state, generator)
+        self._waiting.append(continued(task, group.states[index], f"{group_id}/{index}"))
 
 
 def chosen(states: dict[int, Graded], rule: str, generator: np.random.Generator) -> int:

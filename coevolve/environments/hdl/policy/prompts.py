@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from coevolve.environments.hdl.coverage.feedback import uncovered
-from coevolve.environments.hdl.coverage.points import point_text
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.gate.patch import NO_CHANGES
 from coevolve.environments.hdl.policy.instructions import system_message
@@ -65,7 +64,6 @@ def prompt(
     form: SubmissionForm = "testbench",
     instance: str = "dut",
     limit: int = FEEDBACK_CHARACTERS,
-    goal: Sequence[int] = (),
     threshold: float = 1.0,
     rules: bool = False,
 ) -> tuple[ChatText, ...]:
@@ -80,13 +78,12 @@ def prompt(
             asks for a whole testbench.
         instance: Name that the testbench has to give the design's instance.
         limit: Maximum characters of feedback.
-        goal: Points to cover; empty for a task on the coverage as a whole.
-        threshold: Overall average to reach, for a task without a goal.
+        threshold: Overall average to reach.
         rules: Whether to add rules of syntax, for a teacher.
     """
     system = opening(state, form, rules=rules)
     form = _usable_form(form, _base(state))
-    task = _task(unit, specification, form, instance) + _goal(goal, points, threshold)
+    task = _task(unit, specification, form, instance) + _goal(threshold)
     match state:
         case Blank():
             return (system, ChatText(role="user", text=task))
@@ -122,7 +119,6 @@ def step_prompt(
         form=task.form,
         instance=task.instance,
         limit=limit,
-        goal=task.goal,
         threshold=task.threshold,
         rules=rules,
     )
@@ -201,15 +197,9 @@ def _task(unit: Unit, specification: str, form: SubmissionForm, instance: str) -
     )
 
 
-def _goal(goal: Sequence[int], points: Sequence[Point], threshold: float) -> str:
-    """Return the sentence on the task's goal or threshold."""
-    if not goal:
-        return f"\nIts overall average has to reach {100 * threshold:g} %." if threshold < 1 else ""
-    listed = "\n".join(f"- {point_text(points[index])}" for index in goal)
-    return (
-        "\nAbove all it has to cover these points, all of them in one run, each given as kind, "
-        f"file:line:column, instance (- for the module itself) and name:\n{listed}"
-    )
+def _goal(threshold: float) -> str:
+    """Return the sentence on the task's threshold."""
+    return f"\nIts overall average has to reach {100 * threshold:g} %." if threshold < 1 else ""
 
 
 _NOUNS = {

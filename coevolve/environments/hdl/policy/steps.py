@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coevolve.environments.hdl.curation.states import average, meets, reached
+from coevolve.environments.hdl.curation.states import average, meets
 from coevolve.environments.hdl.designs.catalogue import Catalogue
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy.chains import best, chained
@@ -104,7 +104,7 @@ class TestbenchAgent:
         """Write one testbench and grade it; see `coevolve.rollouts.agent.Agent`."""
         given = coverage_task(task)
         started = time.monotonic()
-        design = await self.designs.get(given.design)
+        design = self.designs.get(given.design)
         points = await self.simulator.points(design.unit)
         step = self._step(given, design, points)
         transcript = Transcript()
@@ -121,7 +121,7 @@ class TestbenchAgent:
             versions=tuple(transcript.sampled_versions()),
             oldest_version=transcript.oldest_version(),
             wall_s=time.monotonic() - started,
-            reward=_reward(given, made),
+            reward=reward_of(made.outcome) if made else 0.0,
             outcome=NOTHING if made is None else body_of(made),
             outcome_key=outcome_key(made),
             simulator_cpu_s=cpu_s,
@@ -151,26 +151,8 @@ class TestbenchAgent:
         request = grading(step.design, submission, self.simulation, instance=step.task.instance)
         evaluated = await self.simulator.evaluate(request)
         made = graded(submission, evaluated)
-        passed = succeeds(step.task, made)
+        passed = meets(coverage_of(made), step.task.threshold)
         return "finished" if passed else "wrong", made, evaluated.cpu_s
-
-
-def _reward(task: CoverageTask, made: Graded | None) -> float:
-    """Return 0 if no simulation ran to its end, else 1 + the overall average, 1..2.
-
-    With a goal, the part above 1 is the mean of the overall average and the goal's covered share.
-    """
-    reward = reward_of(made.outcome) if made else 0.0
-    if made is None or reward == 0 or not task.goal:
-        return reward
-    return (reward + 1 + len(reached(task.goal, made)) / len(task.goal)) / 2
-
-
-def succeeds(task: CoverageTask, made: Graded) -> bool:
-    """Return whether a testbench covers the goal or, without a goal, reaches the threshold."""
-    if task.goal:
-        return len(reached(task.goal, made)) == len(task.goal)
-    return meets(coverage_of(made), task.threshold)
 
 
 async def written_by(agent: Agent, task: CoverageTask, session: str, *, seed: int) -> Graded | None:

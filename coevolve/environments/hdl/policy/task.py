@@ -16,7 +16,7 @@ class DesignTask(msgspec.Struct, frozen=True, kw_only=True, tag="design"):
     """
 
     design: str
-    """Name of a folder in ``designs/``, or of a variant that the run made."""
+    """Name of a folder in ``designs/``, or of an instance (`hdl.designs.renaming`)."""
 
     form: SubmissionForm
     instance: str
@@ -33,10 +33,6 @@ class DesignTask(msgspec.Struct, frozen=True, kw_only=True, tag="design"):
 
     parent: str = ""
     """The rollout that made ``state``, as ``group_id/index``; empty for a blank state."""
-
-    goal: tuple[int, ...] = ()
-    """Points of the design, by index, that a successful step has to cover, instead of reaching the
-    threshold; empty for a task on the coverage as a whole."""
 
 
 class CoverageTask(DesignTask, frozen=True, kw_only=True):

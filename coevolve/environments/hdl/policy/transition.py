@@ -108,9 +108,6 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, tag="transition"):
 
     cost: TransitionCost
 
-    goal: tuple[int, ...] = ()
-    """Points to cover; see `hdl.policy.task.DesignTask.goal`."""
-
     def __post_init__(self) -> None:
         """Raise ValueError for a step from a blank state that has a parent."""
         if isinstance(self.before, Blank) and self.parent:

@@ -70,7 +70,6 @@ def _transition(
         stage=stage_of(hdl_settings(config).stages, rollout.group),
         round=task.round,
         seed=rollout.seed,
-        goal=task.goal,
         cost=TransitionCost(
             prompt_tokens=shown,
             answer_tokens=len(ids) - shown,

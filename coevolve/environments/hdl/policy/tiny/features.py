@@ -1,9 +1,8 @@
 """The tiny hardware policy's view of a design and the work on it so far, in about 50 tokens.
 
 It has, for each input, its width and the state in which the program leaves it; for each kind of
-coverage, the covered tenths; and the missed points, of the goal if the task has one: states and
-arcs by number, toggles of ports by port, all others by their place in the design. The design's name
-is left out; its ports identify it.
+coverage, the covered tenths; and the missed points: states and arcs by number, toggles of ports by
+port, all others by their place in the design. The design's name is left out; its ports identify it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,12 +70,12 @@ def of_coverage(coverage: Coverage | None) -> Iterator[int]:
 
 
 def of_missed(
-    hints: Sequence[int], points: Sequence[Point], coverage: Coverage | None, wanted: Iterable[int]
+    hints: Sequence[int], points: Sequence[Point], coverage: Coverage, wanted: Iterable[int]
 ) -> Iterator[int]:
     """Yield the hints of missed points in ``wanted``, each once, at most `MOST_HINTS` a kind."""
     missed: dict[Metric, dict[int, None]] = {metric: {} for metric in METRICS}
     for index in wanted:
-        if coverage is None or not coverage.hit(index):
+        if not coverage.hit(index):
             missed[points[index].metric][hints[index]] = None
     for metric, found in missed.items():
         yield from islice(sorted(found), MOST_HINTS[metric])

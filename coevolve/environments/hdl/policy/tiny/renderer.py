@@ -3,8 +3,8 @@
     <ports> in0 zero1 in1 held4 ... <covered> round2 line7 branch5 ...
     <missed> state3 in1 ... <edit>
 
-Steps are memoryless: the prompt depends on the design, the last program, its coverage and the
-task's goal. Work on a design starts with a reset.
+Steps are memoryless: the prompt depends on the design, the last program and its coverage. Work on
+a design starts with a reset.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,11 +49,8 @@ class TinyStepRenderer:
         ids = [IDS["<ports>"], *features.of_ports(design, _base(task, design).statements)]
         ids += [IDS["<covered>"], IDS[f"round{min(task.round, ROUNDS - 1)}"]]
         ids += features.of_coverage(coverage)
-        if task.goal or coverage is not None:
-            hints, wanted = (
-                self._hints_of(design, points),
-                task.goal or reachable(points, design.unit),
-            )
+        if coverage is not None:
+            hints, wanted = self._hints_of(design, points), reachable(points, design.unit)
             ids += [IDS["<missed>"], *features.of_missed(hints, points, coverage, wanted)]
         return (*ids, IDS["<edit>"])
 

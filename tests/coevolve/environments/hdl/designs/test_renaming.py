@@ -14,7 +14,6 @@ from coevolve.environments.hdl.designs.rtl import elaborate, ports_of
 from coevolve.environments.hdl.parts import DESIGNS
 from coevolve.environments.hdl.simulate.messages import SourceFile
 from protocols.errors import JournalError
-from tests.learning import MemoryJournal
 from tests.small_designs import COUNTER, counter
 
 SHIPPED = {design.design_id: design for design in load_all(DESIGNS)}
@@ -73,13 +72,13 @@ def test_an_id_names_design_and_seed():
     assert root_of("counter") is root_of("counter~") is root_of("counter.c1") is None
 
 
-async def test_the_catalogue_makes_instances_of_the_designs_it_knows():
-    catalogue = Catalogue([counter()], MemoryJournal())
-    made = await catalogue.get("counter~4")
+def test_the_catalogue_makes_instances_of_the_designs_it_knows():
+    catalogue = Catalogue([counter()])
+    made = catalogue.get("counter~4")
     assert made == instance(counter(), 4)
-    assert await catalogue.get("counter~4") is made
+    assert catalogue.get("counter~4") is made
     with pytest.raises(JournalError, match="about the design 'other'"):
-        await catalogue.get("other~4")
+        catalogue.get("other~4")
 
 
 @BY_ID

@@ -5,8 +5,13 @@ import random
 import msgspec
 
 from coevolve.environments.hdl.designs.design import Design, Mutant, PointsFile
-from coevolve.environments.hdl.designs.variants import other_constants, replaced, secrets, varied
-from coevolve.environments.hdl.evolution.messages import Replaced
+from coevolve.environments.hdl.designs.variants import (
+    Replaced,
+    other_constants,
+    replaced,
+    secrets,
+    varied,
+)
 from coevolve.environments.hdl.simulate.messages import SourceFile
 from tests.coevolve.environments.hdl.policy.test_frontier import design
 

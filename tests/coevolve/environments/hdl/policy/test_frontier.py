@@ -6,7 +6,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from coevolve.curriculum.task_pool import LEFT
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.designs.design import Design, DesignFile
 from coevolve.environments.hdl.policy.frontier import (
@@ -15,7 +14,6 @@ from coevolve.environments.hdl.policy.frontier import (
     beginning,
     chosen,
     continued,
-    nearest,
 )
 from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
 from coevolve.environments.hdl.policy.transition import Blank, Graded, outcome_key
@@ -24,12 +22,10 @@ from coevolve.environments.hdl.simulate.messages import Covered
 from coevolve.environments.settings import section
 from coevolve.journal.snapshots import Piece
 from protocols.config import RunConfig
-from protocols.evolution import Admitted, CandidateVerdict
-from protocols.evolution_config import PoolConfig
 from protocols.journal import Message
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest, Tokens
 from protocols.tasks import NOTHING as NO_OUTCOME
-from protocols.tasks import Continued, Synthesized, Task, body_of
+from protocols.tasks import Task, body_of
 from tests.hdl_points import unit
 from tests.hdl_transitions import FAILED, covered
 
@@ -244,88 +240,11 @@ def test_uniform_chooses_every_state_below_100_percent():
     assert {chosen(states, "uniform", generator) for _ in range(50)} == {1, 2}
 
 
-def admitted(desk: Desk, number: int, **asked: object) -> CoverageTask:
-    """Add a task on design a that the run made."""
-    origin = Synthesized(candidate_id=f"c{number}", signal_id="s")
-    task = msgspec.structs.replace(
-        beginning(design("a"), config()), task_id=f"made-{number}", origin=origin, **asked
-    )
-    outcome = Admitted(task_id=task.task_id, label="not_yet", probe_successes=0, probe_rollouts=0)
-    desk.say(task.task())
-    desk.say(
-        CandidateVerdict(
-            candidate_id=origin.candidate_id,
-            signal_id="s",
-            synthesizer="",
-            outcome=outcome,
-            policy_version=0,
-            simulator_calls=0,
-        )
-    )
-    return task
-
-
-def test_tasks_that_the_run_made_come_up_to_their_share():
-    desk = Desk(config(rounds=1))
-    for number in range(8):
-        admitted(desk, number)
-    roots = [desk.ask().task_id for _ in range(8)]
-    assert sum(root.startswith("made-") for root in roots) == 6
-    assert len(set(roots)) == 8
-
-
-def test_a_chain_keeps_its_task():
-    desk = Desk(config(rounds=3))
-    made = admitted(desk, 0, state=LOW, goal=(3, 9, 11), threshold=0.7)
-    while desk.ask() != made:
-        pass
-    group = desk.groups - 1
-    desk.answer(group, hitting(3), hitting(1, 3, 9), hitting(1, 2))
-    following = desk.ask()
-    assert following.state == hitting(1, 3, 9)
-    assert (following.root, following.round) == ("made-0", 1)
-    assert (following.goal, following.threshold) == (made.goal, made.threshold)
-    assert following.origin == Continued(root="made-0", rollout=following.parent)
-    assert following.task_id.startswith("made-0/1/")
-
-
-def test_a_chain_ends_when_its_goal_is_reached():
-    desk = Desk(config(rounds=3))
-    made = admitted(desk, 0, goal=(3, 9))
-    while desk.ask() != made:
-        pass
-    desk.answer(desk.groups - 1, hitting(3), hitting(3, 9), hitting())
-    begun = desk.ask()
-    assert begun.root == begun.task_id
-
-
-def test_the_rule_chooses_among_states_that_cover_most_of_the_goal():
-    states = dict(enumerate((hitting(3), hitting(1, 2), hitting(9))))
-    assert list(nearest(states, (3, 9))) == [0, 2]
-    assert list(nearest(states, ())) == [0, 1, 2]
-
-
-def test_the_tasks_that_the_run_made_are_read_from_the_journal():
-    desk = Desk(config())
-    generator = np.random.default_rng(5)
-    for group in range(20):
-        if group % 3 == 0:
-            admitted(desk, group, goal=(group % 16,))
-        desk.ask()
-        states = [
-            (hitting(1), hitting(3, 9), hitting(), None)[n] for n in generator.integers(0, 4, SIZE)
-        ]
-        desk.answer(group, *states)
-        assert desk.folded().task(group + 1) == desk.frontier.task(group + 1)
-
-
 def test_a_snapshot_and_the_records_after_it_give_the_frontier_of_all_records():
     desk = Desk(config(rounds=3), ("a", "b", "c"))
     generator = np.random.default_rng(5)
     outcomes = (hitting(1), hitting(), FAILED, hitting(3, 9), None)
     for group in range(16):
-        if group % 3 == 0:
-            admitted(desk, group, goal=(group % 16,))
         desk.ask()
         if group % 2:
             for each in (group - 1, group):
@@ -335,17 +254,6 @@ def test_a_snapshot_and_the_records_after_it_give_the_frontier_of_all_records():
         resumed = desk.resumed(kept)
         assert resumed.state == whole.state
         assert resumed.task(16) == whole.task(16)
-
-
-def test_tasks_that_left_the_pool_are_forgotten():
-    small = PoolConfig(capacity=2, retired_capacity=3)
-    desk = Desk(msgspec.structs.replace(config(rounds=1), pool=small))
-    for number in range(4 * LEFT):
-        admitted(desk, number)
-    assert len(desk.frontier.state.synthesized) < 3 * LEFT
-    again = desk.folded()
-    for group in range(8):
-        assert again.task(group) == desk.frontier.task(group)
 
 
 def test_the_newest_tasks_that_continue_a_rollout_are_remembered_and_no_more():

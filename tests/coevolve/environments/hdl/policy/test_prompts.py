@@ -57,13 +57,6 @@ def test_a_graded_state_adds_the_testbench_and_the_result() -> None:
         assert words in result.text
 
 
-def test_a_prompt_lists_the_points_of_a_goal() -> None:
-    goal = [index for index, each in enumerate(POINTS) if each.name in ("DONE", "q:0->1")]
-    _, task, _, result = messages(graded(), goal=goal)
-    assert task.text.endswith("- fsm top.sv:2:1 - DONE\n- toggle leaf.sv:2:1 u_leaf q:0->1")
-    assert result == messages(graded())[-1]
-
-
 def test_feedback_keeps_its_maximum_length() -> None:
     bare = Covered(coverage=covering([]), ended="finish", slots=1, time=1, log="")
     few, many = (messages(graded(bare), limit=limit)[-1].text for limit in (200, 2000))

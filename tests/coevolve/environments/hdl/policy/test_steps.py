@@ -29,8 +29,7 @@ from protocols.learning import PolicyVersion, ServedWeights
 from protocols.tasks import NOTHING as NO_OUTCOME
 from protocols.tasks import Task, body_of
 from tests.coevolve.environments.hdl.policy.test_frontier import NOTHING, design
-from tests.fakes import EmptyReader
-from tests.hdl_points import POINTS, unit
+from tests.hdl_points import unit
 from tests.hdl_simulators import ScriptedSimulator
 from tests.hdl_transitions import FAILED, covered
 
@@ -109,7 +108,7 @@ def workbench(
         writer=PolicyWriter(generator=model, renderer=renderer, temperature=0.7),
         simulator=simulator,
         renderer=renderer,
-        designs=Catalogue([design("top")], EmptyReader()),
+        designs=Catalogue([design("top")]),
         limits=RolloutConfig(max_tokens=max_tokens, max_call_tokens=200),
         simulation=SimulationLimits(slots=77),
     )
@@ -133,24 +132,6 @@ async def test_a_step_is_graded_and_trained_on_as_it_was_sampled():
     assert sum(played.tokens.mask) == len("module tb;") + 1
     assert played.tokens.count == len(asked.prompt_ids) + len("module tb;") + 1
     assert model.released == ["s"]
-
-
-async def test_with_a_goal_its_points_decide_success_and_half_of_the_reward():
-    done, missed = (
-        next(index for index, each in enumerate(POINTS) if each.name == name)
-        for name in ("RUN", "DONE")
-    )
-
-    async def toward(text: str, *goal: int) -> Episode:
-        task = msgspec.structs.replace(TASK, threshold=1.0, goal=goal)
-        return await workbench(Typist(text), ScriptedSimulator()).attempt(task.task(), "s", seed=0)
-
-    plain = (await toward("module tb;")).reward
-    whole, half = await toward("module tb;", done), await toward("module tb;", done, missed)
-    assert (whole.succeeded, half.succeeded) == (True, False)
-    assert whole.reward == pytest.approx((plain + 2) / 2)
-    assert half.reward == pytest.approx((plain + 1.5) / 2)
-    assert (await toward("broken", done)).reward == 0
 
 
 async def test_the_threshold_decides_success_but_not_the_reward():

@@ -31,7 +31,6 @@ from protocols.generation import Generation, GenerationRequest
 from protocols.synthesizers import EndpointModel
 from tests.chat_server import serving
 from tests.coevolve.environments.hdl.policy.test_steps import TASK, Typist, design
-from tests.fakes import EmptyReader
 from tests.hdl_points import POINTS
 from tests.hdl_simulators import ScriptedSimulator
 from tests.teaching import GOOD, by_what_is_missed, endpoint
@@ -82,7 +81,7 @@ def bench(writer: TeacherWriter, *, most: int = 200) -> TestbenchAgent:
         writer=writer,
         simulator=ScriptedSimulator(by_what_is_missed),
         renderer=writer.renderer,
-        designs=Catalogue([design("top")], EmptyReader()),
+        designs=Catalogue([design("top")]),
         limits=RolloutConfig(max_tokens=4000, max_call_tokens=most),
         simulation=SimulationLimits(),
     )

@@ -81,15 +81,6 @@ def test_unreachable_points_give_no_hint():
     assert [WORDS[token] for token in prompt[-2:]] == ["<missed>", "<edit>"]
 
 
-def test_with_a_goal_only_its_missed_points_are_hints():
-    goal = tuple(i for i, each in enumerate(POINTS) if each.name in ("DONE", "RUN->DONE"))
-    begun = msgspec.structs.replace(BEGINNING, goal=goal)
-    assert said(begun) == "<ports> in0 zero4 <covered> round0 <missed> state0 arc2 <edit>"
-    state = graded("", covering(all_but("DONE", "else")))
-    going_on = msgspec.structs.replace(begun, state=state, round=1)
-    assert said(going_on).endswith("<missed> state0 <edit>")
-
-
 def test_a_prompt_fits_even_if_everything_is_missed():
     assert len(RENDERER.prompt(task(graded("", covering([]))), TOP, POINTS)) <= 64
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from coevolve.environments.hdl.evolution.messages import DesignSummary, GroupDetails
+from coevolve.environments.hdl.observer import DesignSummary, GroupDetails
 from protocols.evolution import GroupSummary
 from protocols.rollouts import Writer
 from protocols.tasks import body_of
 
 
-def design_visit(
+def design_summary(
     counts: Mapping[int, int],
     *,
     points: int = 80,
