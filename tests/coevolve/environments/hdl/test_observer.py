@@ -132,7 +132,12 @@ async def test_groups_from_earlier_testbenches_and_of_other_writers_give_no_sign
     desk = Desk(tmp_path)
     observer = desk.observer()
     later = continued(TASK, graded(LAST), "g0/0")
-    for task, author in ((later, "policy"), (TASK, "grammar"), (TASK, "teacher")):
+    others: tuple[tuple[CoverageTask, Writer], ...] = (
+        (later, "policy"),
+        (TASK, "grammar"),
+        (TASK, "teacher"),
+    )
+    for task, author in others:
         for done in (True, False):
             summary, found = await observer.judge(await desk.group(task, done, done, author=author))
             assert signals(found) == []
