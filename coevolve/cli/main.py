@@ -27,6 +27,7 @@ COMMANDS = {
     "config": "List, show, explain and check run files.",
     "explain": "Say what a metric means.",
     "environment": "List, check or begin environments.",
+    "model": "List and fetch small chat models to begin with.",
     "setup": "Install what an environment needs.",
     "docs": "Read the pages about coevolve.",
     "completion": "Print the completion script of a shell.",

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -242,28 +242,53 @@ def _fill(folder: Path, package: Package, lock: int) -> None:
         shutil.rmtree(dead, ignore_errors=True)
     partial = Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
     try:
-        subprocess.run(  # noqa: S603, the installing program
-            [*_installer(package), "--target", str(partial), *_wanted(package)],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_TIMEOUT_S,
-            env=_installer_environment(),
-            umask=0o022,  # The sandbox of a simulation reads them as another user.
-            # The program inherits the lock, so it stays locked if only this process is killed.
-            pass_fds=(lock,),
-        )
+        # The program inherits the lock, so it stays locked if only this process is killed.
+        installer = _installer(alone=package.needs is not None, python=package.python)
+        _run_installer(installer, partial, _wanted(package), (lock,))
         partial.chmod(0o755)
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _installer(package: Package) -> tuple[str, ...]:
-    """Return the install command of uv, else of pip, without target folder and packages."""
-    alone = () if package.needs is None else ("--no-deps",)
+def install_into(folder: Path, wanted: Sequence[str]) -> None:
+    """Unpack distributions, such as ``name==1.2``, into ``folder``, without their dependencies.
+
+    Raises DependencyError if the index cannot be reached or lacks one.
+    """
+    try:
+        _run_installer(_installer(alone=True), folder, wanted)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DependencyError(
+            f"{' and '.join(wanted)} cannot be downloaded: {_reason(error)}; check the network, or "
+            "where pip and uv get packages from"
+        ) from error
+
+
+def _run_installer(
+    installer: Sequence[str], folder: Path, wanted: Sequence[str], inherited: Sequence[int] = ()
+) -> None:
+    """Install into ``folder``. Raises OSError and SubprocessError."""
+    subprocess.run(  # noqa: S603, the installing program
+        [*installer, "--target", str(folder), *wanted],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_TIMEOUT_S,
+        env=_installer_environment(),
+        umask=0o022,  # The sandbox of a simulation reads them as another user.
+        pass_fds=tuple(inherited),
+    )
+
+
+def _installer(*, alone: bool, python: str = "") -> tuple[str, ...]:
+    """Return the install command of uv, else of pip, without target folder and packages.
+
+    ``alone``: without dependencies. ``python``: as in `Package`.
+    """
+    no_deps = ("--no-deps",) if alone else ()
     if uv := shutil.which("uv", path=os.pathsep.join((str(Path(sys.executable).parent), _path()))):
-        older = ("--python-version", package.python) if package.python else ()
+        older = ("--python-version", python) if python else ()
         return (
             uv,
             "pip",
@@ -271,11 +296,11 @@ def _installer(package: Package) -> tuple[str, ...]:
             "--python",
             sys.executable,
             "--compile-bytecode",
-            *alone,
+            *no_deps,
             *older,
         )
-    older = ("--ignore-requires-python",) if package.python else ()
-    return (sys.executable, "-m", "pip", "install", *alone, *older)
+    older = ("--ignore-requires-python",) if python else ()
+    return (sys.executable, "-m", "pip", "install", *no_deps, *older)
 
 
 def _path() -> str:
