@@ -25,35 +25,27 @@ class FilesShell:
         self._reporter.waits_for("requests")
 
     def listing(self, path: str) -> list[FileEntry]:
-        """Forward."""
         return self._folders.listing(path)
 
     def read(self, path: str, name: str, offset: int, size: int) -> bytes:
-        """Forward."""
         return self._folders.read(path, name, offset, size)
 
     def begin(self, path: str) -> None:
-        """Forward."""
         self._folders.begin(path)
 
     def write(self, path: str, name: str, offset: int, content: bytes) -> None:
-        """Forward."""
         self._folders.write(path, name, offset, content)
 
     def arrived(self, path: str, listing: Sequence[FileEntry]) -> None:
-        """Forward."""
         self._folders.arrived(path, listing)
 
     def finish(self, path: str) -> list[FileEntry]:
-        """Forward."""
         return self._folders.finish(path)
 
     def names(self, path: str) -> list[str]:
-        """Forward."""
         return self._folders.names(path)
 
     def remove(self, path: str) -> None:
-        """Forward."""
         self._folders.remove(path)
 
     def status(self) -> PartStatus:
@@ -65,7 +57,6 @@ class FilesShell:
         return 0.0
 
     def log(self, part: str, line: str) -> None:
-        """Forward."""
         self._folders.log(part, line)
 
 

@@ -64,7 +64,6 @@ class PartShell:
         await self._opened.part.stop()
 
     async def status(self) -> PartStatus:
-        """Return the part's status."""
         return self._opened.part.status()
 
     async def cpu_s(self) -> float:
@@ -81,7 +80,6 @@ class RemotePart:
 
     @property
     def name(self) -> str:
-        """The actor's name."""
         return self._name
 
     async def run(self) -> None:
@@ -110,12 +108,10 @@ class RemotePart:
             return
 
     async def end(self) -> None:
-        """End the process for good; return when its name is free for another part."""
         ray.kill(self._actor, no_restart=True)
         await asyncio.to_thread(_until_dead, self._actor)
 
     async def status(self) -> PartStatus:
-        """Return the part's status."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 return await self._actor.status.remote()

@@ -25,7 +25,6 @@ class RankShell:
             self._worker = RankWorker(rank, here, model_folder(here.policy.model), home.reach())
 
     def execute(self, message: Enlistment | Order) -> Done:
-        """Forward."""
         return self._worker.execute(message)
 
 

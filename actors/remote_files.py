@@ -54,7 +54,6 @@ class RemoteFiles:
         return await asyncio.to_thread(self.fetch_now, path, keep=keep)
 
     def fetch_now(self, path: str, *, keep: int = 0) -> Path:
-        """Do the same without an event loop."""
         folder = self.folder / path
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder):

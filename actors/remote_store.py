@@ -71,7 +71,6 @@ class RayLine:
         self._actor = actor
 
     async def call(self, call: bytes) -> bytes:
-        """Return the answer. Raises JournalError if the store's process does not start."""
         return await _answer(self._actor.call.remote(call))
 
     async def socket(self) -> SocketAddress:
@@ -117,15 +116,12 @@ class RemoteStore:
         return RemoteReader(self)
 
     async def append(self, request: Append) -> tuple[int, ...]:
-        """Add records and return their sequences. Raises JournalFullError."""
         return (await self.call(request, Sequences)).sequences
 
     async def take(self, request: Take) -> Sequence[StoredRecord]:
-        """Return leased records, oldest first; empty if none arrived within ``wait_s``."""
         return (await self.call(request, Records)).records
 
     async def complete(self, request: Complete) -> tuple[int, ...]:
-        """Finish records and return the outputs' sequences. Raises LeaseLostError."""
         return (await self.call(request, Sequences)).sequences
 
     async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
@@ -138,7 +134,6 @@ class RemoteStore:
         await self.call(Copy(path=str(path)), Copied)
 
     async def statistics(self) -> JournalStatistics:
-        """Return the journal's record counts and sizes."""
         return await self.call(Count(), JournalStatistics)
 
     async def call(self, call: Call, kind: type[Kind]) -> Kind:
@@ -177,7 +172,6 @@ class RemoteReader:
         return RemoteReader, (self._store,)
 
     async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:
-        """Return these records in this order. Raises JournalError if one was deleted."""
         found = {sequence: self._kept.get(sequence) for sequence in sequences}
         missing = tuple(sequence for sequence, record in found.items() if record is None)
         while missing:
@@ -189,18 +183,15 @@ class RemoteReader:
         return [record for sequence in sequences if (record := found[sequence]) is not None]
 
     async def scan(self, topic: str, after: int = 0, limit: int = 1000) -> Sequence[StoredRecord]:
-        """Return the oldest ``limit`` records of ``topic`` after sequence ``after``."""
         return await self._pages(
             limit, after, lambda after, limit: Scan(topic=topic, after=after, limit=limit)
         )
 
     async def last(self, topic: str) -> StoredRecord | None:
-        """Return the newest record of ``topic``, or None if it has none."""
         records = (await self._store.call(Last(topic=topic), Records)).records
         return records[0] if records else None
 
     async def find(self, index: str, key: str, limit: int = 1000) -> Sequence[StoredRecord]:
-        """Return the oldest ``limit`` records that carry the index key."""
         return await self._pages(
             limit, 0, lambda after, limit: Find(index=index, key=key, after=after, limit=limit)
         )
@@ -226,13 +217,11 @@ class _Kept:
         self._bytes = 0
 
     def get(self, sequence: int) -> StoredRecord | None:
-        """Return a record if it is kept."""
         if sequence in self._records:
             self._records.move_to_end(sequence)
         return self._records.get(sequence)
 
     def add(self, record: StoredRecord) -> None:
-        """Keep a record."""
         if record.sequence in self._records:
             return
         self._records[record.sequence] = record

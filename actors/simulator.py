@@ -59,7 +59,6 @@ class SimulatorShell:
         return self._simulator.cpu_s()
 
     async def close(self) -> None:
-        """Stop the simulator's processes."""
         await self._simulator.close()
 
 

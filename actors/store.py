@@ -53,7 +53,6 @@ class StoreShell:
 
     @ray.method
     async def call(self, call: bytes) -> bytes:
-        """Forward."""
         return await self._store.answer(call)
 
     @ray.method

@@ -101,7 +101,6 @@ class Ranked(Generic[Key, Value]):
         return self._values.get(key)
 
     def remove(self, key: Key) -> None:
-        """Remove a key, if it is there."""
         if key in self._values:
             self._sorted.remove(self._values.pop(key))
 

@@ -141,7 +141,6 @@ class WeightedDraws:
             self._ranked.put(task_id, (weight, place))
 
     def remove(self, task_id: str) -> None:
-        """Remove a task, if it was added."""
         place = self._at.of.pop(task_id, None)
         if place is not None:
             del self._ids[place]

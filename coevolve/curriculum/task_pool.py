@@ -182,11 +182,6 @@ class Pool:
         return {name: self._weight(self.task(name)) for name in self._teaching.ids()}
 
     def fold(self, message: Message) -> None:
-        """Add the journal's next record; ignores other message types.
-
-        A task and a group's request may be added twice: when they are decided, and from the
-        journal.
-        """
         match message:
             case Task(origin=Seeded(), split="train", task_id=task_id):
                 self._add(PoolTask(task_id, is_synthesized=False))

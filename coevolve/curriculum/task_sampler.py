@@ -125,7 +125,6 @@ class PoolSampler:
 
     @property
     def state(self) -> PoolState:
-        """What the pool remembers."""
         return self.pool.state
 
     @state.setter

@@ -49,7 +49,6 @@ class _QueuedEngine:
         return bool(self._waiting) or self.engine.busy
 
     def enter(self, waiter: Waiter, request: GenerationRequest) -> None:
-        """Queue a request."""
         self._waiting.append((waiter, request))
 
     def tick(self) -> list[Settled]:

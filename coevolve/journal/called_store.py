@@ -71,7 +71,6 @@ class CalledStore:
             return _ENCODER.encode(Refused(error="JournalError", message=said))
 
     async def statistics(self) -> JournalStatistics:
-        """Return the journal's record counts and sizes."""
         return await self._store.statistics()
 
     async def close(self) -> None:

@@ -159,7 +159,6 @@ class Journal:
         return self._submit(Work(request, Future()))
 
     def statistics(self) -> "Future[JournalStatistics]":
-        """Return the journal's record counts and sizes."""
         return self._submit(Work(Count(), Future()))
 
     def newest(self, topics: Sequence[str]) -> int:

@@ -206,7 +206,6 @@ class _Connection(_Frames):
         self._lane.flush()
 
     def send(self, number: int, call: bytes) -> None:
-        """Send a call."""
         assert self._transport is not None
         self._transport.writelines((_HEADER.pack(len(call), number), call))
 

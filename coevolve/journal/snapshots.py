@@ -103,7 +103,6 @@ class WholeState(msgspec.Struct):
 
     @property
     def pieces(self) -> Sequence[object]:
-        """Return itself."""
         return (self,)
 
 

@@ -139,7 +139,6 @@ class NoiseScale:
 
     @property
     def state(self) -> tuple[float, float]:
-        """Return the averages."""
         return self._signal, self._noise
 
     def add(self, sums: Mapping[str, float], even: int, odd: int) -> dict[str, float]:

@@ -73,7 +73,6 @@ class StepMetrics:
 
     @property
     def sums(self) -> Mapping[str, float]:
-        """Return all sums."""
         return self._sums
 
     @property

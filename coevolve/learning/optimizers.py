@@ -44,7 +44,6 @@ class Optimizers:
         self._adam = self._fresh()
 
     def reset(self) -> None:
-        """Reset all momentum."""
         self._adam = self._fresh()
 
     def zero_grad(self) -> None:

@@ -120,7 +120,6 @@ class Chat:
         raise AssertionError("an endpoint has at least one try")
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.close()
 
     async def _try(

@@ -83,7 +83,6 @@ class HttpClient:
             ) from error
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.aclose()
 
 

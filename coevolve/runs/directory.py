@@ -69,7 +69,6 @@ class RunDirectory:
 
     @property
     def report(self) -> Path:
-        """The report page."""
         return self.path / "report.html"
 
     @property

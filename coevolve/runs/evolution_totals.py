@@ -144,7 +144,6 @@ class EvolutionTotals(WholeState):
             self.synthesizer = settled.synthesizer or self.synthesizer
 
     def _judge(self, verdict: CandidateVerdict) -> None:
-        """Count a verdict."""
         totals = self._of(verdict.synthesizer)
         totals.judged(verdict)
         totals.parked += note_parked(self.parked, verdict)

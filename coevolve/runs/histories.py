@@ -52,7 +52,6 @@ class TaskHistory:
 
     @property
     def groups(self) -> TaskGroups:
-        """All groups of the task."""
         groups = copy(self.dropped)
         for visit in self.visits:
             groups.add(visit)

@@ -36,7 +36,6 @@ class InstanceGap:
 
     @property
     def mean(self) -> float:
-        """Return the gap."""
         return self.given - self.fresh
 
 

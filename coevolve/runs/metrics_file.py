@@ -59,7 +59,6 @@ class MetricsFile:
                 self._file.write(json.dumps(line) + "\n")
 
     def close(self) -> None:
-        """Close the file."""
         with contextlib.suppress(OSError):
             self._file.close()
 

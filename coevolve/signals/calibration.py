@@ -83,7 +83,6 @@ class Simulation:
         self.random = np.random.default_rng(seed)
 
     def history(self, tools: Sequence[str] = ()) -> History:
-        """Return an empty history."""
         return History(self.signals, tools, sys.maxsize)
 
     def visit(self, skill: float, version: int, task_id: str = "task") -> GroupSummary:

@@ -70,7 +70,6 @@ class Detector:
         self._history.state, self._cool_down.state = state.history, state.last
 
     def recall(self, message: GroupSummary | Signal) -> None:
-        """Add an earlier summary or signal to the state, without a result."""
         match message:
             case GroupSummary():
                 self._history.add(message)

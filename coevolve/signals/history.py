@@ -71,7 +71,6 @@ class TaskHistory(msgspec.Struct, array_like=True):
 
     @property
     def newest(self) -> Outcome:
-        """Return the newest visit."""
         return self.outcomes[-1]
 
     def earlier(self) -> Sequence[Outcome]:
@@ -156,7 +155,6 @@ class History:
             self._rank(task_id, task)
 
     def add(self, visit: GroupSummary) -> None:
-        """Add a further visit."""
         if visit.rollouts == 0:
             return
         task = self._task(visit.task_id)

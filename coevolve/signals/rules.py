@@ -62,7 +62,6 @@ class CoolDown:
 
     @property
     def state(self) -> LastSignals:
-        """What it remembers."""
         return self._last
 
     @state.setter

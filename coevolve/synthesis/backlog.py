@@ -50,7 +50,6 @@ class Backlog:
         return sum(map(len, self._waiting.values()))
 
     def add(self, waiting: Waiting) -> None:
-        """Add a signal."""
         heapq.heappush(self._waiting[waiting.signal.kind], waiting)
 
     def first(self) -> Waiting:

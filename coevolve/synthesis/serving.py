@@ -156,7 +156,6 @@ class ServedModel:
             await self.close()
 
     async def close(self) -> None:
-        """Close the model if it is open."""
         self._broken = False
         if self._synthesizer is not None:
             synthesizer, self._synthesizer = self._synthesizer, None

@@ -17,5 +17,4 @@ class NoJudge:
     """Gives no opinion."""
 
     async def opinion(self, candidate: Candidate) -> Opinion:
-        """Return no opinion."""
         return NO_OPINION

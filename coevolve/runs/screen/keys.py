@@ -30,7 +30,6 @@ class Keys:
 
     @property
     def listening(self) -> bool:
-        """Whether keys are read."""
         return self._loop is not None
 
     def listen(self) -> None:
