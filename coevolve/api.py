@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.history.directory import RunDirectory
+from coevolve.history.progress import Progress
+from coevolve.history.score import Choice, Score
 from coevolve.launcher import launch as launcher
 from coevolve.launcher.jobs import lasting
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.display import Display, open_display
-from coevolve.runs.looking import Look
-from coevolve.runs.progress import Progress
-from coevolve.runs.score import Choice, Score
-from coevolve.runs.screen.start import StartScreen
+from coevolve.screen.display import Display, StatusListener, open_display
+from coevolve.screen.start import StartScreen
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -224,7 +223,7 @@ class _Callbacks:
                 self._stop()
 
     @property
-    def look(self) -> Look | None:
+    def look(self) -> StatusListener | None:
         return self._display.look
 
     def begin(self, phase: str) -> None:

@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.models.atomic_folder import folder_digest, write_folder
 from coevolve.runs import starting
 from coevolve.runs.copies.copier import RunCopier
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig, StoreConfig
 from protocols.control import CopyFailed, RunCopied, RunStarted
 from protocols.journal import Append, Message, Receipt

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from coevolve.environments.tools.task import ToolTask, ToolTurn
+from coevolve.history.lineage import TOPICS, LineageIndex
 from coevolve.journal.codec import decode, encode
 from coevolve.journal.fold import in_order
 from coevolve.journal.journal import Journal
-from coevolve.runs.lineage import TOPICS, LineageIndex
 from protocols.control import StartMeasured
 from protocols.evolution import (
     NO_READING,

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT
 from coevolve.environments.tools.task import tool_task
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.learning.checkpoint_folder import TrainerState, write_checkpoint_files
@@ -23,7 +24,6 @@ from coevolve.models.atomic_folder import folder_digest, folder_size
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES, version_digest
 from coevolve.runs import starting
-from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.journal import Append, Message, Receipt

@@ -23,8 +23,8 @@ from coevolve.environments.tools.calls import NotACallError, RefusedCallError, p
 from coevolve.environments.tools.chat.calls import CallForm, MalformedCallsError, read_calls
 from coevolve.environments.tools.synthesis import answers
 from coevolve.environments.tools.task_files import read_tasks
+from coevolve.history.directory import RunDirectory, RunIdentity, digest_line
 from coevolve.llm.client import Chat, Message, Said
-from coevolve.runs.directory import RunDirectory, RunIdentity, digest_line
 from coevolve.yaml_text import write_yaml
 from protocols.errors import ConfigError, EndpointError, RunError
 from protocols.synthesizers import EndpointModel

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from coevolve.engine.generator import TransformersGenerator
+from coevolve.estimate.estimate import estimate
 from coevolve.parts.status import peak_bytes
-from coevolve.runs.estimate import estimate
 from protocols.config import RunConfig
 from protocols.learning import PolicyVersion, WeightsFormat
 from tests.delivering import STEPS, learner, settings

@@ -15,10 +15,10 @@ import msgspec
 
 from coevolve.attach.live import opened
 from coevolve.config import load_config
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.progress import Progress, progress_snapshots
-from coevolve.runs.screen.drawing import draw
-from coevolve.runs.screen.view import View
+from coevolve.history.directory import RunDirectory
+from coevolve.history.progress import Progress, progress_snapshots
+from coevolve.screen.drawing import draw
+from coevolve.screen.view import View
 from coevolve.terminal import Terminal
 from protocols.control import PartStatus
 from tests.commands import ROOT

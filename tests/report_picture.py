@@ -17,15 +17,15 @@ import msgspec
 
 from coevolve.config import load_config
 from coevolve.environments.registry import environment_of
+from coevolve.history.histories import SignalHistory
+from coevolve.history.lineage import TOPICS, LineageIndex
+from coevolve.history.rollouts import Group, Sample, group_of, pieces_of
+from coevolve.history.run_history import RunHistory, nothing_yet
+from coevolve.history.series import read_series
 from coevolve.journal.codec import TASKS_BY_ID, decode, encode
 from coevolve.journal.fold import in_order
 from coevolve.journal.reader import run_reader
 from coevolve.report.page import write_report
-from coevolve.report.report_data import ReportData, nothing_yet
-from coevolve.report.rollouts import Group, Sample, group_of, pieces_of
-from coevolve.report.series import read_series
-from coevolve.runs.histories import SignalHistory
-from coevolve.runs.lineage import TOPICS, LineageIndex
 from protocols.evolution import (
     Candidate,
     CandidateVerdict,
@@ -139,7 +139,7 @@ def _part_of(message: Message, history: SignalHistory, tasks: set[str]) -> Messa
             return None
 
 
-def recorded_data(folder: Path) -> ReportData:
+def recorded_data(folder: Path) -> RunHistory:
     """Return the recorded data; ``folder`` is for files."""
     recorded = msgspec.json.decode(RECORDED.read_bytes(), type=Recorded)
     messages = [

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from rich.console import RenderableType
 
-from coevolve.runs.progress import Progress
+from coevolve.history.progress import Progress
 from coevolve.terminal import Terminal
 from protocols.control import PartStatus
 from protocols.journal import Message

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
-from coevolve.runs.directory import RunDirectory
 from coevolve.runs.starting import is_launched
 from protocols.learning import StepReport
 from tests.documented import ROOT, SAVED, write_files

@@ -8,12 +8,12 @@ from coevolve.config import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.registry import environment_of
+from coevolve.estimate.estimate import estimate
 from coevolve.journal.codec import decode_as
 from coevolve.launcher import preflight
 from coevolve.launcher.launch import dry_run
 from coevolve.models.architecture import KNOWN
 from coevolve.models.weight_files import version_digest
-from coevolve.runs.estimate import estimate
 from protocols.config import RunConfig, VllmEngine
 from protocols.evolution import Signal
 from protocols.learning import Evaluation, PolicyVersion, StepReport, WeightsVerified

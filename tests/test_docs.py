@@ -27,12 +27,12 @@ from coevolve.environments.cache_folder import CACHE_VARIABLE
 from coevolve.environments.registry import environment_named, environment_of
 from coevolve.environments.sandbox import work_folders
 from coevolve.environments.tools.gates.order import ORDER
+from coevolve.estimate.estimate import estimate
+from coevolve.history.progress import SCENARIOS
 from coevolve.learning.attribution import TEACHERS
 from coevolve.learning.batch import SOURCES
 from coevolve.learning.metrics import LOSSES
 from coevolve.models import scratch_folder
-from coevolve.runs.estimate import estimate
-from coevolve.runs.progress import SCENARIOS
 from protocols.errors import CoevolveError
 from protocols.evolution import Label, SignalKind, SignalSettled
 from protocols.tasks import Task
@@ -442,8 +442,8 @@ WRITERS = (
     "coevolve/learning/metrics.py",
     "coevolve/learning/trainer.py",
     "coevolve/learning/weight_sync_monitor.py",
-    "coevolve/runs/metrics_file.py",
-    "coevolve/runs/progress.py",
+    "coevolve/history/metrics_file.py",
+    "coevolve/history/progress.py",
 )
 """The modules that name metrics."""
 

@@ -5,8 +5,8 @@ import shlex
 import pytest
 
 from coevolve.config import load_config
+from coevolve.estimate.estimate import estimate
 from coevolve.launcher.fitting import demands
-from coevolve.runs.estimate import estimate
 from tests.documented import FOLDER
 
 PAGE = (FOLDER / "gpus.md").read_text()

@@ -18,13 +18,13 @@ import pytest
 
 from coevolve.board.answers import Answers
 from coevolve.board.overview import RunsFolder
+from coevolve.history.directory import RunDirectory
 from coevolve.import_guard import is_in_run
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.learning.sharded.shards import INDEX_FILE
 from coevolve.models.atomic_folder import folder_digest
 from coevolve.models.model_folder import TINY_FOLDER
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.journal import Append, Receipt
 from protocols.learning import Checkpoint

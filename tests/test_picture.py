@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Iterable
 
-from coevolve.runs.screen.drawing import draw
+from coevolve.screen.drawing import draw
 from tests.picture import PICTURE, RECORDED, SIZE, recorded_view, svg
 from tests.screens import plain
 

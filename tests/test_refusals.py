@@ -17,11 +17,11 @@ import msgspec
 import pytest
 
 from coevolve.config import load_config
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
 from coevolve.runs import starting
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.control import RunStarted
 from protocols.journal import Append, Receipt

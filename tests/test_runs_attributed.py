@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.runs import attribution
-from coevolve.runs.attribution import UNKNOWN, Attribution
-from coevolve.runs.directory import RunDirectory
+from coevolve.history import attribution
+from coevolve.history.attribution import UNKNOWN, Attribution
+from coevolve.history.directory import RunDirectory
 from protocols.objectives import NoObjective
 from tests.commands import Answer, answered
 from tests.launched import SMALL, LaunchedRun, launched

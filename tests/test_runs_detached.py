@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from coevolve.runs.directory import RunDirectory
+from coevolve.history.directory import RunDirectory
 from coevolve.runs.starting import create
 from protocols.config import RunConfig
 from protocols.control import RunCopied, RunFinished

@@ -8,7 +8,7 @@ import pytest
 
 from coevolve.followers.built_in.tensorboard import point_numbers
 from coevolve.followers.said import folder_of
-from coevolve.runs.passing import PAUSED
+from coevolve.history.passing import PAUSED
 from protocols.control import RolloutScaled, RunContinued
 from protocols.evolution import (
     Admitted,

@@ -8,11 +8,11 @@ from coevolve.attach.output import console, print_json
 from coevolve.attach.subject import Subject
 from coevolve.attach.words import about, became, counted, origin_of, shortened, steps
 from coevolve.environments.interface import Environment
+from coevolve.history.histories import Lineage, SignalHistory, TaskHistory
+from coevolve.history.lineage import LineageIndex
+from coevolve.history.related import Related
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
-from coevolve.runs.histories import Lineage, SignalHistory, TaskHistory
-from coevolve.runs.lineage import LineageIndex
-from coevolve.runs.related import Related
 from protocols.errors import RunError
 from protocols.evolution import (
     Admitted,

@@ -18,13 +18,13 @@ from actors.part import RemotePart
 from actors.remote_store import STORE_NAME, RemoteStore
 from coevolve.attach.subject import LiveRun, Subject
 from coevolve.foreign import boundary
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.cluster import use_token
 from coevolve.launcher.interrupts import handlers_kept
 from coevolve.launcher.session import JOIN_REMEDY, reaching
 from coevolve.loop import PARTS
-from coevolve.runs.directory import RunDirectory
 from coevolve.runs.reach import listens
 from coevolve.runs.starting import is_launched
 from protocols.config import RunConfig

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coevolve.attach.subject import Subject
+from coevolve.history import finding
 from coevolve.launcher.interrupts import end_at_once
-from coevolve.runs import finding
 
 
 @dataclass(frozen=True, kw_only=True)

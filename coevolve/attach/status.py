@@ -10,17 +10,17 @@ from rich.table import Table
 from coevolve.attach.output import age, console, print_json, share, table
 from coevolve.attach.subject import Subject
 from coevolve.delivery.alarms import sentence
+from coevolve.estimate.memory import excesses, expected
+from coevolve.history.degraded import copy_failure
+from coevolve.history.evolution_totals import EvolutionTotals, evolution_snapshots
+from coevolve.history.histories import WAITING, SynthesizerTotals
+from coevolve.history.progress import Progress, progress_snapshots
+from coevolve.history.teaching import sentence as regression
+from coevolve.history.weight_sync import scale_sentence
 from coevolve.journal.codec import topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.loop import LOOP
-from coevolve.runs.degraded import copy_failure
-from coevolve.runs.display import score_tables
-from coevolve.runs.evolution_totals import EvolutionTotals, evolution_snapshots
-from coevolve.runs.histories import WAITING, SynthesizerTotals
-from coevolve.runs.memory import excesses, expected
-from coevolve.runs.progress import Progress, progress_snapshots
-from coevolve.runs.scaling import sentence as sentence_of_scale
-from coevolve.runs.teaching import sentence as regression
+from coevolve.screen.display import score_tables
 from protocols.capabilities import absent
 from protocols.control import PartStatus, RunCopied
 from protocols.evolution import SynthesizerSwapped
@@ -157,7 +157,7 @@ def _scale_line(progress: Progress) -> list[str]:
     scaled = progress.deliveries.scaled
     if scaled is None or (scaled.cause == "start" and len(scaled.engines) == scaled.actors):
         return []
-    return [f"{sentence_of_scale(scaled)}; rollout.actors is {scaled.actors}"]
+    return [f"{scale_sentence(scaled)}; rollout.actors is {scaled.actors}"]
 
 
 def _totals_tree(totals: SynthesizerTotals) -> Mapping[str, Any]:

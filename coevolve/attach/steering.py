@@ -9,8 +9,8 @@ import psutil
 from coevolve.attach.output import print_json, say
 from coevolve.attach.subject import Subject
 from coevolve.foreign import resolved
+from coevolve.history.directory import RunDirectory
 from coevolve.parts.pausing import is_paused
-from coevolve.runs.directory import RunDirectory
 from protocols.control import RunContinued, RunPaused, StopRequested
 from protocols.errors import RunError
 

@@ -19,14 +19,14 @@ from coevolve.curriculum.pool_task import Life
 from coevolve.curriculum.state import curriculum_snapshots
 from coevolve.curriculum.task_sampler import Pooled
 from coevolve.environments.interface import Environment
+from coevolve.history.differences import Suspect, suspects
+from coevolve.history.evolution_totals import evolution_snapshots
+from coevolve.history.histories import SignalHistory, TaskHistory
+from coevolve.history.instance_gap import TaskGap, task_gaps
+from coevolve.history.lineage import LineageIndex
+from coevolve.history.related import Related
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import newest
-from coevolve.runs.differences import Suspect, suspects
-from coevolve.runs.evolution_totals import evolution_snapshots
-from coevolve.runs.histories import SignalHistory, TaskHistory
-from coevolve.runs.instance_gap import TaskGap, task_gaps
-from coevolve.runs.lineage import LineageIndex
-from coevolve.runs.related import Related
 from protocols.evolution import GroupSummary, OnTask, Signal, SignalKind
 from protocols.journal import StoredRecord
 from protocols.learning import Evaluation

@@ -15,19 +15,19 @@ import msgspec
 
 from coevolve.attach.status import progress_line
 from coevolve.attach.subject import LiveRun, Subject
+from coevolve.history.directory import RunDirectory
+from coevolve.history.progress import TOPICS, Progress, progress_snapshots
 from coevolve.journal.codec import decode, topic_of
 from coevolve.journal.fold import fold_records
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.parts import logs
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.display import Display, LineDisplay, open_display
 from coevolve.runs.drive import LOOK_GATHER_S, WAKING
 from coevolve.runs.looking import look_at_parts
-from coevolve.runs.progress import TOPICS, Progress, progress_snapshots
-from coevolve.runs.screen.drawing import draw
-from coevolve.runs.screen.start import StartScreen
-from coevolve.runs.screen.view import View
 from coevolve.runs.starting import is_launched
+from coevolve.screen.display import Display, LineDisplay, open_display
+from coevolve.screen.drawing import draw
+from coevolve.screen.start import StartScreen
+from coevolve.screen.view import View
 from protocols.control import RunFinished, RunResumed, RunStarted
 from protocols.errors import CoevolveError
 from protocols.interfaces import SupervisedPart

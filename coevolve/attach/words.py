@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from coevolve.environments.interface import Environment
-from coevolve.runs.group_totals import Score
-from coevolve.runs.histories import SignalHistory, TaskHistory
-from coevolve.runs.instance_gap import TaskGap
-from coevolve.runs.lineage import LineageIndex
+from coevolve.history.group_totals import Score
+from coevolve.history.histories import SignalHistory, TaskHistory
+from coevolve.history.instance_gap import TaskGap
+from coevolve.history.lineage import LineageIndex
 from protocols.evolution import Admitted, GroupSummary, OnTask, Parked, Refused
 from protocols.tasks import Continued, Instantiated, Seeded, Synthesized
 

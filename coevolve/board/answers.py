@@ -11,18 +11,18 @@ import msgspec
 from coevolve.board.overview import RunsFolder
 from coevolve.board.pages import cells, compare_page, list_page
 from coevolve.environments.registry import environment_to_read
+from coevolve.history import attribution
+from coevolve.history.directory import RunDirectory
+from coevolve.history.gathering import Gathering
+from coevolve.history.rollouts import every_group, group_of
+from coevolve.history.run_history import RunHistory, suspects_of, visits_of
+from coevolve.history.series import RunSeries, SeriesFile
 from coevolve.journal.reader import run_reader
-from coevolve.report.gathering import Gathering
 from coevolve.report.page import page
-from coevolve.report.report_data import ReportData, suspects_of, visits_of
-from coevolve.report.rollouts import every_group, group_of
 from coevolve.report.scripts import visible_tree
 from coevolve.report.sections.lives import gaps_by_task, life_at
 from coevolve.report.sections.metrics import metrics_data
 from coevolve.report.sections.rollouts import group_data
-from coevolve.report.series import RunSeries, SeriesFile
-from coevolve.runs import attribution
-from coevolve.runs.directory import RunDirectory
 from protocols.errors import RunError
 
 HTML = "text/html; charset=utf-8"
@@ -50,7 +50,7 @@ class KeptPage:
     """A run whose page was loaded."""
 
     gathering: Gathering
-    data: ReportData
+    data: RunHistory
     """As the page has it."""
 
 
@@ -140,7 +140,7 @@ class Answers:
         except KeyError as error:
             raise RunError(f"{anchor}: no signal or task of {name} has this id") from error
 
-    def _loaded(self, name: str) -> ReportData:
+    def _loaded(self, name: str) -> RunHistory:
         """Return the data of a run whose page was loaded. Raises RunError for others."""
         kept = self._kept.get(name)
         if kept is None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import psutil
 
+from coevolve.history.directory import RunDirectory, has_journal
+from coevolve.history.progress import TOPICS, Progress, progress_snapshots
+from coevolve.history.score import Score
 from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import JournalReader, run_reader
-from coevolve.runs.directory import RunDirectory, has_journal
-from coevolve.runs.progress import TOPICS, Progress, progress_snapshots
-from coevolve.runs.score import Score
 from coevolve.runs.starting import is_launched
 from protocols.config import RunConfig
 from protocols.control import RunFinished, RunResumed

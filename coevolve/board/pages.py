@@ -9,15 +9,15 @@ from statistics import fmean, stdev
 from urllib.parse import quote
 
 from coevolve.board.overview import Overview
+from coevolve.history.scales import percent
+from coevolve.history.score import Score
+from coevolve.history.series import RunSeries
 from coevolve.report.figure import Table, listed, section
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.page import document
-from coevolve.report.scales import percent
 from coevolve.report.scripts import data_block, library, own
 from coevolve.report.sections.metrics import curves_of, metrics_data
-from coevolve.report.series import RunSeries
 from coevolve.report.times import moment
-from coevolve.runs.score import Score
 
 COLUMNS = (
     "run",

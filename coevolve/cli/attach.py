@@ -113,7 +113,7 @@ def status(*, journal: bool, as_json: bool) -> None:
 @json_option
 def watch(*, as_json: bool) -> None:
     """Show the live screen of a running run, until it ends or Ctrl-C."""
-    from coevolve.runs.screen.start import StartScreen
+    from coevolve.screen.start import StartScreen
     from coevolve.terminal import Terminal
 
     with StartScreen(Terminal(), "coevolve attach watch") as screen:

@@ -21,7 +21,7 @@ def command(run: str | None, *, replay: bool, as_json: bool, runs: Path) -> int:
     bit by bit (`coevolve replay`). Exit code 1: something is wrong, and a line says what.
     """
     from coevolve.commands.audit import examine, show
-    from coevolve.runs import finding
+    from coevolve.history import finding
 
     found = examine(finding.find(run, runs), again=replay)
     show(found, as_json=as_json)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from coevolve.history.directory import LAUNCH_LOG, RunDirectory
 from coevolve.journal.codec import topic_of
 from coevolve.journal.reader import JournalReader
 from coevolve.launcher import launch as launcher
-from coevolve.runs.directory import LAUNCH_LOG, RunDirectory
-from coevolve.runs.screen.start import CHECKS, StartScreen
+from coevolve.screen.start import CHECKS, StartScreen
 from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted
 from protocols.errors import JournalError, RunError

@@ -19,7 +19,7 @@ def command(word: str) -> None:
     told with its unit, and what to do if it moves. Other words are those of the glossary, such as
     "instance gap". On the live screen of a run, the key ? explains what it shows.
     """
-    from coevolve.runs.meanings import meaning_of, meanings, term_of, terms
+    from coevolve.history.metric_docs import meaning_of, meanings, term_of, terms
 
     if not word:
         sys.stdout.write(_overview())
@@ -40,7 +40,7 @@ def command(word: str) -> None:
 
 
 def _overview() -> str:
-    from coevolve.runs.meanings import meanings
+    from coevolve.history.metric_docs import meanings
 
     lines: list[str] = []
     section = ""

@@ -15,7 +15,7 @@ from protocols.errors import CoevolveError
 if TYPE_CHECKING:
     from coevolve.environments.interface import Environment
     from coevolve.export.exporter import Exporter
-    from coevolve.runs.directory import RunDirectory
+    from coevolve.history.directory import RunDirectory
 
 
 class ExportGroup(click.Group):
@@ -176,7 +176,7 @@ def _export(
 
 
 def _directory(group: click.Context) -> "RunDirectory":
-    from coevolve.runs import finding
+    from coevolve.history import finding
 
     return finding.find(group.params["run"], group.params["runs"])
 

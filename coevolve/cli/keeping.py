@@ -11,8 +11,8 @@ from coevolve.journal.codec import topics_of
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.launcher.interrupts import LOST
 from coevolve.parts import logs
-from coevolve.runs.display import LineDisplay
 from coevolve.runs.keeper import Keeper
+from coevolve.screen.display import LineDisplay
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted

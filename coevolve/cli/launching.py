@@ -10,8 +10,8 @@ from coevolve.launcher.address import with_address
 from coevolve.launcher.interrupts import INTERRUPTED, LOST, end_within, stop_when_interrupted
 from coevolve.parts import logs
 from coevolve.parts.privacy import private_files
-from coevolve.runs.display import open_display
-from coevolve.runs.screen.start import CHECKS, StartScreen, redraws
+from coevolve.screen.display import open_display
+from coevolve.screen.start import CHECKS, StartScreen, redraws
 from protocols.config import RunConfig
 
 LOST_S = 8.0
@@ -21,7 +21,7 @@ LOST_S = 8.0
 def print_dry_run(config: RunConfig, screen: StartScreen, measured: Path | None = None) -> None:
     """Print the resolved settings and what the run will take. Raises CoevolveError.
 
-    ``measured`` is a file of `coevolve.runs.step_time.read_throughput`.
+    ``measured`` is a file of `coevolve.estimate.step_time.read_throughput`.
     """
     screen.begin(CHECKS)
     found = launcher.dry_run(config, measured)

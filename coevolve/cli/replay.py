@@ -49,7 +49,7 @@ def command(
     if ablate and from_checkpoint is not None:
         raise click.UsageError("--ablate trains from version 0; leave --from-checkpoint out")
     from coevolve.commands import replay
-    from coevolve.runs import finding
+    from coevolve.history import finding
 
     run_dir = finding.find(run, runs).path
     if ablate:

@@ -21,8 +21,8 @@ def command(run: tuple[str, ...], *, out: Path | None, runs: Path) -> None:
     compare with: its metrics are drawn beside those of the first.
     """
     from coevolve.environments.registry import environment_to_read
+    from coevolve.history import finding
     from coevolve.report.writing import report
-    from coevolve.runs import finding
 
     directory, *others = [finding.find(each, runs) for each in run or (None,)]
     path = out or directory.report

@@ -50,7 +50,8 @@ def command(
         refuse_in_job()
     elif not keep:
         end_at_once("interrupted before the run continued")
-    from coevolve.runs import finding, starting
+    from coevolve.history import finding
+    from coevolve.runs import starting
 
     if copies is not None:
         _restore(copies, runs / run if Path(run).name == run else Path(run))

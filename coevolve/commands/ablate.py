@@ -22,6 +22,10 @@ import msgspec
 from coevolve.commands.scoring import open_scoring, spare_store
 from coevolve.config import load_config
 from coevolve.environments.registry import environment_of
+from coevolve.history.attribution import Ablated, Attribution
+from coevolve.history.directory import RunDirectory
+from coevolve.history.progress import Progress
+from coevolve.history.score import Score, score_of
 from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
@@ -32,11 +36,7 @@ from coevolve.learning.recovery import trainer_at
 from coevolve.learning.versions import write_version
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
-from coevolve.runs.attribution import Ablated, Attribution
-from coevolve.runs.directory import RunDirectory
 from coevolve.runs.grid import Plan, run_grid
-from coevolve.runs.progress import Progress
-from coevolve.runs.score import Score, score_of
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.learning import Evaluation

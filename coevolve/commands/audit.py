@@ -8,11 +8,11 @@ import msgspec
 import psutil
 
 from coevolve.commands.replay import records, replay
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.reader import run_reader
 from coevolve.models.atomic_folder import PARTIAL
 from coevolve.runs import sessions
 from coevolve.runs.audit import Audit, audit
-from coevolve.runs.directory import RunDirectory
 from coevolve.runs.starting import LOCK_FILE, is_launched
 
 

@@ -18,11 +18,11 @@ from coevolve.commands.subjects import OfRun, OfRunFile, Subject, opened_policy,
 from coevolve.config import load_config
 from coevolve.environments.evaluation import EvaluationRequest, OwnEvaluation, own_evaluations
 from coevolve.environments.registry import environment_of
+from coevolve.history import finding
+from coevolve.history.progress import Progress
+from coevolve.history.score import APART, HALVES, LEAST, TOO_HIGH, Choice
 from coevolve.launcher import preflight
-from coevolve.runs import finding
-from coevolve.runs.display import score_tables
-from coevolve.runs.progress import Progress
-from coevolve.runs.score import APART, HALVES, LEAST, TOO_HIGH, Choice
+from coevolve.screen.display import score_tables
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import ConfigError

@@ -11,13 +11,13 @@ import numpy as np
 from rich.table import Table
 
 from coevolve.environments.interface import Environment
+from coevolve.history.directory import RunDirectory
+from coevolve.history.score import NORMAL, Score, score_of
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.rollouts.trained_tasks import trained_on
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.score import NORMAL, Score, score_of
 from protocols.errors import ConfigError
 from protocols.learning import StepReport, TaskScore
 from protocols.tasks import NEW_TASKS, Task

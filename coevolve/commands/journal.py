@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TextIO
 
+from coevolve.history import finding
 from coevolve.journal import repair as repairing
 from coevolve.journal import verification
-from coevolve.runs import finding
 
 
 def verify(run: str | None, runs: Path, out: TextIO) -> bool:

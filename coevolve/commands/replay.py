@@ -17,6 +17,8 @@ from rich.console import Console
 
 from coevolve.commands.ablate import ablate, run_without
 from coevolve.environments.registry import environment_of
+from coevolve.history import attribution
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.preflight import install
 from coevolve.learning.batch import Source
@@ -26,8 +28,6 @@ from coevolve.learning.recovery import take_again, trainer_at
 from coevolve.models.atomic_folder import verify
 from coevolve.parts.files import LocalFiles
 from coevolve.report.writing import report
-from coevolve.runs import attribution
-from coevolve.runs.directory import RunDirectory
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, RunError

@@ -17,13 +17,13 @@ from coevolve.engine.open_engine import open_engine
 from coevolve.environments.evaluation import ServedPolicy
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
+from coevolve.history.directory import RunDirectory
+from coevolve.history.progress import progress_snapshots
+from coevolve.history.score import Choice
 from coevolve.journal.reader import run_reader
 from coevolve.models.tiny_random.resolve import running
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.progress import progress_snapshots
-from coevolve.runs.score import Choice
 from protocols.config import RunConfig
 from protocols.learning import PolicyVersion
 

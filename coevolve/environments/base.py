@@ -17,10 +17,10 @@ from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
+from coevolve.history.annotated_source import AnnotatedSource
 from coevolve.journal.codec import topics_of
 from coevolve.models.architecture import ModelConfig
 from coevolve.parts.context import PartContext
-from coevolve.report.sources import AnnotatedSource
 from coevolve.signals.detector import Detector, DetectorState
 from coevolve.signals.extractor import Observer
 from coevolve.signals.groups import CompleteGroup, summary_of

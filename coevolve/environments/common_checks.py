@@ -13,7 +13,7 @@ from coevolve.curriculum.task_sampler import Draw
 from coevolve.environments.findings import Checks, Finding, measured
 from coevolve.environments.interface import Environment
 from coevolve.environments.registry import environment_of
-from coevolve.runs.score import wilson
+from coevolve.history.score import wilson
 from protocols.config import RunConfig
 from protocols.tasks import Task
 

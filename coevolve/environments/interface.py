@@ -22,9 +22,9 @@ from coevolve.environments.findings import Finding
 from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
+from coevolve.history.annotated_source import AnnotatedSource
 from coevolve.models.architecture import ModelConfig
 from coevolve.parts.context import PartContext
-from coevolve.report.sources import AnnotatedSource
 from coevolve.rollouts.agent import Agent
 from coevolve.rollouts.evaluator import Scorer
 from coevolve.signals.extractor import Observer

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coevolve.export.source import Source
+from coevolve.history.score import Score
 from coevolve.models.model_folder import TINY, hub_base
-from coevolve.runs.score import Score
 from protocols.config import PolicyConfig
 from protocols.tasks import Synthesized
 
@@ -69,7 +69,7 @@ def model_card(source: Source, held: "HeldVersion", *, is_adapter: bool, place: 
     most = next((each for each in SERVED_RANKS if each >= rank), rank)
     commands = (ADAPTER if is_adapter else MERGED).format(base=base, place=place, rank=most)
     number = version.version
-    progress = source.material.progress
+    progress = source.history.progress
     shares = progress.scores.get(number, {})
     scores = [[group, x.percent, x.interval, str(x.tasks)] for group, x in shares.items()]
     weights = [
@@ -132,7 +132,7 @@ def _base_metadata(policy: PolicyConfig, *, is_adapter: bool) -> Mapping[str, st
 
 def _score_metadata(source: Source, shares: Mapping[str, Score]) -> Mapping[str, object]:
     """Return held-out scores in the form of the Hub's model index; nothing without scores."""
-    config, measure = source.config, source.material.progress.measure
+    config, measure = source.config, source.history.progress.measure
     results = [
         {
             "task": {"type": "text-generation"},
@@ -147,7 +147,7 @@ def _score_metadata(source: Source, shares: Mapping[str, Score]) -> Mapping[str,
 def _selection(source: Source, held: "HeldVersion") -> str:
     """Return what chose the version, which decides whether its scores are unbiased."""
     if held.choice is not None:
-        return f"This is {held.choice.sentence(source.material.progress.measure)}.\n"
+        return f"This is {held.choice.sentence(source.history.progress.measure)}.\n"
     return (
         "Somebody chose this version by its number. If its scores above were the reason, they are "
         "too high for it: the best of several versions is partly the luckiest one.\n"
@@ -156,7 +156,7 @@ def _selection(source: Source, held: "HeldVersion") -> str:
 
 def _run(source: Source) -> Iterable[str]:
     """Yield the facts of the run and the origin of its training data."""
-    config, totals = source.config, source.material.totals
+    config, totals = source.config, source.history.totals
     origins = [isinstance(task.origin, Synthesized) for task in source.tasks.values()]
     digest = hashlib.sha256((source.directory.path / "config.yaml").read_bytes()).hexdigest()
     facts = [
@@ -164,7 +164,7 @@ def _run(source: Source) -> Iterable[str]:
         ["arm", config.arm],
         ["seed", str(config.seed)],
         ["environment", config.uses],
-        ["steps", f"{source.material.timeline.step} of {config.learner.steps}"],
+        ["steps", f"{source.history.timeline.step} of {config.learner.steps}"],
         ["seed tasks", str(origins.count(False))],
         ["synthesized tasks", str(origins.count(True))],
         ["config.yaml", f"SHA-256 {digest}"],
@@ -184,7 +184,7 @@ def _run(source: Source) -> Iterable[str]:
         ]
         for each in totals.synthesizers()
     ]
-    costs = [[cost.name.strip(), cost.text] for cost in source.material.costs.lines()]
+    costs = [[cost.name.strip(), cost.text] for cost in source.history.costs.lines()]
     yield "## The run\n"
     yield _table(("what", "value"), facts)
     yield "Weaknesses found in the policy's rollouts, and their outcomes:\n"

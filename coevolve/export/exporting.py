@@ -11,9 +11,9 @@ from coevolve.dependencies import extra, require
 from coevolve.export.card import data_card, model_card
 from coevolve.export.exporter import Exporter
 from coevolve.export.source import Sampled, open_source
+from coevolve.history.directory import RunDirectory
 from coevolve.models.atomic_folder import PARTIAL, write_folder
 from coevolve.models.scratch_folder import scratch_folder
-from coevolve.runs.directory import RunDirectory
 from coevolve.visible import visible
 from protocols.errors import CheckpointError, RunError
 
@@ -54,7 +54,7 @@ def export_weights(
 
     check_target(target)
     source = asyncio.run(open_source(directory, environment))
-    progress = source.material.progress
+    progress = source.history.progress
     held = asyncio.run(find_version(directory.path, source.reader, wanted, progress))
     is_adapter = kind == "adapter"
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coevolve.curriculum.task_sampler import TaskSampler
+from coevolve.history.directory import RunDirectory
+from coevolve.history.gathering import gather
+from coevolve.history.run_history import Described, RunHistory
 from coevolve.journal.reader import run_reader
-from coevolve.report.gathering import gather
-from coevolve.report.report_data import Described, ReportData
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.interfaces import Reader
 from protocols.tasks import Task
@@ -29,14 +29,14 @@ class Source:
     directory: RunDirectory
     config: RunConfig
     reader: Reader
-    material: ReportData
+    history: RunHistory
     open_sampler: Callable[[], TaskSampler]
     """Returns a new task sampler of the run's arm."""
 
     @property
     def tasks(self) -> dict[str, Task]:
         """The training tasks by id, seed and synthesized; no held-out task."""
-        tasks = self.material.evolution.tasks.values()
+        tasks = self.history.evolution.tasks.values()
         return {task.task_id: task for task in tasks if task.split == "train"}
 
 
@@ -47,11 +47,11 @@ async def open_source(directory: RunDirectory, environment: Sampled) -> Source:
     """
     config = directory.config()
     reader = run_reader(directory.path)
-    material = await gather(reader, config, environment)
+    history = await gather(reader, config, environment)
     return Source(
         directory=directory,
         config=config,
         reader=reader,
-        material=material,
+        history=history,
         open_sampler=environment.sampler,
     )

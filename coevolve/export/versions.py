@@ -12,6 +12,8 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from coevolve.history.progress import Progress
+from coevolve.history.score import Choice
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.learning.checkpoint_folder import read_checkpoint_weights
@@ -22,8 +24,6 @@ from coevolve.learning.sharded.shards import INDEX_FILE
 from coevolve.models.atomic_folder import verify
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES, version_digest
-from coevolve.runs.progress import Progress
-from coevolve.runs.score import Choice
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.interfaces import Reader

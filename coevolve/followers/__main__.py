@@ -26,12 +26,12 @@ from coevolve.followers.own import OwnTracker
 from coevolve.followers.said import END, Said, folder_of
 from coevolve.followers.tracking import Tracking
 from coevolve.foreign import plain
+from coevolve.history.directory import RunDirectory
 from coevolve.import_guard import use_code
 from coevolve.journal.reader import run_reader
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.parts.attempts import reason_of
 from coevolve.parts.privacy import keep_private
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 
 CLOSE_S = 60.0

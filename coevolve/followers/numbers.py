@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from coevolve.history.progress import Progress
 from coevolve.journal.codec import topics_of
 from coevolve.parts.pausing import is_paused
 from coevolve.runs.drive import Run
-from coevolve.runs.progress import Progress
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunResumed, RunStarted
 from protocols.journal import JournalStatistics

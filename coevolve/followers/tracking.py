@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coevolve.followers.interface import Artifact, Point, Table, Tracker
+from coevolve.history.directory import RunDirectory
+from coevolve.history.metrics_file import first_left, line_of
+from coevolve.history.progress import TOPICS as PROGRESS_TOPICS
+from coevolve.history.progress import Progress, progress_snapshots
 from coevolve.journal.codec import decode, decode_as, topics_of
 from coevolve.journal.fold import fold_records
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.metrics_file import first_left, line_of
-from coevolve.runs.progress import TOPICS as PROGRESS_TOPICS
-from coevolve.runs.progress import Progress, progress_snapshots
 from coevolve.visible import visible
 from protocols.errors import JournalError
 from protocols.followers_config import TrackersConfig

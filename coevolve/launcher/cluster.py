@@ -17,13 +17,13 @@ from ray._private.authentication.authentication_token_setup import (
 from ray.job_config import JobConfig
 
 from coevolve.environments.cache_folder import CACHE_VARIABLE, compiled_kernels, passed_on
+from coevolve.history.directory import RunDirectory
 from coevolve.import_guard import code_folder, is_guarded
 from coevolve.launcher import jobs, session, working_folder
 from coevolve.launcher.forking import forking
 from coevolve.launcher.native_errors import held_back
 from coevolve.launcher.vital import Vital, vital_processes
 from coevolve.parts.logs import FOLDER
-from coevolve.runs.directory import RunDirectory
 from coevolve.runs.guard import guarded
 from coevolve.runs.reach import listens
 from protocols.config import RunConfig

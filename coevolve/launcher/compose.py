@@ -18,16 +18,16 @@ from actors.store import StoreActor
 from coevolve.engine.vllm.environment import environment
 from coevolve.environments.open_parts import PartSpec
 from coevolve.environments.registry import environment_of
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.engines import ClusterEngines
 from coevolve.launcher.fitting import engine_gpus, rank_gpus
 from coevolve.launcher.placement import Placement
 from coevolve.loop import LOOP
 from coevolve.models.model_folder import whole_model
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.display import Display
 from coevolve.runs.drive import Run, RunParts
 from coevolve.runs.scaling import EnginePool
+from coevolve.screen.display import Display
 from protocols.config import RunConfig, TransformersEngine, VllmEngine
 from protocols.evolution import ModelCall, SwapRequested
 

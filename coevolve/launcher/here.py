@@ -11,6 +11,7 @@ from coevolve.config import load_config
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
 from coevolve.foreign import resolved
+from coevolve.history.progress import TOPICS, Progress
 from coevolve.journal.fold import fold
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import IDLE_WAIT_S
@@ -19,8 +20,7 @@ from coevolve.loop import run_here
 from coevolve.parts import logs
 from coevolve.parts.privacy import private_files
 from coevolve.runs import starting
-from coevolve.runs.display import score_tables
-from coevolve.runs.progress import TOPICS, Progress
+from coevolve.screen.display import score_tables
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError

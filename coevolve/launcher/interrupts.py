@@ -20,7 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from coevolve.launcher import native_errors
-from coevolve.runs.screen import keys
+from coevolve.screen import keys
 
 if TYPE_CHECKING:
     import asyncio

@@ -16,8 +16,14 @@ from rich.console import Console
 from coevolve.config import load_config
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
+from coevolve.estimate.estimate import estimate
+from coevolve.estimate.estimate_lines import estimate_lines, replaced_model_line
+from coevolve.estimate.memory import excesses, expected
+from coevolve.estimate.step_time import Throughput, read_throughput
 from coevolve.followers.supervision import Followers, followers
 from coevolve.foreign import resolved
+from coevolve.history.costs import costs_snapshots
+from coevolve.history.directory import RunDirectory
 from coevolve.import_guard import refuse_run_folder
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight, working_folder
@@ -35,16 +41,10 @@ from coevolve.report.writing import report
 from coevolve.runs import sessions, starting
 from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import claim
-from coevolve.runs.costs import costs_snapshots
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.display import Display
 from coevolve.runs.drive import BesideIt, Run
-from coevolve.runs.estimate import estimate
-from coevolve.runs.estimate_lines import estimate_lines, replaced_model_line
-from coevolve.runs.memory import excesses, expected
 from coevolve.runs.scaling import recorded_scale
-from coevolve.runs.screen.ending import Ending, print_ending
-from coevolve.runs.step_time import Throughput, read_throughput
+from coevolve.screen.display import Display
+from coevolve.screen.ending import Ending, print_ending
 from coevolve.yaml_text import write_yaml
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, LostError
@@ -84,7 +84,7 @@ class Ended:
 def dry_run(config: RunConfig, measured: Path | None = None) -> str:
     """Return the resolved settings as YAML, with the estimated cost and missing things as comments.
 
-    ``measured`` is a file of `coevolve.runs.step_time.read_throughput`. Raises ConfigError if
+    ``measured`` is a file of `coevolve.estimate.step_time.read_throughput`. Raises ConfigError if
     something that the run file names does not exist or does not fit.
     """
     joining = with_address(config)

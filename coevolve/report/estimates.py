@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest, nsmallest
 
-from coevolve.report.report_data import ReportData, judged, skills_of
-from coevolve.runs.histories import SignalHistory
-from coevolve.runs.score import wilson
+from coevolve.history.histories import SignalHistory
+from coevolve.history.run_history import RunHistory, judged, skills_of
+from coevolve.history.score import wilson
 from coevolve.signals.history import Outcome, TaskHistory
 from coevolve.signals.probability import SuccessCount
 from protocols.evolution import Admitted, GroupSummary, OnPattern, OnTask, Refused, Signal
@@ -138,7 +138,7 @@ class Skill:
     """Candidates from signals about the skill."""
 
 
-def skill_map(data: ReportData) -> dict[str, Skill]:
+def skill_map(data: RunHistory) -> dict[str, Skill]:
     """Return the skills of all tasks that are trained or scored on, by name."""
     evolution = data.evolution
     by_task = {task_id: skills_of(data, task) for task_id, task in evolution.tasks.items()}
@@ -158,7 +158,7 @@ def skill_map(data: ReportData) -> dict[str, Skill]:
     return found
 
 
-def flagged_skills(data: ReportData, signal: Signal) -> tuple[str, ...]:
+def flagged_skills(data: RunHistory, signal: Signal) -> tuple[str, ...]:
     """Return the skills of the flagged task; for a pattern, the pattern."""
     match signal.about:
         case OnTask(task_id=task_id):
@@ -168,7 +168,7 @@ def flagged_skills(data: ReportData, signal: Signal) -> tuple[str, ...]:
             return (pattern,)
 
 
-def _count_signal(data: ReportData, signal: Signal, found: Mapping[str, Skill]) -> None:
+def _count_signal(data: RunHistory, signal: Signal, found: Mapping[str, Skill]) -> None:
     verdicts = data.evolution.newest_verdicts(signal.signal_id)
     for name in flagged_skills(data, signal):
         if skill := found.get(name):

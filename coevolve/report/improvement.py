@@ -2,8 +2,8 @@
 
 from heapq import nlargest
 
-from coevolve.report.report_data import ReportData
-from coevolve.runs.group_totals import Score, TaskGroups
+from coevolve.history.group_totals import Score, TaskGroups
+from coevolve.history.run_history import RunHistory
 
 NAMED = 3
 """Number of most improved tasks that are named."""
@@ -14,7 +14,7 @@ def points(groups: TaskGroups) -> float:
     return 100 * (_share(groups.newest) - _share(groups.first))
 
 
-def most_improved(data: ReportData) -> dict[str, float]:
+def most_improved(data: RunHistory) -> dict[str, float]:
     """Return the change of the `NAMED` tasks with the largest; of equals those with most groups."""
     evolution = data.evolution
     groups = {task: evolution.history(task).groups for task in evolution.tasks}

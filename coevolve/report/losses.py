@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from coevolve.history.run_history import RunHistory
 from coevolve.report.estimates import Estimate
-from coevolve.report.report_data import ReportData
 from coevolve.report.sections.success import held_out_histories
 
 
@@ -41,7 +41,7 @@ class Loss:
         return self.newest.success.is_below(self.high.success)
 
 
-def losses(data: ReportData) -> dict[str, Loss]:
+def losses(data: RunHistory) -> dict[str, Loss]:
     """Return the largest fall of each skill that ever fell, by skill, the largest first.
 
     A version is compared with the earlier one whose interval has the highest lower end.

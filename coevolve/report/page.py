@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from coevolve.history.run_history import RunHistory
 from coevolve.report.markup import Markup, joined, tag
-from coevolve.report.report_data import ReportData
 from coevolve.report.scripts import data_block, library, own, policy, script
 from coevolve.report.sections.findings import findings_section
 from coevolve.report.sections.glossary import glossary_section
@@ -70,7 +70,7 @@ _BEFORE = """<!doctype html>
 """
 
 
-def write_report(path: Path, data: ReportData) -> None:
+def write_report(path: Path, data: RunHistory) -> None:
     """Write the report of a run atomically: a reader sees the old file or the new one.
 
     Raises RunError if the file cannot be written.
@@ -89,7 +89,7 @@ def write_report(path: Path, data: ReportData) -> None:
         raise RunError(f"{path}: cannot be written: {error}; give another --out FILE") from error
 
 
-def page(data: ReportData, *, served: bool = False) -> str:
+def page(data: RunHistory, *, served: bool = False) -> str:
     """Return the report as an HTML document; ``served`` if it comes from a board."""
     links = [tag("a", name.replace("-", " "), href=f"#{name}") for name in SECTIONS]
     board = [tag("a", "all runs", href="..")] if served else []

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from coevolve.report.report_data import ReportData
+from coevolve.history.run_history import RunHistory
 from protocols.evolution import CandidateVerdict, Refused
 
 CONTAMINATED = "contaminated"
@@ -11,13 +11,13 @@ CONTAMINATED = "contaminated"
 _SIMILARITY = re.compile(r"similarity [\d.]+ (?=to )")
 
 
-def refused(data: ReportData) -> list[tuple[CandidateVerdict, Refused]]:
+def refused(data: RunHistory) -> list[tuple[CandidateVerdict, Refused]]:
     """Return the newest verdict of each refused candidate in the journal, the oldest first."""
     newest = (verdicts[-1] for verdicts in data.evolution.verdicts.values())
     return [(each, each.outcome) for each in newest if isinstance(each.outcome, Refused)]
 
 
-def contamination_rules(data: ReportData) -> Counter[str]:
+def contamination_rules(data: RunHistory) -> Counter[str]:
     """Return how many candidates each rule for contamination refused, of those in the journal.
 
     A rule is what the gate found, without the degree of a similarity, and without the details that

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-from coevolve.report.report_data import ReportData, skills_of
+from coevolve.history.differences import Suspect
+from coevolve.history.run_history import RunHistory, skills_of
 from coevolve.report.sections.success import held_out_by_skill
-from coevolve.runs.differences import Suspect
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Attempts:
         return self.trained + self.held_out
 
 
-def never_solved(data: ReportData) -> dict[str, Attempts]:
+def never_solved(data: RunHistory) -> dict[str, Attempts]:
     """Return the attempts at each skill that was attempted, and never with success.
 
     In training a skill is solved if a rollout of a task with it succeeded; on held-out tasks, if
@@ -60,7 +60,7 @@ class Doubt:
     suspects: list[Suspect]
 
 
-def doubts(data: ReportData) -> list[Doubt]:
+def doubts(data: RunHistory) -> list[Doubt]:
     """Return the suspect tasks by reason, the most telling first; no reason without tasks."""
     unsolved = never_solved(data).keys()
     wording, contradicted, unlearned = list[Suspect](), list[Suspect](), list[Suspect]()
@@ -101,7 +101,7 @@ def doubts(data: ReportData) -> list[Doubt]:
     return [each for each in every if each.suspects]
 
 
-def doubted_skills(data: ReportData, suspect: Suspect) -> set[str]:
+def doubted_skills(data: RunHistory, suspect: Suspect) -> set[str]:
     """Return the skill of the doubtful turn, or all if the task has not one for each turn."""
     task = data.evolution.tasks[suspect.task_id]
     by_turn = data.describe(task).skills or task.skills

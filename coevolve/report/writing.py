@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from coevolve.history import attribution
+from coevolve.history.directory import RunDirectory
+from coevolve.history.gathering import gather
+from coevolve.history.rollouts import NO_SAMPLE, sample_of
+from coevolve.history.run_history import Described, suspects_of, visits_of
+from coevolve.history.series import read_series
 from coevolve.journal.reader import run_reader
-from coevolve.report.gathering import gather
 from coevolve.report.page import write_report
-from coevolve.report.report_data import Described, suspects_of, visits_of
-from coevolve.report.rollouts import NO_SAMPLE, sample_of
-from coevolve.report.series import read_series
-from coevolve.runs import attribution
-from coevolve.runs.directory import RunDirectory
 
 
 async def report(

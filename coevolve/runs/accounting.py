@@ -11,29 +11,13 @@ from dataclasses import dataclass
 
 import psutil
 
+from coevolve.history.starts import CpuShares
 from protocols.interfaces import SupervisedPart
 
 CLUSTER = "ray"
 """CPU time that belongs to no part of the run: Ray's own processes."""
 
 LAUNCHER = "launch"
-
-
-@dataclass(frozen=True)
-class CpuShares:
-    """CPU seconds between two readings."""
-
-    model_s: float
-    simulator_s: float
-    rest_s: Mapping[str, float]
-    """CPU seconds outside of models and simulators, by part, `CLUSTER` and `LAUNCHER` included."""
-
-    @property
-    def rest_share(self) -> float:
-        """Share of Ray, journal and messages in all CPU time, in [0, 1]."""
-        rest = sum(self.rest_s.values())
-        total = self.model_s + self.simulator_s + rest
-        return rest / total if total > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,12 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from coevolve.history.costs import costs_snapshots
+from coevolve.history.directory import RunDirectory
+from coevolve.history.evolution_totals import evolution_snapshots
+from coevolve.history.group_totals import group_snapshots
+from coevolve.history.metrics_file import MetricsFile, first_left, kept_bytes
+from coevolve.history.progress import TOPICS, progress_snapshots
 from coevolve.journal.codec import decode, decode_as, topic_of, topics_of
 from coevolve.journal.fold import fold_records
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
@@ -25,18 +31,12 @@ from coevolve.parts.pausing import is_paused
 from coevolve.runs.accounting import CpuReading, read_cpu
 from coevolve.runs.beside import keep_going
 from coevolve.runs.copies.copier import RunCopier
-from coevolve.runs.costs import costs_snapshots
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.display import Display
-from coevolve.runs.evolution_totals import evolution_snapshots
-from coevolve.runs.group_totals import group_snapshots
 from coevolve.runs.looking import look_at_parts
-from coevolve.runs.metrics_file import MetricsFile, first_left, kept_bytes
-from coevolve.runs.progress import TOPICS, progress_snapshots
 from coevolve.runs.scaling import EnginePool, Scaling
 from coevolve.runs.supervisor import Supervisor, note_replacements, noted
 from coevolve.runs.unable import until_unable
 from coevolve.runs.watchdog import watch
+from coevolve.screen.display import Display
 from protocols.config import RunConfig
 from protocols.control import (
     DeadLetter,

@@ -3,20 +3,20 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from coevolve.screen.display import StatusListener
 from protocols.control import PartStatus
 from protocols.interfaces import SupervisedPart
 
-Look = Callable[[Sequence[PartStatus]], None]
-"""Takes the newest status of each part."""
-
 TICK_S = 1.0
-"""Seconds between two calls of a `Look`."""
+"""Seconds between two calls of a `StatusListener`."""
 
 ASK_TICKS = 2
 """Ticks after which a part that has answered is asked again."""
 
 
-async def look_at_parts(parts: Callable[[], Sequence[SupervisedPart]], look: Look) -> None:
+async def look_at_parts(
+    parts: Callable[[], Sequence[SupervisedPart]], look: StatusListener
+) -> None:
     """Pass the parts' statuses to ``look`` every `TICK_S`; never return.
 
     ``parts`` returns the parts of that moment. One that does not answer delays no other one: its

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from coevolve.history.directory import RunDirectory, has_journal
 from coevolve.journal.codec import decode_as, topic_of, topics_of
 from coevolve.journal.mailbox import Delivery, Mailbox, hand_back
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.rollouts.worker import CONSUMER
-from coevolve.runs.directory import RunDirectory, has_journal
 from coevolve.runs.supervisor import Supervisor
 from protocols.control import Cause, NodesTooSmall, RolloutScaled, ScaleRefused, ScaleRequested
 from protocols.interfaces import Store, SupervisedPart
@@ -249,17 +249,6 @@ def recorded_scale(path: Path) -> tuple[str, ...]:
     with JournalReader(path / STORE_FOLDER).snapshot() as state:
         newest = state.last(topic_of(RolloutScaled))
     return (f"rollout.actors={decode_as(newest, RolloutScaled).actors}",) if newest else ()
-
-
-def sentence(scaled: RolloutScaled) -> str:
-    """Return what a change of the engines means, in words."""
-    why = {
-        "start": "the run starts",
-        "request": f"{scaled.actors} were asked for",
-        "nodes": "nodes joined or left the cluster",
-        "failure": "an engine cannot work",
-    }
-    return f"rollout engines: {', '.join(scaled.engines) or 'none'} ({why[scaled.cause]})"
 
 
 def _name(number: int) -> str:

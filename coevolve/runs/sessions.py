@@ -14,11 +14,9 @@ from pathlib import Path
 import psutil
 
 from coevolve.foreign import bytes_of, opened
+from coevolve.history.directory import MAX_PROCESS_ID
 
 ID_DIGITS = 10
-MOST_ID = 2**31 - 1
-"""Largest id of a process."""
-
 LOOKS = 3
 BETWEEN_S = 0.5
 """Most seconds between two looks, if killed processes are slow to end. A later look finds those
@@ -70,7 +68,7 @@ def last_launcher(lock: Path) -> int:
     except (OSError, ValueError):
         return 0
     launcher = int(content) if content.isdigit() else 0
-    return launcher if launcher <= MOST_ID else 0
+    return launcher if launcher <= MAX_PROCESS_ID else 0
 
 
 def kill_holders(launcher: int) -> None:

@@ -14,12 +14,12 @@ import msgspec
 
 from coevolve.durable_files import make_folder
 from coevolve.foreign import opened
+from coevolve.history.directory import LAUNCH_LOG, RunDirectory, RunIdentity, has_journal
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import lock_folder
 from coevolve.journal.reader import JournalReader
 from coevolve.parts.privacy import FOLDER_MODE
-from coevolve.runs.directory import LAUNCH_LOG, RunDirectory, RunIdentity, has_journal
 from coevolve.runs.sessions import last_launcher
 from protocols.config import RunConfig
 from protocols.control import RunFinished, RunStarted

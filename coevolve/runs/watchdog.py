@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
+from coevolve.history.passing import PROGRESS
 from coevolve.parts.pausing import is_paused
-from coevolve.runs.passing import PROGRESS
 from protocols.control import PartStatus, Stalled
 from protocols.errors import JournalError
 from protocols.interfaces import Store, SupervisedPart

@@ -8,10 +8,10 @@ from statistics import fmean
 from rich.table import Table
 
 from coevolve.environments.hdl.designs.design import Design
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from protocols.learning import Evaluation, StepReport

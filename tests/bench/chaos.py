@@ -30,7 +30,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coevolve.commands.audit import Examined, examine
-from coevolve.runs.directory import RunDirectory
+from coevolve.history.directory import RunDirectory
 from tests.bench import output
 from tests.chaos.blows import Clock, Disk
 from tests.chaos.population import adopt_orphans

@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 
 from coevolve.engine.vllm import environment
-from coevolve.runs.sizes import BF16
+from coevolve.estimate.sizes import BF16
 from protocols.generation import GenerationRequest
 from protocols.interfaces import Generator
 from tests.bench.gpu_models import Bench, assumed, engine_settings, throughput

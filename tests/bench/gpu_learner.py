@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
+from coevolve.estimate.estimate import estimate
+from coevolve.estimate.step_time import Throughput, active, learner_flops
 from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
 from coevolve.learning.trainer import Trainer
 from coevolve.models.weight_files import version_digest
-from coevolve.runs.estimate import estimate
-from coevolve.runs.step_time import Throughput, active, learner_flops
 from protocols.config import RunConfig
 from protocols.objectives import Grpo
 from tests.allocated import Allocated

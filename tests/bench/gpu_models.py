@@ -12,10 +12,10 @@ from typing import Any, cast
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from coevolve.estimate.step_time import Throughput
 from coevolve.learning.batch import BatchGroup
 from coevolve.models.architecture import KNOWN, Architecture, ModelConfig, architecture
 from coevolve.models.model_folder import TINY_FOLDER
-from coevolve.runs.step_time import Throughput
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig, VllmEngine
 from protocols.learner_config import ImitationConfig
 from tests.bench.batches import GROUP_SIZE, batch_groups

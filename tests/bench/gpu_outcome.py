@@ -20,7 +20,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     figures: Mapping[str, float] = {}
     throughput: Mapping[str, float] = {}
-    """Fields of `coevolve.runs.step_time.Throughput`."""
+    """Fields of `coevolve.estimate.step_time.Throughput`."""
 
     wall_s: float = 0.0
 

@@ -13,10 +13,10 @@ from statistics import fmean, median
 from rich.table import Table
 
 from coevolve.environments.registry import environment_of
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.learning import Evaluation, GroupDiscarded, StepReport
 from tests.bench.intervals import interval, told

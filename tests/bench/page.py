@@ -24,12 +24,12 @@ from msgspec.structs import replace
 from rich.console import RenderableType
 
 from coevolve.config import load_config
+from coevolve.history.directory import RunDirectory
+from coevolve.history.metric_docs import meanings
+from coevolve.history.series import STEP
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
-from coevolve.report.series import STEP
 from coevolve.runs import starting
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.meanings import meanings
 from protocols.evolution import OnTask, Refused
 from protocols.journal import Append, Message, Receipt
 from protocols.learning import Evaluation, StepReport, TaskScore, TrainedGroup

@@ -58,17 +58,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         promise="a score has its standard error",
-        file="coevolve/runs/score.py",
+        file="coevolve/history/score.py",
         old="std_error=(high - low) / (2 * NORMAL)",
         new="std_error=(high - low) / (2.5 * NORMAL)",
-        tests=(f"{UNIT}/runs/test_score.py",),
+        tests=(f"{UNIT}/history/test_score.py",),
     ),
     Mutant(
         promise="a dry run reckons the disk of checkpoints",
-        file="coevolve/runs/estimate.py",
+        file="coevolve/estimate/estimate.py",
         old="times(learning, FP32 + moment_bytes)",
         new="times(learning, (FP32 + moment_bytes) // 2)",
-        tests=(f"{UNIT}/runs/test_estimate.py",),
+        tests=(f"{UNIT}/estimate/test_estimate.py",),
     ),
     Mutant(
         promise="probes are a tenth of the rollouts at most",
@@ -270,8 +270,8 @@ OTHERS: tuple[Mutant, ...] = (
     Mutant(
         promise="work that fails at each of watchdog.attempts attempts is a dead letter",
         file="coevolve/parts/attempts.py",
-        old="return self.count(unit) >= self._max\n",
-        new="return self.count(unit) > self._max\n",
+        old="return self.count(item) >= self._max\n",
+        new="return self.count(item) > self._max\n",
         tests=(
             f"{UNIT}/rollouts/test_worker.py",
             f"{UNIT}/synthesis/test_worker.py",

@@ -18,10 +18,10 @@ from coevolve.curriculum.group_requests import group_requests
 from coevolve.engine.vllm.environment import environment
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.mailbox import Mailbox
 from coevolve.models.model_folder import model_folder
 from coevolve.runs.accounting import CpuReading, read_cpu
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError, SimulatorError
 from protocols.journal import Message

@@ -32,9 +32,9 @@ import numpy as np
 from rich.table import Table
 
 from coevolve.config import load_config
+from coevolve.history.directory import RunDirectory
 from coevolve.rollouts.agent import sampling_seed
 from coevolve.runs import starting
-from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.rollouts import Rollout

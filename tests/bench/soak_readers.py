@@ -5,15 +5,15 @@ from typing import Any
 
 import msgspec
 
+from coevolve.history.costs import Costs, costs_snapshots
+from coevolve.history.evolution_totals import evolution_snapshots
+from coevolve.history.group_totals import GroupTotals, group_snapshots
+from coevolve.history.progress import Progress, progress_snapshots
+from coevolve.history.related import Related
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import newest
 from coevolve.journal.snapshots import Snapshots
 from coevolve.llm.call_totals import call_snapshots
-from coevolve.runs.costs import Costs, costs_snapshots
-from coevolve.runs.evolution_totals import evolution_snapshots
-from coevolve.runs.group_totals import GroupTotals, group_snapshots
-from coevolve.runs.progress import Progress, progress_snapshots
-from coevolve.runs.related import Related
 from protocols.config import RunConfig
 from protocols.evolution import Signal
 from protocols.interfaces import Reader

@@ -12,7 +12,7 @@ import pytest
 
 from coevolve.config import load_config
 from coevolve.environments.findings import findings
-from coevolve.runs import attribution
+from coevolve.history import attribution
 from protocols.capabilities import Capabilities
 from protocols.errors import ConfigError
 from protocols.learning import Evaluation, StepReport

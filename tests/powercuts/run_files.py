@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.journal import Journal
 from coevolve.models.atomic_folder import files_in, write_folder
-from coevolve.runs.directory import RunDirectory
 from coevolve.runs.starting import create
 from protocols.config import RunConfig
 from tests.journals import append, appended, record

@@ -27,7 +27,6 @@ from coevolve.export.exporter import Exporter
 from coevolve.models.architecture import ModelConfig
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import TINY, whole_model
-from coevolve.report.sources import AnnotatedSource
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError

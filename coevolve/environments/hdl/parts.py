@@ -15,9 +15,9 @@ from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.policy.interfaces import StepRenderer
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
+from coevolve.history.progress import HELD_OUT
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder, whole_model
-from coevolve.runs.progress import HELD_OUT
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
 from protocols.interfaces import Generator, Reader, SimulatorService

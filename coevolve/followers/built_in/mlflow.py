@@ -16,7 +16,7 @@ from mlflow.entities import Metric, Param, Run
 from mlflow.tracking import MlflowClient
 
 from coevolve.followers.interface import Artifact, FollowedRun, Point, Table, Tracker
-from coevolve.runs.meanings import described
+from coevolve.history.metric_docs import described
 
 NUMBER = "coevolve.point"
 RUN_ID = "coevolve.run_id"

@@ -20,7 +20,7 @@ from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from coevolve.followers.interface import FollowedRun, Point, Table, Tracker
-from coevolve.runs.meanings import meaning_of
+from coevolve.history.metric_docs import meaning_of
 
 NUMBER = "coevolve/point"
 """Tag under which a point's event holds its number."""

@@ -15,7 +15,7 @@ import wandb
 from wandb.proto.wandb_internal_pb2 import Record  # pyright: ignore[reportAttributeAccessIssue]
 
 from coevolve.followers.interface import Artifact, FollowedRun, Point, Table, Tracker
-from coevolve.runs.meanings import described
+from coevolve.history.metric_docs import described
 
 INIT_S = 60.0
 """Seconds that the server may take to answer."""

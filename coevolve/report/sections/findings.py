@@ -6,22 +6,22 @@ of the two scores do not overlap; without that, a score has not changed beyond c
 
 from collections.abc import Iterator
 
-from coevolve.report.drawn import COMPUTE, STEP_TIMES, WAIT
+from coevolve.history.differences import Suspect
+from coevolve.history.drawn import COMPUTE, STEP_TIMES, WAIT
+from coevolve.history.instance_gap import memorized
+from coevolve.history.run_history import RunHistory
+from coevolve.history.scales import percent
+from coevolve.history.score import movement
 from coevolve.report.figure import missing, section, several
 from coevolve.report.links import to, to_task
 from coevolve.report.losses import largest_fall
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.refusals import CONTAMINATED, contamination_rules
-from coevolve.report.report_data import ReportData
-from coevolve.report.scales import percent
 from coevolve.report.sections.skill_findings import skill_findings
 from coevolve.report.sections.success import gaps_of
 from coevolve.report.sections.teaching import movement_by_objective
 from coevolve.report.sentences import NAMED, counted, more, sentence
 from coevolve.report.unsolved import doubted_skills, doubts
-from coevolve.runs.differences import Suspect
-from coevolve.runs.instance_gap import memorized
-from coevolve.runs.score import movement
 
 TITLE = "Findings"
 
@@ -32,7 +32,7 @@ EVENTS = ("does not serve the published version", "is worse than an earlier one"
 """Parts of the names of events that are alarms."""
 
 
-def findings_section(data: ReportData) -> Markup:
+def findings_section(data: RunHistory) -> Markup:
     """Return a list of sentences, the results first."""
     found = [
         *_scores(data),
@@ -54,7 +54,7 @@ def findings_section(data: ReportData) -> Markup:
     return section("findings", TITLE, tag("ul", *(tag("li", each) for each in found)))
 
 
-def _scores(data: ReportData) -> Iterator[Markup]:
+def _scores(data: RunHistory) -> Iterator[Markup]:
     scores = data.progress.held_out()
     if len(scores) < 2:
         return
@@ -72,7 +72,7 @@ def _scores(data: ReportData) -> Iterator[Markup]:
         yield sentence(f"{lesson}. ", to("teaching", "What the steps learned from"))
 
 
-def _moved(data: ReportData, first: int, last: int) -> str:
+def _moved(data: RunHistory, first: int, last: int) -> str:
     """Return the movement of the same tasks' scores between two versions, as text."""
     before, after = (
         {each.task_id: each.score for each in data.timeline.evaluations[version].scores}
@@ -82,7 +82,7 @@ def _moved(data: ReportData, first: int, last: int) -> str:
     return f": {moved.points}, task by task" if moved else ""
 
 
-def _made(data: ReportData) -> Iterator[Markup]:
+def _made(data: RunHistory) -> Iterator[Markup]:
     totals, costs = data.totals, data.costs
     made = totals.synthesizers()
     candidates = sum(each.candidates for each in made)
@@ -101,7 +101,7 @@ def _made(data: ReportData) -> Iterator[Markup]:
     )
 
 
-def _contaminated(data: ReportData) -> Iterator[Markup]:
+def _contaminated(data: RunHistory) -> Iterator[Markup]:
     if count := data.totals.refusals().get(CONTAMINATED, 0):
         rules = contamination_rules(data)
         named = ", ".join(f"{rule} ({n})" for rule, n in rules.most_common(NAMED))
@@ -117,7 +117,7 @@ def _contaminated(data: ReportData) -> Iterator[Markup]:
         )
 
 
-def _suspects(data: ReportData) -> Iterator[Markup]:
+def _suspects(data: RunHistory) -> Iterator[Markup]:
     for doubt in doubts(data):
         yield sentence(
             doubt.finding,
@@ -127,12 +127,12 @@ def _suspects(data: ReportData) -> Iterator[Markup]:
         )
 
 
-def _suspect(data: ReportData, suspect: Suspect) -> Markup:
+def _suspect(data: RunHistory, suspect: Suspect) -> Markup:
     skills = ", ".join(sorted(doubted_skills(data, suspect)))
     return joined([to_task(suspect.task_id), f" ({skills})"])
 
 
-def _memorized(data: ReportData) -> Iterator[Markup]:
+def _memorized(data: RunHistory) -> Iterator[Markup]:
     trained, held_out = gaps_of(data, "trained"), gaps_of(data, "held_out")
     if not trained:
         return
@@ -150,7 +150,7 @@ def _memorized(data: ReportData) -> Iterator[Markup]:
     )
 
 
-def _unmeasured(data: ReportData) -> Iterator[Markup]:
+def _unmeasured(data: RunHistory) -> Iterator[Markup]:
     if len(data.progress.held_out()) > 1 and not gaps_of(data, "trained"):
         yield sentence(
             "Memorization was not measured: no version was scored on tasks that were trained on, "
@@ -159,7 +159,7 @@ def _unmeasured(data: ReportData) -> Iterator[Markup]:
         )
 
 
-def _alarms(data: ReportData) -> Iterator[Markup]:
+def _alarms(data: RunHistory) -> Iterator[Markup]:
     happened = data.timeline.happenings
     alarms = [each for each in happened if any(words in each.what for words in EVENTS)]
     for each in alarms[-NAMED:]:
@@ -184,7 +184,7 @@ def _alarms(data: ReportData) -> Iterator[Markup]:
         )
 
 
-def _guarded(data: ReportData) -> Iterator[Markup]:
+def _guarded(data: RunHistory) -> Iterator[Markup]:
     """Say how often the guard went back to an earlier version, and the largest fall it saw."""
     scores = data.progress.canaries
     if len(scores) < 2:
@@ -209,7 +209,7 @@ def _guarded(data: ReportData) -> Iterator[Markup]:
     )
 
 
-def _discarded(data: ReportData) -> Iterator[Markup]:
+def _discarded(data: RunHistory) -> Iterator[Markup]:
     counts = data.timeline.discarded
     total = counts.total() + data.costs.groups
     if counts:
@@ -221,7 +221,7 @@ def _discarded(data: ReportData) -> Iterator[Markup]:
         )
 
 
-def _waited(data: ReportData) -> Iterator[Markup]:
+def _waited(data: RunHistory) -> Iterator[Markup]:
     """Say how the learner spent its time, if it waited for groups or computed for most of it."""
     totals = {
         metric: sum(data.timeline.columns[metric].values)
@@ -244,7 +244,7 @@ def _waited(data: ReportData) -> Iterator[Markup]:
     )
 
 
-def _sources(data: ReportData) -> Iterator[Markup]:
+def _sources(data: RunHistory) -> Iterator[Markup]:
     """Tell the shares of the sources of gradient, if there are several."""
     amounts = data.progress.teaching.amounts()
     if len(amounts) < 2:
@@ -269,7 +269,7 @@ def _sources(data: ReportData) -> Iterator[Markup]:
     )
 
 
-def _chosen(data: ReportData) -> Iterator[Markup]:
+def _chosen(data: RunHistory) -> Iterator[Markup]:
     if best := data.progress.choice():
         yield sentence(
             f"Best {best.sentence(data.progress.measure)}. Of equals the newest is the best. ",

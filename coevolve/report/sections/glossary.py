@@ -1,14 +1,14 @@
 """The section with the terms that the page uses; its metrics have their meanings beside them."""
 
+from coevolve.history.metric_docs import terms
+from coevolve.history.run_history import RunHistory
 from coevolve.report.figure import section
 from coevolve.report.markup import Markup, joined, tag
-from coevolve.report.report_data import ReportData
-from coevolve.runs.meanings import terms
 
 TITLE = "Glossary"
 
 
-def glossary_section(data: ReportData) -> Markup:
+def glossary_section(data: RunHistory) -> Markup:
     """Return the terms and their meanings, without those of other environments."""
     rows = [
         joined([tag("dt", ", ".join(term.names)), tag("dd", term.meaning)])

@@ -2,11 +2,11 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
+from coevolve.history.run_history import RunHistory
+from coevolve.history.scales import number, percent
 from coevolve.report.charts import row_chart
 from coevolve.report.figure import Table, figure, listed, missing, paragraphs, section
 from coevolve.report.markup import Markup, joined, tag
-from coevolve.report.report_data import ReportData
-from coevolve.report.scales import number, percent
 from coevolve.report.times import duration, moment
 from coevolve.yaml_text import write_yaml
 from protocols.config import RunConfig
@@ -15,7 +15,7 @@ from protocols.synthesizers import EndpointModel, PolicyModel
 PACKAGES = ("coevolve", "ray", "torch", "transformers", "msgspec", "lmdb")
 
 
-def head(data: ReportData) -> Markup:
+def head(data: RunHistory) -> Markup:
     """Return the title, the identity of the run and its main results."""
     config = data.config
     return tag(
@@ -27,7 +27,7 @@ def head(data: ReportData) -> Markup:
     )
 
 
-def run_section(data: ReportData) -> Markup:
+def run_section(data: RunHistory) -> Markup:
     """Return the times, settings and package versions of the run."""
     timeline, config = data.timeline, data.config
     facts = Table(
@@ -67,7 +67,7 @@ def run_section(data: ReportData) -> Markup:
     )
 
 
-def costs_section(data: ReportData) -> Markup:
+def costs_section(data: RunHistory) -> Markup:
     """Return the totals by which arms can be compared."""
     costs = data.costs
     table = Table("Account", ["what", "amount"], [[x.name, x.text] for x in costs.lines()])
@@ -92,7 +92,7 @@ def costs_section(data: ReportData) -> Markup:
     return section("costs", "Costs", listed("Account", note, table), chart)
 
 
-def _tiles(data: ReportData) -> list[tuple[str, str, str]]:
+def _tiles(data: RunHistory) -> list[tuple[str, str, str]]:
     """Return (amount, its name, its reference value) for each tile."""
     held_out = data.progress.held_out()
     scored = [held_out[version] for version in sorted(held_out)]
@@ -125,7 +125,7 @@ def _subtitle(config: RunConfig) -> str:
     return f"arm {config.arm} · seed {config.seed} · policy {_policy(config)}"
 
 
-def _folder(data: ReportData) -> str:
+def _folder(data: RunHistory) -> str:
     """Return the name of the run's folder, by which charts and commands name it, if it differs."""
     folder = data.series[0].name if data.series else data.config.name
     return f"folder {folder} · " if folder != data.config.name else ""
@@ -137,7 +137,7 @@ def _policy(config: RunConfig) -> str:
     return f"a tiny random model of the kind of {model}" if config.policy.tiny_random else model
 
 
-def _state(data: ReportData) -> str:
+def _state(data: RunHistory) -> str:
     if data.timeline.finished:
         return "finished"
     if not data.timeline.started_ns:

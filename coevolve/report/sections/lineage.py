@@ -2,15 +2,15 @@
 
 from collections.abc import Container
 
+from coevolve.history.differences import Suspect
+from coevolve.history.lineage import LineageIndex
+from coevolve.history.run_history import RunHistory, listed_note
 from coevolve.report.figure import Table, code, listed, missing, section, several
 from coevolve.report.improvement import most_improved, points
 from coevolve.report.links import to_rollouts, to_signal, to_task
 from coevolve.report.markup import Markup, clipped, joined, tag
-from coevolve.report.report_data import ReportData, listed_note
 from coevolve.report.sections.lives import SHORT, gaps_by_task, task_life, tools_told
 from coevolve.report.unsolved import Doubt, doubts
-from coevolve.runs.differences import Suspect
-from coevolve.runs.lineage import LineageIndex
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.tasks import Seeded, Synthesized, Task
 
@@ -18,7 +18,7 @@ LISTED = 600
 """Maximum number of tasks in the table; the newest are shown."""
 
 
-def lineage_section(data: ReportData) -> Markup:
+def lineage_section(data: RunHistory) -> Markup:
     """Return the life of the most visited synthesized task, and a table of all tasks.
 
     The page's script shows the life that a link names in its place.
@@ -41,14 +41,14 @@ def lineage_section(data: ReportData) -> Markup:
     return section("lineage", title, tag("p", note), shown, *_suspects(data), *_all(data))
 
 
-def _suspects(data: ReportData) -> list[Markup]:
+def _suspects(data: RunHistory) -> list[Markup]:
     """Return a table of suspect tasks for each reason of doubt."""
     shown = {each.summary.root for each in data.sample.groups}
     tables = [_suspect_table(data, each, shown) for each in doubts(data)]
     return [tag("div", *tables, id="suspects")] if tables else []
 
 
-def _suspect_table(data: ReportData, doubt: Doubt, shown: Container[str]) -> Markup:
+def _suspect_table(data: RunHistory, doubt: Doubt, shown: Container[str]) -> Markup:
     rows = [
         [
             to_task(each.task_id),
@@ -80,23 +80,23 @@ def _suspect_table(data: ReportData, doubt: Doubt, shown: Container[str]) -> Mar
     return listed(doubt.title, doubt.note, table)
 
 
-def _asked(data: ReportData, suspect: Suspect) -> str:
+def _asked(data: RunHistory, suspect: Suspect) -> str:
     """Return the instruction of the turn that fails."""
     turns = data.describe(_task(data, suspect)).turns
     return "not shown" if data.withheld else clipped(turns[suspect.turn - 1].instruction, SHORT)
 
 
-def _task(data: ReportData, suspect: Suspect) -> Task:
+def _task(data: RunHistory, suspect: Suspect) -> Task:
     return data.evolution.tasks[suspect.task_id]
 
 
-def _call(data: ReportData, call: str) -> str:
+def _call(data: RunHistory, call: str) -> str:
     if data.withheld:
         return "not shown"
     return code(clipped(call, SHORT)) if call else "no further call"
 
 
-def _all(data: ReportData) -> list[Markup]:
+def _all(data: RunHistory) -> list[Markup]:
     tasks = list(data.evolution.tasks.values())
     if not tasks:
         return []
@@ -123,7 +123,7 @@ def _all(data: ReportData) -> list[Markup]:
     return [*best, listed("All tasks", note + cut, table)]
 
 
-def _most_improved(data: ReportData) -> list[Markup]:
+def _most_improved(data: RunHistory) -> list[Markup]:
     """Return a sentence on the tasks with the largest change."""
     best = most_improved(data).items()
     told = [joined([to_task(task_id), f" ({change:+.0f} points)"]) for task_id, change in best]
@@ -131,7 +131,7 @@ def _most_improved(data: ReportData) -> list[Markup]:
     return [tag("p", words, several(told), ".")] if told else []
 
 
-def _row(data: ReportData, task: Task) -> list[str]:
+def _row(data: RunHistory, task: Task) -> list[str]:
     evolution, text = data.evolution, data.describe(task)
     history, signal = evolution.history(task.task_id), _signal_of(evolution, task)
     groups = history.groups

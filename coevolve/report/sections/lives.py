@@ -7,15 +7,15 @@ a board makes it from the run's.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
+from coevolve.history.histories import Lineage, SignalHistory, TaskHistory
+from coevolve.history.instance_gap import TaskGap, task_gaps
+from coevolve.history.run_history import NO_TOOL, RunHistory, judged, skills_of
 from coevolve.report.charts import small_columns
 from coevolve.report.estimates import Estimate, change_of, flagged_skills, recovered_by
 from coevolve.report.figure import code, several
 from coevolve.report.improvement import most_improved
 from coevolve.report.links import signal_anchor, task_anchor, to_signal, to_task
 from coevolve.report.markup import Markup, clipped, joined, tag
-from coevolve.report.report_data import NO_TOOL, ReportData, judged, skills_of
-from coevolve.runs.histories import Lineage, SignalHistory, TaskHistory
-from coevolve.runs.instance_gap import TaskGap, task_gaps
 from protocols.evolution import (
     Admitted,
     CandidateVerdict,
@@ -48,7 +48,7 @@ CAUSES = ("forgetting", "uncertainty", "rare", "boundary")
 """Kinds of signal; a page holds the lives of the first ones before those of others."""
 
 
-def lives_data(data: ReportData) -> dict[str, str]:
+def lives_data(data: RunHistory) -> dict[str, str]:
     """Return lives by anchor: of suspects, their signals, tasks that the page names, then others.
 
     Signals come by `CAUSES`, the newest first, with their tasks.
@@ -67,13 +67,13 @@ def lives_data(data: ReportData) -> dict[str, str]:
     return found
 
 
-def gaps_by_task(data: ReportData) -> Mapping[str, TaskGap]:
+def gaps_by_task(data: RunHistory) -> Mapping[str, TaskGap]:
     """Return the instance gaps of the tasks that the run scored both ways."""
     evaluations = [each for each in data.timeline.evaluations.values() if each.trained]
     return task_gaps(evaluations, data.evolution.tasks) if evaluations else {}
 
 
-def life_at(data: ReportData, anchor: str, gaps: Mapping[str, TaskGap]) -> Markup:
+def life_at(data: RunHistory, anchor: str, gaps: Mapping[str, TaskGap]) -> Markup:
     """Return the life of the signal or task at an anchor. Raises KeyError if there is none."""
     kind, _, quoted = anchor.partition("-")
     name = unquote(quoted)
@@ -82,7 +82,7 @@ def life_at(data: ReportData, anchor: str, gaps: Mapping[str, TaskGap]) -> Marku
     return task_life(data, data.evolution.lineage(name), gaps.get(name))
 
 
-def signal_life(data: ReportData, history: SignalHistory) -> Markup:
+def signal_life(data: RunHistory, history: SignalHistory) -> Markup:
     """Return a signal, its reflection, its candidates with their verdicts, and what followed."""
     signal = history.signal
     skills = ", ".join(flagged_skills(data, signal))
@@ -108,7 +108,7 @@ def signal_life(data: ReportData, history: SignalHistory) -> Markup:
     return _life(tag("h3", "Signal ", code(signal.signal_id), f": {signal.kind}, {skills}"), parts)
 
 
-def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup:
+def task_life(data: RunHistory, lineage: Lineage, gap: TaskGap | None) -> Markup:
     """Return a task from the signal that led to it up to its success under other names."""
     task = lineage.history.task
     text = data.describe(task)
@@ -141,7 +141,7 @@ def task_life(data: ReportData, lineage: Lineage, gap: TaskGap | None) -> Markup
     return _life(title, [tag("li", tag("b", "skills"), tag("p", skills)), *parts])
 
 
-def _wanted(data: ReportData) -> Iterator[str]:
+def _wanted(data: RunHistory) -> Iterator[str]:
     evolution = data.evolution
     yield from map(task_anchor, data.suspects)
     for task_id in data.suspects:
@@ -167,7 +167,7 @@ def _stage(name: str, *children: str) -> Markup:
     return tag("li", tag("b", name), *(children or (tag("p", "Not on record."),)))
 
 
-def _signal(data: ReportData, history: SignalHistory) -> list[str]:
+def _signal(data: RunHistory, history: SignalHistory) -> list[str]:
     signal = history.signal
     summary = (
         f"{signal.kind.capitalize()}, raised at step {data.timeline.step_at(history.time_ns)}, "
@@ -195,7 +195,7 @@ def _settled(history: SignalHistory) -> Markup:
     return tag("p", f"{told}{': ' + reason if reason else ''}.")
 
 
-def _afterwards(data: ReportData, history: SignalHistory) -> list[str]:
+def _afterwards(data: RunHistory, history: SignalHistory) -> list[str]:
     results = history.results
     made = Estimate(results.successes, results.rollouts)
     told = [f"On the tasks made from it: {made.text or 'no group yet'}."]
@@ -206,7 +206,7 @@ def _afterwards(data: ReportData, history: SignalHistory) -> list[str]:
     return [tag("p", each) for each in told]
 
 
-def order_told(data: ReportData, history: SignalHistory, task_id: str) -> str:
+def order_told(data: RunHistory, history: SignalHistory, task_id: str) -> str:
     """Return in which order a flagged task was flagged, trained on and solved again.
 
     The tasks that were made from the signal are in it, too; the reader judges what caused what.
@@ -255,7 +255,7 @@ def _thoughts(explorations: Sequence[Exploration]) -> list[str]:
     return parts
 
 
-def _gates(data: ReportData, lineage: Lineage) -> list[str]:
+def _gates(data: RunHistory, lineage: Lineage) -> list[str]:
     """Return the evidence on a candidate that became a task: gates, probes, reading, verdicts."""
     order = ", ".join(each.replace("_", " ") for each in dict.fromkeys((*data.gate_order, *CORE)))
     told = [f"None of the gates refused it: {order}."]
@@ -278,7 +278,7 @@ def _gates(data: ReportData, lineage: Lineage) -> list[str]:
     return [tag("p", each) for each in dict.fromkeys(told)]
 
 
-def _limit(data: ReportData) -> str:
+def _limit(data: RunHistory) -> str:
     """Return from which agreement on a reader confirms."""
     limit = data.config.validator.agreement
     if not limit:

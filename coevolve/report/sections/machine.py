@@ -3,15 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from coevolve.history.drawn import DELIVERY, SPEED, STALENESS, STEP_TIMES
+from coevolve.history.run_history import RunHistory
+from coevolve.history.scales import bin_name, bins, number, percent
+from coevolve.history.starts import CpuShares
+from coevolve.history.timeline import Bin
 from coevolve.report.charts import PERCENT, Layer, Line, line_chart, row_chart, stacked_chart
-from coevolve.report.drawn import DELIVERY, SPEED, STALENESS, STEP_TIMES
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup, clipped
-from coevolve.report.report_data import ReportData
-from coevolve.report.scales import bin_name, bins, number, percent
-from coevolve.report.timeline import Bin
 from coevolve.report.times import moment
-from coevolve.runs.accounting import CpuShares
 
 POINTS = 80
 COLUMNS = 40
@@ -21,7 +21,7 @@ HAPPENINGS = 100
 REASON = 400
 
 
-def staleness_section(data: ReportData) -> Markup:
+def staleness_section(data: RunHistory) -> Markup:
     """Return how many versions the rollouts lagged behind the trained version."""
     title = "Staleness"
     if not data.timeline.steps:
@@ -37,7 +37,7 @@ def staleness_section(data: ReportData) -> Markup:
     return section("staleness", title, chart)
 
 
-def delivery_section(data: ReportData) -> Markup:
+def delivery_section(data: RunHistory) -> Markup:
     """Return how long it took until every rollout engine served and proved a version."""
     title = "Delivery of policy versions"
     lines = data.progress.deliveries.lines()
@@ -55,7 +55,7 @@ def delivery_section(data: ReportData) -> Markup:
     return section("delivery", title, chart, listed("Proofs", note, account))
 
 
-def throughput_section(data: ReportData) -> Markup:
+def throughput_section(data: RunHistory) -> Markup:
     """Return the speed of the steps and what their time was spent on."""
     title = "Throughput"
     if not data.timeline.steps:
@@ -71,7 +71,7 @@ def throughput_section(data: ReportData) -> Markup:
     return section("throughput", title, speed, _progress(data), _step_times(data))
 
 
-def processors_section(data: ReportData) -> Markup:
+def processors_section(data: RunHistory) -> Markup:
     """Return the CPU time of each part, in all starts of the run."""
     title = "CPU time by part"
     starts = data.progress.starts
@@ -113,7 +113,7 @@ def processor_shares(used: CpuShares | None) -> list[tuple[str, float]]:
     return rows if any(seconds > 0 for _, seconds in rows) else []
 
 
-def events_section(data: ReportData) -> Markup:
+def events_section(data: RunHistory) -> Markup:
     """Return the starts, stops, stalls, failed parts and swaps."""
     title = "Starts, stops, failures and stalls"
     happenings = data.timeline.happenings
@@ -138,7 +138,7 @@ def events_section(data: ReportData) -> Markup:
 
 
 def metrics_figure(
-    data: ReportData, names: Mapping[str, str], title: str, note: str, up: str
+    data: RunHistory, names: Mapping[str, str], title: str, note: str, up: str
 ) -> Markup:
     """Draw metrics of the steps; ``names`` maps a metric to the name of its line."""
     found = {name: data.timeline.binned(metric, POINTS) for metric, name in names.items()}
@@ -164,7 +164,7 @@ def _line(name: str, found: Sequence[Bin]) -> Line:
     return Line(name=name, points=points, bounds=bounds)
 
 
-def _progress(data: ReportData) -> Markup:
+def _progress(data: RunHistory) -> Markup:
     timeline = data.timeline
     width = timeline.width(POINTS)
     newest: dict[int, tuple[float, float]] = {}
@@ -181,7 +181,7 @@ def _progress(data: ReportData) -> Markup:
     )
 
 
-def _step_times(data: ReportData) -> Markup:
+def _step_times(data: RunHistory) -> Markup:
     timeline = data.timeline
     title = "Seconds per step"
     if not timeline.columns.keys() & STEP_TIMES.keys():

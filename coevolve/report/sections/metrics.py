@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coevolve.history.metric_docs import Meaning, meaning_of, meanings
+from coevolve.history.run_history import RunHistory
+from coevolve.history.scales import number
+from coevolve.history.series import RunSeries
 from coevolve.report.figure import code, missing, section
 from coevolve.report.markup import Markup, tag
-from coevolve.report.report_data import ReportData
-from coevolve.report.scales import number
-from coevolve.report.series import RunSeries
-from coevolve.runs.meanings import Meaning, meaning_of, meanings
 
 DIGITS = 5
 """Significant digits of a number in the page's data."""
@@ -19,7 +19,7 @@ OTHER = "Other"
 """Group of metrics that the page about metrics does not explain."""
 
 
-def metrics_section(data: ReportData) -> Markup:
+def metrics_section(data: RunHistory) -> Markup:
     """Return a curve for each metric, grouped as in the page about metrics."""
     return section("metrics", TITLE, *curves_of(data.series))
 

@@ -2,11 +2,11 @@
 
 from collections import Counter
 
+from coevolve.history.run_history import RunHistory
+from coevolve.history.scales import bin_name, bins, percent
 from coevolve.report.charts import Layer, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.markup import Markup
-from coevolve.report.report_data import ReportData
-from coevolve.report.scales import bin_name, bins, percent
 from protocols.learner_config import LearnerConfig
 from protocols.tasks import Synthesized
 
@@ -24,7 +24,7 @@ ORIGINS = {
 """Origin of a training group's task; a synthesized task has its label at admission."""
 
 
-def pool_section(data: ReportData) -> Markup:
+def pool_section(data: RunHistory) -> Markup:
     """Return the origins and uses of the training groups."""
     title = "Composition of the training groups"
     if not data.timeline.steps:
@@ -32,7 +32,7 @@ def pool_section(data: ReportData) -> Markup:
     return section("pool", title, _share(data), _over_steps(data), _uses(data))
 
 
-def composition(data: ReportData, periods: list[range]) -> dict[tuple[str, int], int]:
+def composition(data: RunHistory, periods: list[range]) -> dict[tuple[str, int], int]:
     """Return the number of training groups for each (origin, index of the period)."""
     counts: Counter[tuple[str, int]] = Counter()
     width = len(periods[0])
@@ -42,14 +42,14 @@ def composition(data: ReportData, periods: list[range]) -> dict[tuple[str, int],
     return counts
 
 
-def _origin(data: ReportData, task_id: str) -> str:
+def _origin(data: RunHistory, task_id: str) -> str:
     task = data.evolution.tasks.get(task_id)
     if task is None or not isinstance(task.origin, Synthesized):
         return SEED
     return data.evolution.history(task_id).label or UNKNOWN
 
 
-def _share(data: ReportData) -> Markup:
+def _share(data: RunHistory) -> Markup:
     costs = data.costs
     share = costs.synthesized_share
     return listed(
@@ -68,7 +68,7 @@ def _share(data: ReportData) -> Markup:
     )
 
 
-def _over_steps(data: ReportData) -> Markup:
+def _over_steps(data: RunHistory) -> Markup:
     steps = data.timeline.steps
     periods = bins(1, steps[-1].step, COLUMNS)
     names = [bin_name(period) for period in periods]
@@ -94,7 +94,7 @@ def _over_steps(data: ReportData) -> Markup:
     )
 
 
-def _uses(data: ReportData) -> Markup:
+def _uses(data: RunHistory) -> Markup:
     uses = Counter(
         (_origin(data, group.task_id) == SEED, group.use)
         for report in data.timeline.steps

@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
+from coevolve.history.differences import difference
+from coevolve.history.rollouts import Group, Pieces, Sample, shares
+from coevolve.history.run_history import RunHistory, skills_of
 from coevolve.report.figure import missing, section
 from coevolve.report.links import task_anchor
 from coevolve.report.markup import Markup, tag
-from coevolve.report.report_data import ReportData, skills_of
-from coevolve.report.rollouts import Group, Pieces, Sample, shares
 from coevolve.report.sections.lives import verdict_told
-from coevolve.runs.differences import difference
 from protocols.evolution import GroupSummary
 from protocols.rollouts import Ending, FailedRollout, Rollout
 from protocols.tasks import Task
@@ -32,7 +32,7 @@ OUTCOME = 2000
 FILTERS = ("task", "skill", "version", "outcome")
 
 
-def rollouts_section(data: ReportData) -> Markup:
+def rollouts_section(data: RunHistory) -> Markup:
     """Return the choice of groups; the page's script shows the rollouts of those chosen."""
     sample = data.sample
     if data.withheld and not sample.on_demand:
@@ -86,7 +86,7 @@ def _note(sample: Sample) -> str:
     )
 
 
-def rollouts_data(data: ReportData, lives: Container[str] | None = None) -> dict[str, Any]:
+def rollouts_data(data: RunHistory, lives: Container[str] | None = None) -> dict[str, Any]:
     """Return the groups for the page's script; a token is the number of its text in ``pieces``.
 
     ``lives`` are the anchors of the lives that the page can show; None for all.
@@ -100,18 +100,18 @@ def rollouts_data(data: ReportData, lives: Container[str] | None = None) -> dict
     return {"groups": groups, "pieces": list(numbers)}
 
 
-def group_data(data: ReportData, group: Group) -> dict[str, Any]:
+def group_data(data: RunHistory, group: Group) -> dict[str, Any]:
     """Return the rollouts of one group, likewise."""
     numbers: dict[str, int] = {}
     rollouts = _rollouts(data, group, _task_of(data, group.summary), numbers)
     return {"rollouts": rollouts, "pieces": list(numbers)}
 
 
-def _task_of(data: ReportData, summary: GroupSummary) -> Task | None:
+def _task_of(data: RunHistory, summary: GroupSummary) -> Task | None:
     return data.evolution.tasks.get(summary.root)
 
 
-def _group(data: ReportData, group: Group, numbers: dict[str, int]) -> dict[str, Any]:
+def _group(data: RunHistory, group: Group, numbers: dict[str, int]) -> dict[str, Any]:
     summary = group.summary
     task = _task_of(data, summary)
     return {
@@ -125,7 +125,7 @@ def _group(data: ReportData, group: Group, numbers: dict[str, int]) -> dict[str,
     }
 
 
-def _task(data: ReportData, task: Task | None) -> dict[str, Any]:
+def _task(data: RunHistory, task: Task | None) -> dict[str, Any]:
     if task is None:
         return {"headline": "", "skills": [], "turns": [], "verdict": ""}
     text = data.describe(task)
@@ -139,7 +139,7 @@ def _task(data: ReportData, task: Task | None) -> dict[str, Any]:
 
 
 def _rollouts(
-    data: ReportData, group: Group, task: Task | None, numbers: dict[str, int]
+    data: RunHistory, group: Group, task: Task | None, numbers: dict[str, int]
 ) -> list[dict[str, Any]]:
     text = data.describe(task) if task else None
     found: list[dict[str, Any]] = []

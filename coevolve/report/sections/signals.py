@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import get_args
 
+from coevolve.history.evolution_totals import EvolutionTotals
+from coevolve.history.histories import WAITING, SynthesizerTotals
+from coevolve.history.run_history import RunHistory
+from coevolve.history.scales import bin_name, bins, number, percent
 from coevolve.report.charts import COUNT, Layer, row_chart, stacked_chart
 from coevolve.report.figure import Table, figure, listed, missing, section
 from coevolve.report.links import to_signal
 from coevolve.report.markup import Markup, clipped
 from coevolve.report.refusals import contamination_rules, refused
-from coevolve.report.report_data import ReportData
-from coevolve.report.scales import bin_name, bins, number, percent
-from coevolve.runs.evolution_totals import EvolutionTotals
-from coevolve.runs.histories import WAITING, SynthesizerTotals
 from protocols.evolution import SignalKind
 
 COLUMNS = 40
@@ -28,7 +28,7 @@ FOUND = 200
 OUTCOMES = ("synthesized", "nothing_found", "expired", "over_budget", "failed", WAITING)
 
 
-def signals_section(data: ReportData) -> Markup:
+def signals_section(data: RunHistory) -> Markup:
     """Return the signals by kind, over policy versions, and their outcomes."""
     title = "Signals"
     evolution = data.evolution
@@ -50,7 +50,7 @@ def signals_section(data: ReportData) -> Markup:
     return section("signals", title, _over_versions(data), outcomes)
 
 
-def candidates_section(data: ReportData) -> Markup:
+def candidates_section(data: RunHistory) -> Markup:
     """Return the admitted candidates, the refused ones by gate, and the synthesizers."""
     title = "Candidates and verdicts"
     if not data.totals.by_synthesizer and not data.totals.settled:
@@ -84,7 +84,7 @@ def funnel(totals: EvolutionTotals) -> list[tuple[str, float]]:
     ]
 
 
-def _over_versions(data: ReportData) -> Markup:
+def _over_versions(data: RunHistory) -> Markup:
     signals = data.evolution.signals.values()
     newest = max(data.totals.version, *(signal.policy_version for signal in signals), 0)
     periods = bins(0, newest, COLUMNS)
@@ -134,7 +134,7 @@ def _refusals(totals: EvolutionTotals) -> Markup:
     )
 
 
-def _refused(data: ReportData) -> list[Markup]:
+def _refused(data: RunHistory) -> list[Markup]:
     """Return a table of the newest refused candidates; none without any."""
     found = refused(data)
     if not found:
@@ -165,7 +165,7 @@ def _refused(data: ReportData) -> list[Markup]:
     return [*_contaminated(data), listed("Why candidates were refused", note + cut, table)]
 
 
-def _contaminated(data: ReportData) -> list[Markup]:
+def _contaminated(data: RunHistory) -> list[Markup]:
     """Return a table of the rules that refused candidates as contaminated; none without any."""
     rules = contamination_rules(data)
     if not rules:
@@ -177,7 +177,7 @@ def _contaminated(data: ReportData) -> list[Markup]:
     return [listed(title, note, Table(title, ["rule", "candidates"], rows))]
 
 
-def _described(data: ReportData, candidate_id: str) -> str:
+def _described(data: RunHistory, candidate_id: str) -> str:
     candidate = data.evolution.candidates.get(candidate_id)
     return clipped(data.describe_candidate(candidate) if candidate else candidate_id, FOUND)
 

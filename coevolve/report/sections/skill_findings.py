@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 
+from coevolve.history.histories import SignalHistory
+from coevolve.history.run_history import RunHistory, skills_of
 from coevolve.report.estimates import (
     RECENT,
     Change,
@@ -16,13 +18,11 @@ from coevolve.report.figure import several
 from coevolve.report.links import to, to_signal, to_skill, to_task
 from coevolve.report.losses import Loss, losses
 from coevolve.report.markup import Markup, joined
-from coevolve.report.report_data import ReportData, skills_of
 from coevolve.report.sections.lives import order_told
 from coevolve.report.sections.success import held_out_histories
 from coevolve.report.sections.weaknesses import lost_all_the_same
 from coevolve.report.sentences import NAMED, counted, more, sentence
 from coevolve.report.unsolved import Attempts, doubted_skills, never_solved
-from coevolve.runs.histories import SignalHistory
 from protocols.evolution import OnTask
 
 WEAK = 0.2
@@ -36,7 +36,7 @@ History = Sequence[tuple[int, Estimate]]
 """(Version, success) on held-out tasks, in the order of versions; not empty."""
 
 
-def skill_findings(data: ReportData) -> Iterator[Markup]:
+def skill_findings(data: RunHistory) -> Iterator[Markup]:
     """Return the sentences: on held-out tasks, in training, and on what was forgotten."""
     skills = skill_map(data)
     never = never_solved(data)
@@ -74,7 +74,7 @@ def _changed(name: str, before: tuple[int, Estimate], after: tuple[int, Estimate
     return joined([to_skill(name), f" ({change})"])
 
 
-def _largest_loss(data: ReportData, found: Mapping[str, Loss]) -> Iterator[Markup]:
+def _largest_loss(data: RunHistory, found: Mapping[str, Loss]) -> Iterator[Markup]:
     """Name the largest fall of a skill between two scored versions, and what training saw of it."""
     for loss in list(found.values())[:1]:
         newest = loss.newest
@@ -96,7 +96,7 @@ def _largest_loss(data: ReportData, found: Mapping[str, Loss]) -> Iterator[Marku
         )
 
 
-def _training_saw(data: ReportData, skill: str) -> Iterator[str]:
+def _training_saw(data: RunHistory, skill: str) -> Iterator[str]:
     """Say whether the rule for forgetting, which looks at training alone, saw a loss of a skill."""
     if "forgetting" not in data.config.signals.kinds:
         yield "This run does not look for forgetting. "
@@ -115,7 +115,7 @@ def _training_saw(data: ReportData, skill: str) -> Iterator[str]:
 
 
 def _never(
-    data: ReportData, skills: Mapping[str, Skill], never: Mapping[str, Attempts]
+    data: RunHistory, skills: Mapping[str, Skill], never: Mapping[str, Attempts]
 ) -> Iterator[Markup]:
     """Name the skills that were attempted often and never solved."""
     found = [(name, each) for name, each in never.items() if each.all >= TRIED]
@@ -129,7 +129,7 @@ def _never(
         )
 
 
-def _unsolved(data: ReportData, skill: Skill, attempts: Attempts) -> Markup:
+def _unsolved(data: RunHistory, skill: Skill, attempts: Attempts) -> Markup:
     tested = any(skill.name in names for names in data.skills.values())
     held_out = (
         f"0 of {attempts.held_out} held out"
@@ -142,7 +142,7 @@ def _unsolved(data: ReportData, skill: Skill, attempts: Attempts) -> Markup:
     return joined([to_skill(skill.name), f" ({tried}", _doubt(data, skill.name), ")"])
 
 
-def _doubt(data: ReportData, skill: str) -> Markup:
+def _doubt(data: RunHistory, skill: str) -> Markup:
     """Name the suspect tasks whose doubtful turn exercises the skill; empty without any."""
     suspects = [each for each in data.suspects.values() if skill in doubted_skills(data, each)]
     if not suspects:
@@ -224,7 +224,7 @@ def _effort(skill: Skill) -> str:
 
 
 def _forgotten(
-    data: ReportData, held_out: Mapping[str, History], fallen: Container[str]
+    data: RunHistory, held_out: Mapping[str, History], fallen: Container[str]
 ) -> Iterator[Markup]:
     signals = [each for each in data.evolution.signals.values() if each.kind == "forgetting"]
     if not signals:
@@ -244,7 +244,7 @@ def _forgotten(
 
 
 def _forgot(
-    data: ReportData,
+    data: RunHistory,
     history: SignalHistory,
     held_out: Mapping[str, History],
     fallen: Container[str],

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import get_args
 
+from coevolve.history.run_history import RunHistory, listed_note
 from coevolve.report.estimates import RECENT, Estimate, Skill, skill_map
 from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.links import skill_anchor
 from coevolve.report.losses import Loss, losses
 from coevolve.report.markup import Markup, tag
-from coevolve.report.report_data import ReportData, listed_note
 from coevolve.report.sections.success import held_out_skills
 from protocols.evolution import SignalKind
 
@@ -27,7 +27,7 @@ NOTE = (
 )
 
 
-def skills_section(data: ReportData) -> Markup:
+def skills_section(data: RunHistory) -> Markup:
     """Return a row for each skill, the lowest estimate first."""
     skills = skill_map(data)
     if not skills:

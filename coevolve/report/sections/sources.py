@@ -1,9 +1,9 @@
 """The section with annotated source texts: what rollouts reached, line by line."""
 
+from coevolve.history.annotated_source import AnnotatedSource, SourceLine
+from coevolve.history.run_history import RunHistory
 from coevolve.report.figure import Table, code, missing, section
 from coevolve.report.markup import Markup, clipped, tag
-from coevolve.report.report_data import ReportData
-from coevolve.report.sources import AnnotatedSource, SourceLine
 
 TITLE = "Annotated sources"
 COLUMNS = ("line", "reached", "newest group", "source", "reached by no rollout")
@@ -12,7 +12,7 @@ NAMED = 4
 """Maximum number of missed points that a line names."""
 
 
-def sources_section(data: ReportData) -> Markup:
+def sources_section(data: RunHistory) -> Markup:
     """Return a table of lines for each source, the least covered source first."""
     if not data.sources:
         none = "The environment of this run has no sources whose coverage it records."

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from coevolve.history.instance_gap import SIDES, InstanceGap, Side, instance_gaps
+from coevolve.history.run_history import NO_TOOL, RunHistory, judged, listed_note, skills_of
+from coevolve.history.scales import bin_name, bins, evenly
 from coevolve.report.charts import WHOLE_PERCENT, Cell, Line, heat_map, line_chart
 from coevolve.report.estimates import Estimate
 from coevolve.report.figure import Table, figure, missing, section
 from coevolve.report.markup import Markup
-from coevolve.report.report_data import NO_TOOL, ReportData, judged, listed_note, skills_of
-from coevolve.report.scales import bin_name, bins, evenly
-from coevolve.runs.instance_gap import SIDES, InstanceGap, Side, instance_gaps
 
 Key = TypeVar("Key")
 
@@ -42,7 +42,7 @@ ROWS = 30
 """Maximum number of skills or tools in a heat map; those with the most attempts are shown."""
 
 
-def held_out_section(data: ReportData) -> Markup:
+def held_out_section(data: RunHistory) -> Markup:
     """Return the success on held-out tasks."""
     title = "Success on held-out tasks"
     if not data.timeline.evaluations:
@@ -54,13 +54,13 @@ def held_out_section(data: ReportData) -> Markup:
     return section("held-out", title, *parts)
 
 
-def gaps_of(data: ReportData, side: Side) -> dict[int, InstanceGap]:
+def gaps_of(data: RunHistory, side: Side) -> dict[int, InstanceGap]:
     """Return the instance gap of one side by version, where it was measured."""
     found = {v: instance_gaps(each) for v, each in sorted(data.timeline.evaluations.items())}
     return {version: gaps[side] for version, gaps in found.items() if side in gaps}
 
 
-def training_section(data: ReportData) -> Markup:
+def training_section(data: RunHistory) -> Markup:
     """Return the success on training tasks by skill and by first tool."""
     title = "Success in training"
     if not data.timeline.steps and not data.evolution.visits:
@@ -74,7 +74,7 @@ def training_section(data: ReportData) -> Markup:
     return section("training", title, *parts)
 
 
-def held_out_by_skill(data: ReportData) -> dict[tuple[str, int], Cell]:
+def held_out_by_skill(data: RunHistory) -> dict[tuple[str, int], Cell]:
     """Return (passed, reached) turns for each (skill, scored version).
 
     An attempt reaches a turn if all turns before it passed. If a task does not declare one skill
@@ -95,7 +95,7 @@ def held_out_by_skill(data: ReportData) -> dict[tuple[str, int], Cell]:
     return cells
 
 
-def held_out_histories(data: ReportData) -> dict[str, list[tuple[int, Estimate]]]:
+def held_out_histories(data: RunHistory) -> dict[str, list[tuple[int, Estimate]]]:
     """Return the (version, success) of each skill, in the order of versions.
 
     It is empty if the environment scores by another measure.
@@ -109,14 +109,14 @@ def held_out_histories(data: ReportData) -> dict[str, list[tuple[int, Estimate]]
     return found
 
 
-def held_out_skills(data: ReportData) -> dict[str, tuple[Estimate, Estimate]]:
+def held_out_skills(data: RunHistory) -> dict[str, tuple[Estimate, Estimate]]:
     """Return the success by skill of the first and the newest version that has it, likewise."""
     return {
         name: (history[0][1], history[-1][1]) for name, history in held_out_histories(data).items()
     }
 
 
-def trained_by_skill(data: ReportData, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
+def trained_by_skill(data: RunHistory, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
     """Return (successes, rollouts) for each (skill, period of steps)."""
     cells: dict[tuple[str, str], Cell] = {}
     tasks = data.evolution.tasks
@@ -130,7 +130,7 @@ def trained_by_skill(data: ReportData, periods: Sequence[range]) -> dict[tuple[s
     return cells
 
 
-def visited_by_tool(data: ReportData, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
+def visited_by_tool(data: RunHistory, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
     """Return (successes, rollouts) for each (first tool of the reference, period of versions)."""
     cells: dict[tuple[str, str], Cell] = {}
     names = [bin_name(each) for each in periods]
@@ -143,7 +143,7 @@ def visited_by_tool(data: ReportData, periods: Sequence[range]) -> dict[tuple[st
     return cells
 
 
-def _over_steps(data: ReportData) -> Markup:
+def _over_steps(data: RunHistory) -> Markup:
     scores = data.progress.scores
     measure = data.progress.measure
     versions = sorted(data.timeline.evaluations)
@@ -199,7 +199,7 @@ def _gap_over_steps(side: Side, gaps: Mapping[int, InstanceGap]) -> Markup:
     )
 
 
-def _by_skill(data: ReportData) -> Markup:
+def _by_skill(data: RunHistory) -> Markup:
     cells = held_out_by_skill(data)
     versions = sorted({version for _, version in cells})
     shown = [versions[place] for place in evenly(len(versions), VERSIONS)]
@@ -215,7 +215,7 @@ def _by_skill(data: ReportData) -> Markup:
     )
 
 
-def _trained_by_skill(data: ReportData) -> Markup:
+def _trained_by_skill(data: RunHistory) -> Markup:
     steps = data.timeline.steps
     periods = bins(1, steps[-1].step, PERIODS)
     title = "Training success by skill and step, %"
@@ -230,7 +230,7 @@ def _trained_by_skill(data: ReportData) -> Markup:
     )
 
 
-def _visited_by_tool(data: ReportData) -> Markup:
+def _visited_by_tool(data: RunHistory) -> Markup:
     visits = data.evolution.visits.values()
     newest = max((v.version_max for each in visits for v in judged(each)), default=0)
     periods = bins(0, newest, PERIODS)

@@ -2,17 +2,17 @@
 
 from statistics import median
 
-from coevolve.report.drawn import ENTROPY, GROUPS, MOVED, MOVEMENT, NOISE, NOISE_SCALE, NORMS
+from coevolve.history import attribution
+from coevolve.history.drawn import ENTROPY, GROUPS, MOVED, MOVEMENT, NOISE, NOISE_SCALE, NORMS
+from coevolve.history.run_history import RunHistory
+from coevolve.history.scales import number, percent
 from coevolve.report.figure import Table, listed, missing, section
 from coevolve.report.markup import Markup
-from coevolve.report.report_data import ReportData
-from coevolve.report.scales import number, percent
 from coevolve.report.sections.machine import metrics_figure
 from coevolve.report.sections.pool import rules
-from coevolve.runs import attribution
 
 
-def teaching_section(data: ReportData) -> Markup:
+def teaching_section(data: RunHistory) -> Markup:
     """Return the amount and the movement of each source of gradient."""
     title = "What the steps learned from"
     if not data.timeline.steps:
@@ -63,7 +63,7 @@ def teaching_section(data: ReportData) -> Markup:
     )
 
 
-def _usual_noise(data: ReportData) -> list[tuple[str, str]]:
+def _usual_noise(data: RunHistory) -> list[tuple[str, str]]:
     """Return the median of the gradient noise scale, beside which the newest value may be huge."""
     noise = data.timeline.columns.get(NOISE_SCALE)
     if not noise:
@@ -72,7 +72,7 @@ def _usual_noise(data: ReportData) -> list[tuple[str, str]]:
     return [(what, number(median(noise.values)))]
 
 
-def _sources(data: ReportData) -> Markup:
+def _sources(data: RunHistory) -> Markup:
     """Return the amount of each source, and how far they moved the weights."""
     amounts = data.progress.teaching.amounts()
     moved = movement_by_objective(data)
@@ -109,14 +109,14 @@ def _sources(data: ReportData) -> Markup:
     )
 
 
-def movement_by_objective(data: ReportData) -> float | None:
+def movement_by_objective(data: RunHistory) -> float | None:
     """Return the mean share of the weights' movement by the policy gradient; None if unknown."""
     teaching = data.progress.teaching
     known = MOVED in data.timeline.columns and teaching.steps
     return teaching.movement / teaching.steps if known else None
 
 
-def _canaries(data: ReportData) -> Markup:
+def _canaries(data: RunHistory) -> Markup:
     """Return the guard's scores, one row per version."""
     scores = data.progress.canaries
     title = "The guard's canary tasks"

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import get_args
 
+from coevolve.history.histories import SignalHistory
+from coevolve.history.run_history import RunHistory, judged
 from coevolve.report.estimates import Change, PatternUse, change_of, flagged_skills, skill_map
 from coevolve.report.figure import Table, listed, missing, section, several
 from coevolve.report.links import to_signal, to_skill, to_task
 from coevolve.report.losses import losses
 from coevolve.report.markup import Markup, clipped, joined, tag
-from coevolve.report.report_data import ReportData, judged
-from coevolve.runs.histories import SignalHistory
 from protocols.evolution import Admitted, OnPattern, OnTask, Parked, Refused, SignalKind
 
 TITLE = "What was weak, and what was done about it"
@@ -65,7 +65,7 @@ COLUMNS = (
 )
 
 
-def weaknesses_section(data: ReportData) -> Markup:
+def weaknesses_section(data: RunHistory) -> Markup:
     """Return a table for each kind of signal, after a sentence on what was forgotten."""
     signals = data.evolution.signals
     if not signals:
@@ -77,7 +77,7 @@ def weaknesses_section(data: ReportData) -> Markup:
     return section("weaknesses", TITLE, _forgotten(data), *filter(None, tables))
 
 
-def _forgotten(data: ReportData) -> Markup:
+def _forgotten(data: RunHistory) -> Markup:
     """Return a sentence that says what was forgotten, and whether it came back."""
     config = data.config.signals
     found = [each for each in data.evolution.signals.values() if each.kind == "forgetting"]
@@ -103,7 +103,7 @@ def _forgotten(data: ReportData) -> Markup:
     )
 
 
-def lost_all_the_same(data: ReportData) -> Markup:
+def lost_all_the_same(data: RunHistory) -> Markup:
     """Return a sentence on losses that the rule for forgetting does not see; empty without any."""
     lost = list(losses(data))
     if not lost:
@@ -119,7 +119,7 @@ def lost_all_the_same(data: ReportData) -> Markup:
     )
 
 
-def _of_kind(data: ReportData, kind: SignalKind, use: PatternUse, known: set[str]) -> Markup | None:
+def _of_kind(data: RunHistory, kind: SignalKind, use: PatternUse, known: set[str]) -> Markup | None:
     found = [each for each in data.evolution.signals.values() if each.kind == kind]
     if not found:
         return None
@@ -132,7 +132,7 @@ def _of_kind(data: ReportData, kind: SignalKind, use: PatternUse, known: set[str
     return listed(title, note + cut, table)
 
 
-def _row(data: ReportData, history: SignalHistory, use: PatternUse, known: set[str]) -> list[str]:
+def _row(data: RunHistory, history: SignalHistory, use: PatternUse, known: set[str]) -> list[str]:
     signal = history.signal
     change = change_at(data, history, use)
     admitted = [task.task.task_id for task in history.tasks]
@@ -152,7 +152,7 @@ def _row(data: ReportData, history: SignalHistory, use: PatternUse, known: set[s
     ]
 
 
-def change_at(data: ReportData, history: SignalHistory, use: PatternUse) -> Change:
+def change_at(data: RunHistory, history: SignalHistory, use: PatternUse) -> Change:
     """Return the estimates around a signal."""
     match history.signal.about:
         case OnTask():

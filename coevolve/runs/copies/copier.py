@@ -19,6 +19,7 @@ from pathlib import Path
 
 import structlog
 
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import TOPICS, decode_as, topic_of, topics_of
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.mailbox import IDLE_WAIT_S
@@ -30,7 +31,6 @@ from coevolve.models.tiny_random.resolve import MODEL
 from coevolve.models.weight_files import file_digest
 from coevolve.parts.files import FileEntry
 from coevolve.runs.copies.copy_folder import CopyFolder, CopyManifest
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.control import CopyFailed, RunCopied, RunResumed
 from protocols.errors import CopyError, JournalError

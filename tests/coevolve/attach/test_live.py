@@ -16,9 +16,9 @@ import ray
 
 from actors.remote_store import STORE_NAME
 from actors.store import StoreActor
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.journal import Journal
 from coevolve.runs import starting
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig, StoreConfig
 from protocols.control import RunStarted
 from tests.commands import ROOT, Answer, answered, called

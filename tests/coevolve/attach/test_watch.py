@@ -7,7 +7,7 @@ import json
 import pytest
 
 from coevolve.attach.watch import watch
-from coevolve.runs.screen.start import StartScreen
+from coevolve.screen.start import StartScreen
 from coevolve.terminal import Terminal
 from protocols.control import RolloutScaled, RunFinished, RunPaused, RunStarted
 from tests.coevolve.attach.conftest import Stage

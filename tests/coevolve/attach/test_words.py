@@ -3,7 +3,7 @@
 import pytest
 
 from coevolve.attach.words import VISITS, gap_of, scores
-from coevolve.runs.instance_gap import TaskGap
+from coevolve.history.instance_gap import TaskGap
 from tests.evolving import visit
 
 

@@ -17,9 +17,9 @@ from coevolve.board.answers import Answers
 from coevolve.board.overview import Overview, RunsFolder
 from coevolve.board.pages import arms
 from coevolve.board.server import Server
+from coevolve.history.score import score_of
 from coevolve.journal.journal import Journal
 from coevolve.runs import starting
-from coevolve.runs.score import score_of
 from protocols.config import RunConfig
 from protocols.errors import RunError
 from tests import evolving

@@ -10,10 +10,10 @@ import pytest
 
 from coevolve.board.answers import KEPT_PAGES, MOST_RUNS, Answers
 from coevolve.board.overview import RunsFolder
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.runs import starting
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from protocols.control import RunContinued, RunFinished, RunPaused, RunResumed, RunStarted, Stalled
 from protocols.errors import RunError

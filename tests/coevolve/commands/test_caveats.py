@@ -6,8 +6,8 @@ import pytest
 
 from coevolve.commands.evaluate import caveats
 from coevolve.commands.subjects import OfRun, OfRunFile
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.progress import Progress
+from coevolve.history.directory import RunDirectory
+from coevolve.history.progress import Progress
 from protocols.learning import Evaluation, TaskScore
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from coevolve.commands.fresh import Comparison, compared, table, trained_tasks
 from coevolve.environments.interface import Environment
+from coevolve.history.score import NORMAL, score_of
 from coevolve.journal.journal import Journal
 from coevolve.runs import starting
-from coevolve.runs.score import NORMAL, score_of
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.learning import TaskScore

@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from coevolve.environments.tools.environment import ReferenceSupervision
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.learner import Learner
 from coevolve.loop import PARTS
 from coevolve.parts.files import LocalFiles
 from coevolve.runs import starting
-from coevolve.runs.directory import RunDirectory
 from protocols.config import LearnerConfig, RolloutConfig, RunConfig
 from protocols.learner_config import ImitationConfig
 from tests.commands import answered

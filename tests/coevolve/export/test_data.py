@@ -15,8 +15,8 @@ from coevolve.environments.tools.export.conversation import reference
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from coevolve.environments.tools.filesystem.tokenizer import END
 from coevolve.environments.tools.task import ToolTask, tool_task
+from coevolve.history.directory import RunDirectory
 from coevolve.models.model_folder import TINY_FOLDER
-from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.journal import Message

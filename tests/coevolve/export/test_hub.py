@@ -8,8 +8,8 @@ from huggingface_hub import metadata_load
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from coevolve.export.hub import check_base
+from coevolve.history.directory import RunDirectory
 from coevolve.models.model_folder import hub_base
-from coevolve.runs.directory import RunDirectory
 from protocols.config import PolicyConfig, RunConfig
 from protocols.errors import RunError
 from tests import evolving

@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from coevolve.export.versions import find_version
+from coevolve.history.directory import RunDirectory
+from coevolve.history.progress import Progress
 from coevolve.journal.reader import run_reader
 from coevolve.learning.checkpoint_folder import STATE_FILE
 from coevolve.learning.sharded.shards import INDEX_FILE
 from coevolve.models.weight_files import version_digest
-from coevolve.runs.directory import RunDirectory
-from coevolve.runs.progress import Progress
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, RunError
 from tests.coevolve.export.conftest import Refusal

@@ -7,8 +7,8 @@ import torch
 from peft import AutoPeftModelForCausalLM, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from coevolve.history.directory import RunDirectory
 from coevolve.learning.policy import Policy
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from tests import evolving
 from tests.coevolve.export.conftest import Export, Refusal

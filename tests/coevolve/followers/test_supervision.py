@@ -11,9 +11,9 @@ import pytest
 from coevolve.followers.packages import check_tracker
 from coevolve.followers.said import folder_of
 from coevolve.followers.supervision import environment, followers
+from coevolve.history.degraded import Degraded
 from coevolve.journal.codec import decode_as
 from coevolve.journal.local_store import LocalStore
-from coevolve.runs.degraded import Degraded
 from protocols.config import RunConfig
 from protocols.control import FollowersFail, RunResumed
 from protocols.errors import DependencyError

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from coevolve.followers.said import folder_of
-from coevolve.runs.meanings import described
+from coevolve.history.metric_docs import described
 from protocols.config import RunConfig
 from protocols.control import RunFinished
 from protocols.learning import Checkpoint

@@ -12,6 +12,7 @@ from coevolve.curriculum import schedule
 from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
 from coevolve.curriculum.task_pool import Pool
+from coevolve.history import costs, evolution_totals, group_totals, progress
 from coevolve.journal.codec import (
     CANDIDATES_BY_ID,
     SNAPSHOTS_BY_PART,
@@ -28,7 +29,6 @@ from coevolve.journal.verification import faults
 from coevolve.learning import guard, recorded_checkpoints
 from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
 from coevolve.llm import call_totals
-from coevolve.runs import costs, evolution_totals, group_totals, progress
 from coevolve.runs.audit import audit
 from coevolve.validation import ledger
 from coevolve.validation.gates import NoIndex

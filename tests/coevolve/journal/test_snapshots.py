@@ -18,6 +18,11 @@ from coevolve.curriculum import schedule
 from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.task_pool import TOPICS as POOL_TOPICS
 from coevolve.curriculum.task_pool import Pool
+from coevolve.history import costs, evolution_totals, progress
+from coevolve.history.costs import Costs
+from coevolve.history.evolution_totals import EvolutionTotals
+from coevolve.history.group_totals import GroupTotals
+from coevolve.history.progress import Progress
 from coevolve.journal.codec import SNAPSHOTS_BY_PART, decode_as, encode
 from coevolve.journal.fold import fold
 from coevolve.journal.journal import Journal
@@ -30,11 +35,6 @@ from coevolve.learning.guard import Guard
 from coevolve.learning.recorded_checkpoints import RecordedCheckpoints
 from coevolve.llm import call_totals
 from coevolve.llm.call_totals import CallTotals
-from coevolve.runs import costs, evolution_totals, progress
-from coevolve.runs.costs import Costs
-from coevolve.runs.evolution_totals import EvolutionTotals
-from coevolve.runs.group_totals import GroupTotals
-from coevolve.runs.progress import Progress
 from coevolve.signals.detector import Detector
 from protocols.config import RunConfig
 from protocols.control import PartsRest, RunContinued, RunPaused, RunStarted, StateSnapshot

@@ -7,8 +7,8 @@ from typing import ClassVar
 import msgspec
 
 from coevolve.environments.tools.task import tool_task
-from coevolve.report.report_data import ReportData, nothing_yet
-from coevolve.report.sources import AnnotatedSource
+from coevolve.history.annotated_source import AnnotatedSource
+from coevolve.history.run_history import RunHistory, nothing_yet
 from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
@@ -184,7 +184,7 @@ def whole_story() -> list[Message]:
 
 def data(
     messages: Sequence[Message], config: RunConfig = CONFIG, text: TaskText | None = None
-) -> ReportData:
+) -> RunHistory:
     found = nothing_yet(config, Reported(text))
     for number, message in enumerate(messages):
         found.fold(message, 1_790_000_000 * SECOND_NS + number * SECOND_NS)

@@ -11,8 +11,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+from coevolve.history.series import read_series
 from coevolve.report.page import write_report
-from coevolve.report.series import read_series
 from tests.browser import needs_browser, opened
 from tests.coevolve.report.pages import HOSTILE, data, parsed, whole_story
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from coevolve.history.differences import Suspect
 from coevolve.report.page import page
 from coevolve.report.sections.findings import findings_section
 from coevolve.report.sections.lives import lives_data
@@ -15,7 +16,6 @@ from coevolve.report.sections.signals import candidates_section
 from coevolve.report.sections.skills import skills_section
 from coevolve.report.sections.teaching import teaching_section
 from coevolve.report.sections.weaknesses import weaknesses_section
-from coevolve.runs.differences import Suspect
 from protocols.control import PartFailed, RunResumed, RunStarted, Stalled
 from protocols.evolution import Refused
 from protocols.journal import Message

@@ -7,6 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from msgspec.structs import replace
 
+from coevolve.history.annotated_source import AnnotatedSource, SourceLine
 from coevolve.report.estimates import Estimate, PatternUse, change_of, skill_map
 from coevolve.report.improvement import most_improved
 from coevolve.report.links import task_anchor
@@ -17,7 +18,6 @@ from coevolve.report.sections.lives import life_at, lives_data
 from coevolve.report.sections.skills import skills_section
 from coevolve.report.sections.sources import sources_section
 from coevolve.report.sections.weaknesses import weaknesses_section
-from coevolve.report.sources import AnnotatedSource, SourceLine
 from protocols.evolution import OnPattern, PatternCount, Refused
 from protocols.learning import Evaluation, TaskScore
 from protocols.tasks import Seeded

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.journal import Journal
 from coevolve.runs import starting
-from coevolve.runs.directory import RunDirectory
 from protocols.config import RunConfig
 from tests import evolving
 from tests.commands import answered

@@ -6,10 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.history.gathering import Gathering, gather
+from coevolve.history.series import RunSeries
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.report.gathering import Gathering, gather
 from coevolve.report.page import SECTIONS, page, write_report
 from coevolve.report.sections.lives import lives_data
 from coevolve.report.sections.pool import composition
@@ -20,7 +21,6 @@ from coevolve.report.sections.success import (
     trained_by_skill,
     visited_by_tool,
 )
-from coevolve.report.series import RunSeries
 from coevolve.visible import UNSAFE
 from protocols.config import RunConfig
 from protocols.control import (

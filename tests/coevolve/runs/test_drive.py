@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.history.progress import TOPICS, Progress, progress_snapshots
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.fold import fold
 from coevolve.journal.journal import Journal
@@ -14,7 +15,6 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.snapshots import SPAN
 from coevolve.runs import starting
 from coevolve.runs.drive import Run
-from coevolve.runs.progress import TOPICS, Progress, progress_snapshots
 from protocols.config import RunConfig
 from protocols.control import RunPaused, Stalled, StartMeasured, StopRequested
 from protocols.journal import Append, Message, Receipt, StoredRecord

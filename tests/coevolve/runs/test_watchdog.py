@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.history.passing import Passing
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
-from coevolve.runs.passing import Passing
 from coevolve.runs.watchdog import watch
 from protocols.control import PartFailed, RunContinued, RunPaused, Stalled
 from protocols.errors import JournalError

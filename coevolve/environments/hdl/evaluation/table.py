@@ -17,8 +17,8 @@ from coevolve.environments.hdl.evaluation.measures import (
     mean_score,
 )
 from coevolve.environments.hdl.simulate.messages import SubmissionForm
+from coevolve.history.score import score_of
 from coevolve.llm.usage import ModelUsage
-from coevolve.runs.score import score_of
 from protocols.tasks import Split
 
 SPLITS: tuple[tuple[Split, str], ...] = (

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from coevolve.environments.hdl.coverage.holes import reachable
 from coevolve.environments.hdl.observer import DESIGN_POINTS, DesignPoints, DesignSummary
 from coevolve.environments.hdl.simulate.messages import Point, SourceFile
+from coevolve.history.annotated_source import AnnotatedSource, SourceLine
 from coevolve.journal.codec import RECORDS_BY_KEY, decode_as, record_key
-from coevolve.report.sources import AnnotatedSource, SourceLine
 from protocols.evolution import EnvironmentRecord, GroupSummary
 from protocols.interfaces import Reader
 

@@ -29,7 +29,7 @@ from coevolve.environments.tools.export.tools import tools_json
 from coevolve.environments.tools.task import tool_task
 from coevolve.export.parquet import writing
 from coevolve.export.source import Source
-from coevolve.runs.histories import Lineage
+from coevolve.history.histories import Lineage
 from protocols.evolution import Admitted
 from protocols.tasks import Seeded, Synthesized, Task
 
@@ -63,7 +63,7 @@ async def write(source: Source, path: Path) -> str:
     lives, weights = await _drawn(source)
     with writing(path, COLUMNS) as table:
         for task_id, task in source.tasks.items():
-            lineage = source.material.evolution.lineage(task_id)
+            lineage = source.history.evolution.lineage(task_id)
             state = {"status": lives.get(task_id, "waiting"), "weight": weights.get(task_id)}
             table.add(_task(task) | state | _lineage(lineage) | _visits(lineage))
     return f"{table.count} tasks"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import JournalReader
 from coevolve.models.atomic_folder import files_in
 from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import CopyFolder, claim
 from coevolve.runs.copies.restoring import restore
-from coevolve.runs.directory import RunDirectory
 from protocols.control import CopyFailed, RunCopied, RunResumed
 from protocols.errors import CopyError, JournalFullError, RunError
 from protocols.journal import Message

@@ -22,6 +22,8 @@ from coevolve.environments.hdl.policy.transitions import of_run
 from coevolve.environments.hdl.simulate.wire import TestbenchService
 from coevolve.environments.open_parts import PartInputs
 from coevolve.environments.settings import section
+from coevolve.history.costs import Costs
+from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -32,8 +34,6 @@ from coevolve.models.chat_template import ChatTemplate
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
 from coevolve.runs import starting
-from coevolve.runs.costs import Costs
-from coevolve.runs.directory import RunDirectory
 from protocols import columns
 from protocols.config import EvaluatorConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.config import LearnerConfig as Learner

@@ -1,0 +1,312 @@
+"""Output of a run on the terminal: a live screen or JSON lines, and a summary at the end."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import structlog
+from rich.live import Live
+from rich.table import Table
+
+from coevolve.delivery.alarms import sentence
+from coevolve.history.degraded import log_change
+from coevolve.history.passing import PAUSED, stall_after
+from coevolve.history.progress import Progress
+from coevolve.history.score import Score
+from coevolve.history.teaching import sentence as regression
+from coevolve.history.weight_sync import scale_sentence
+from coevolve.screen.drawing import draw
+from coevolve.screen.facts import NEWEST, newest_cells, score_cells, shown_versions
+from coevolve.screen.keys import Keys
+from coevolve.screen.start import StartScreen, redraws
+from coevolve.screen.view import View
+from protocols.config import RunConfig
+from protocols.control import (
+    CopyFailed,
+    PartFailed,
+    PartStatus,
+    RolloutScaled,
+    RunContinued,
+    RunCopied,
+    RunPaused,
+    Stalled,
+)
+from protocols.evolution import SwapRefused
+from protocols.journal import Message
+from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
+
+EXPLAIN = "?"
+"""Key that explains the metrics."""
+
+EVENT_S = 15.0
+"""Seconds for which the live screen shows what has happened."""
+
+log = structlog.get_logger()
+
+
+StatusListener = Callable[[Sequence[PartStatus]], None]
+"""Takes the newest status of each part."""
+
+
+class Display(Protocol):
+    """Shows a run while it starts and while it is running."""
+
+    @property
+    def look(self) -> StatusListener | None:
+        """Shows what the parts wait for; None if the display does not show it."""
+        ...
+
+    def begin(self, phase: str) -> None:
+        """Show what the run does from now on: a phase of its start or of its end."""
+        ...
+
+    def show(self, message: Message, progress: Progress) -> None:
+        """Show a record that ``progress`` has already folded."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Show one line of text."""
+        ...
+
+    def close(self) -> None:
+        """Stop showing."""
+        ...
+
+
+class LineDisplay:
+    """Prints one short JSON line per event; `metrics.jsonl` has all numbers."""
+
+    look = None
+
+    def __init__(self, config: RunConfig) -> None:
+        self._steps = config.learner.steps
+
+    def begin(self, phase: str) -> None:
+        """Do nothing: a phase is no event."""
+
+    def show(self, message: Message, progress: Progress) -> None:
+        match message:
+            case StepReport(step=step, metrics=metrics):
+                figures = _score(progress) | _figures(metrics)
+                log.info("step", step=step, of=self._steps, **figures)
+            case Evaluation(version=version, errors=errors):
+                log.info("evaluation", version=version, errors=errors, **_score(progress))
+            case RolloutScaled(cause=cause) if cause != "start":
+                log.info("rollout_scaled", engines=message.engines, cause=cause)
+            case RunPaused():
+                self.say(PAUSED)
+            case RunContinued():
+                self.say("resumed")
+            case RunCopied():
+                log.info("copied", number=message.number, at_step=message.step)
+            case _:
+                _warn(message)
+
+    def say(self, text: str) -> None:
+        log.info("launch", text=text)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+
+def _warn(message: Message) -> None:
+    """Print a fault, or its end, as an event, and nothing for other messages."""
+    match message:
+        case PartFailed():
+            log.warning("part_restarted", part=message.part, reason=message.reason)
+        case WeightSyncAlarm():
+            log.error("weight_sync_alarm", engine=message.engine, reason=sentence(message))
+        case PolicyRegressed():
+            log.warning("policy_regressed", reason=regression(message))
+        case Stalled():
+            log.warning("stalled", quiet_s=message.quiet_s, waiting=message.waiting)
+        case CopyFailed():
+            log.warning("copy_failed", reason=message.reason)
+        case _:
+            log_change(message)
+
+
+def _score(progress: Progress) -> dict[str, object]:
+    """Return the newest held-out score, if there is one."""
+    scores = progress.held_out()
+    newest = max(scores, default=None)
+    if newest is None:
+        return {}
+    score = scores[newest]
+    return {
+        "scored": progress.measure,
+        "held_out_percent": round(100 * score.mean, 1),
+        "std_error_percent": round(100 * score.std_error, 1),
+        "tasks": score.tasks,
+    }
+
+
+def _figures(metrics: Mapping[str, float]) -> dict[str, object]:
+    """Return the main figures of a step."""
+    groups = sum(metrics.get(f"groups/{kind}", 0) for kind in ("all_fail", "mixed", "all_pass"))
+    imitated = metrics.get("groups/imitated", 0)
+    taught = metrics.get("groups/informative", 0) + imitated
+    shares = {"groups_that_taught_percent": taught, "groups_imitated_percent": imitated}
+    named = {
+        "reward": "critic/rewards/mean",
+        "tokens_per_s": "perf/throughput",
+        "step_s": "timing_s/step",
+    }
+    return {
+        **{name: round(100 * n / groups, 1) for name, n in shares.items() if groups},
+        **{name: round(metrics[key], 3) for name, key in named.items() if key in metrics},
+    }
+
+
+class LiveDisplay:
+    """Redraws a screen in place; each look at the parts draws it anew."""
+
+    def __init__(self, config: RunConfig, screen: StartScreen, elapsed_s: float) -> None:
+        self._config = config
+        self._started = screen.started - elapsed_s
+        self._screen = screen
+        self._console = screen.console
+        self._progress: Progress | None = None
+        self._stepped = 0.0
+        self._stalled: Stalled | None = None
+        self._events: list[tuple[float, str]] = []
+        self._doing = ""
+        self._parts: Sequence[PartStatus] = ()
+        self._explained = False
+        self._keys = Keys(0, self._press)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+
+    @property
+    def look(self) -> StatusListener:
+        return self._draw
+
+    def begin(self, phase: str) -> None:
+        """Show the phase on the start's screen, or in the head of the run's."""
+        self._screen.begin(phase)
+        self._doing = phase if self._live.is_started else ""
+
+    def show(self, message: Message, progress: Progress) -> None:
+        self._progress = progress
+        self._stalled = stall_after(message, self._stalled)
+        if isinstance(message, StepReport):
+            self._stepped = time.monotonic()
+        if event := _event(message):
+            self._note(event)
+
+    def say(self, text: str) -> None:
+        """Show a line for `EVENT_S`; during the start, print it."""
+        if self._live.is_started:
+            self._note(text)
+        else:
+            self._console.print(text, soft_wrap=True)
+
+    def close(self) -> None:
+        self._keys.close()
+        self._screen.close()
+        self._live.stop()
+
+    def _press(self, key: str) -> None:
+        """Explain the metrics, or show their values again."""
+        if key == EXPLAIN:
+            self._explained = not self._explained
+            self._draw(self._parts)
+
+    def _note(self, event: str) -> None:
+        self._events = [each for each in self._events if each[1] != event]
+        self._events.append((time.monotonic(), event))
+
+    def _draw(self, parts: Sequence[PartStatus]) -> None:
+        """Draw the run; the first time, in the place of its start."""
+        progress, now = self._progress, time.monotonic()
+        self._parts = parts
+        if progress is None:
+            return
+        self._events = [each for each in self._events if now - each[0] < EVENT_S]
+        view = View(
+            config=self._config,
+            progress=progress,
+            elapsed_s=now - self._started,
+            since_step_s=now - self._stepped if self._stepped else 0.0,
+            parts=parts,
+            stalled=self._stalled or progress.passing.stalled,
+            events=[event for _, event in self._events],
+            keys=self._keys.listening,
+            explained=self._explained,
+            doing=self._doing,
+        )
+        console = self._console
+        frame = draw(view, console.width, console.height, ascii_only=console.options.ascii_only)
+        self._screen.close()
+        self._live.start()
+        self._live.update(frame, refresh=True)
+        if self._console.file.isatty():
+            self._keys.listen()
+
+
+def _event(message: Message) -> str:
+    """Return a sentence about what has just happened; empty for what the screen shows anyway."""
+    match message:
+        case PartFailed():
+            return f"{message.part} restarted: {message.reason}"
+        case PolicyRegressed():
+            return regression(message)
+        case RolloutScaled(cause=cause) if cause != "start":
+            return scale_sentence(message)
+        case SwapRefused():
+            return f"the synthesizer stays as it is: {message.reason}"
+        case RunContinued():
+            return "resumed"
+        case _:
+            return ""
+
+
+def open_display(config: RunConfig, screen: StartScreen, elapsed_s: float = 0.0) -> Display:
+    """Return a live screen in the place of ``screen`` on a terminal, JSON lines otherwise.
+
+    The run began ``elapsed_s`` seconds before ``screen``.
+    """
+    if not redraws(screen.console):
+        return LineDisplay(config)
+    return LiveDisplay(config, screen, elapsed_s)
+
+
+INTERVAL = "95 % interval"
+
+CELL = 3
+"""Characters of a table's cell beside its text: two spaces and a line."""
+
+
+def score_tables(progress: Progress, width: int) -> Sequence[Table]:
+    """Return tables of `Progress.tables`, one row per label and one column per version.
+
+    Versions for which ``width`` has no room are left out, but for the first and the newest one. The
+    last columns have the newest version's standard error, its 95 % interval, and the number of
+    tasks. A table without scores is left out.
+    """
+    return [
+        _score_table(f"{name}, %", scores, width)
+        for name, scores in progress.tables.items()
+        if any(scores.values())
+    ]
+
+
+def _score_table(title: str, scores: Mapping[int, Mapping[str, Score]], width: int) -> Table:
+    versions, rows = sorted(scores), score_cells(scores)
+    column = len(f"step {versions[-1]}") + CELL
+    others = (max(map(len, rows)), *map(len, (*NEWEST, INTERVAL)))
+    shown = shown_versions(
+        len(versions), (width - 1 - sum(each + CELL for each in others)) // column
+    )
+    table = Table(title=title, title_justify="left")
+    table.add_column("tasks")
+    for each in shown:
+        table.add_column(f"step {versions[each]}", justify="right")
+    error, tasks = NEWEST
+    for heading in (error, INTERVAL, tasks):
+        table.add_column(heading, justify="right")
+    for label, cells in rows.items():
+        newest = scores[versions[-1]].get(label)
+        error, tasks = newest_cells(newest)
+        values = (cells[each] for each in shown)
+        table.add_row(label, *values, error, newest.ends if newest else "", tasks)
+    return table
