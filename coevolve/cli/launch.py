@@ -63,7 +63,7 @@ def command(
     words = ("launch", run_file, *overrides, "--runs", str(runs))
     if keep and not detach:
         return kept(run_file, overrides, runs, words, resume=resume)
-    from coevolve.runs.screen import start as starting
+    from coevolve.screen import start as starting
     from coevolve.terminal import Terminal
 
     with starting.StartScreen(Terminal(), f"coevolve launch {run_file}") as screen:

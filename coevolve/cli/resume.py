@@ -62,7 +62,7 @@ def command(
         from coevolve.cli.keeping import keep as kept
 
         return kept(directory.written_config(), directory.path, lambda _: words, resume=True)
-    from coevolve.runs.screen import start as screens
+    from coevolve.screen import start as screens
     from coevolve.terminal import Terminal
 
     with screens.StartScreen(Terminal(), f"coevolve resume {run}") as screen:

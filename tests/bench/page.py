@@ -37,7 +37,7 @@ from protocols.rollouts import RolloutRequest
 from tests import evolving
 from tests.bench import output
 from tests.browser import opened
-from tests.coevolve.report.test_rollouts import rollout
+from tests.coevolve.history.test_rollouts import rollout
 from tests.commands import ROOT
 
 GROUPS = 6

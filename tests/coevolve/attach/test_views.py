@@ -11,7 +11,7 @@ from protocols.evolution import SignalKind
 from protocols.learning import Evaluation, TaskScore
 from protocols.rollouts import Action
 from tests.coevolve.attach.conftest import Stage
-from tests.coevolve.report.test_rollouts import rollout
+from tests.coevolve.history.test_rollouts import rollout
 from tests.evolving import seed, settled, signal, stepped, story, visit
 
 NOW_S = 4e9

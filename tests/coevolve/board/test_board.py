@@ -24,8 +24,8 @@ from protocols.config import RunConfig
 from protocols.errors import RunError
 from tests import evolving
 from tests.browser import needs_browser, opened
+from tests.coevolve.history.test_rollouts import GROUPS, recorded
 from tests.coevolve.report.pages import scored, stepped
-from tests.coevolve.report.test_rollouts import GROUPS, recorded
 from tests.commands import answered
 
 HOSTILE = "<img src=x onerror=alert(1)>"

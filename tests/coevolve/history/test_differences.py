@@ -17,7 +17,7 @@ from protocols.journal import Message
 from protocols.rollouts import Action, Rollout
 from protocols.tasks import Task, TaskText, TurnText, body_of
 from tests import evolving
-from tests.coevolve.report.test_rollouts import rollout
+from tests.coevolve.history.test_rollouts import rollout
 
 TEXT = TaskText(
     headline="two turns",

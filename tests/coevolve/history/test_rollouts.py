@@ -10,11 +10,11 @@ from msgspec.structs import replace as changed
 from msgspec.structs import replace as replaced
 from tokenizers import Tokenizer
 
+from coevolve.history import rollouts as chosen
 from coevolve.history.rollouts import Group, Pieces, Sample, sample_of, shares
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.models.model_folder import TINY_FOLDER
-from coevolve.report import rollouts as chosen
 from coevolve.report.page import write_report
 from coevolve.report.sections.rollouts import rollouts_data
 from protocols import columns
