@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.history.weight_sync import scale_sentence
 from coevolve.journal.codec import decode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
 from coevolve.runs import starting
-from coevolve.runs.scaling import EnginePool, Scaling, change, recorded_scale, sentence
+from coevolve.runs.scaling import EnginePool, Scaling, change, recorded_scale
 from coevolve.runs.supervisor import Supervisor
 from protocols.config import RunConfig
 from protocols.control import NodesTooSmall, PartFailed, RolloutScaled, ScaleRefused, ScaleRequested
@@ -272,7 +273,7 @@ def test_a_resumed_run_gets_the_number_that_was_recorded_last(
 
 def test_a_change_is_told_in_words():
     scaled = RolloutScaled(cause="nodes", actors=3, engines=())
-    assert sentence(scaled) == "rollout engines: none (nodes joined or left the cluster)"
+    assert scale_sentence(scaled) == "rollout engines: none (nodes joined or left the cluster)"
 
 
 REQUEST = RolloutRequest(
