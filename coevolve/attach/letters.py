@@ -3,9 +3,8 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from coevolve.attach.output import age, console, print_json, say, table
+from coevolve.attach.output import age, console, print_json, table, tell
 from coevolve.attach.subject import Subject
 from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
@@ -24,7 +23,7 @@ class Letter:
 
     time_s: float
     letter: DeadLetter
-    state: str = ""
+    retry: str = ""
     """Result of the newest retry; empty if there was none."""
 
     done: bool = False
@@ -39,8 +38,8 @@ async def letters(subject: Subject, retry: Sequence[str], *, as_json: bool) -> N
     if retry:
         await _retry(subject, found, retry, as_json=as_json)
     elif as_json:
-        trees = [_tree(each) for each in found.values()]
-        print_json({"run": subject.name, "running": subject.running, "letters": trees})
+        listed = list(found.values())
+        print_json({"run": subject.name, "running": subject.running, "letters": listed})
     else:
         _print(subject, list(found.values()))
 
@@ -54,10 +53,10 @@ async def _letters(subject: Subject) -> dict[int, Letter]:
             case DeadLetter() as letter:
                 found[record.sequence] = Letter(record.sequence, record.time_ns / NS_PER_S, letter)
             case LetterRetried(letter=number):
-                found[number].state = "is retried"
+                found[number].retry = "is retried"
             case LetterAnswered(letter=number, done=done, outcome=outcome):
                 found[number].done = done
-                found[number].state = f"done: {outcome}" if done else f"failed again: {outcome}"
+                found[number].retry = f"done: {outcome}" if done else f"failed again: {outcome}"
             case _:
                 pass
     return found
@@ -81,10 +80,8 @@ async def _retry(
         await live.append(
             LetterRetried(letter=number, consumer=letter.consumer, sequence=letter.sequence)
         )
-    if as_json:
-        print_json({"run": subject.name, "retried": chosen})
-    else:
-        say(f"{subject.name}: {len(chosen)} retried; `attach letters` shows the results")
+    text = f"{subject.name}: {len(chosen)} retried; `attach letters` shows the results"
+    tell({"run": subject.name, "retried": chosen}, text, as_json=as_json)
 
 
 def _print(subject: Subject, found: Sequence[Letter]) -> None:
@@ -93,26 +90,11 @@ def _print(subject: Subject, found: Sequence[Letter]) -> None:
     if not found:
         return
     columns = ("number", "since", "part", "unit", "attempts", "reason", "retry")
-    shown = table("dead letters", columns, wrapped=("unit", "reason", "retry"))
-    for each in found:
-        letter = each.letter
-        shown.add_row(
-            str(each.number),
-            f"{age(time.time() - each.time_s)} ago",
-            letter.consumer,
-            letter.unit,
-            str(letter.attempts),
-            letter.reason,
-            each.state,
+    rows = (
+        (
+            *(each.number, f"{age(time.time() - each.time_s)} ago", each.letter.consumer),
+            *(each.letter.unit, each.letter.attempts, each.letter.reason, each.retry),
         )
-    out.print(shown)
-
-
-def _tree(each: Letter) -> Mapping[str, Any]:
-    return {
-        "number": each.number,
-        "time_s": each.time_s,
-        "letter": each.letter,
-        "retry": each.state,
-        "done": each.done,
-    }
+        for each in found
+    )
+    out.print(table("dead letters", columns, rows, wrapped=("unit", "reason", "retry")))

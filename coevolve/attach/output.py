@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,12 +22,28 @@ def console() -> Terminal:
     return Terminal(width=None if known else WIDTH, highlight=False)
 
 
-def table(title: str, columns: Sequence[str], *, wrapped: Sequence[str] = ()) -> Table:
-    """Return an empty table in which only the ``wrapped`` columns may wrap."""
-    empty = Table(title=title, title_justify="left")
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    wrapped: Sequence[str] = (),
+) -> Table:
+    """Return a table in which only the ``wrapped`` columns may wrap."""
+    filled = Table(title=title, title_justify="left")
     for column in columns:
-        empty.add_column(column, no_wrap=column not in wrapped, overflow="fold")
-    return empty
+        filled.add_column(column, no_wrap=column not in wrapped, overflow="fold")
+    for row in rows:
+        filled.add_row(*map(str, row))
+    return filled
+
+
+def tell(tree: Any, text: str, *, as_json: bool) -> None:
+    """Print what a command did: ``tree`` as JSON for programs, else ``text`` for people."""
+    if as_json:
+        print_json(tree)
+    else:
+        say(text)
 
 
 def print_json(tree: Any) -> None:

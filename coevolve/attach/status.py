@@ -259,61 +259,54 @@ def _kind_of(part: str) -> str:
 def _parts_table(statuses: Sequence[PartStatus], backlog: Mapping[str, int]) -> Table:
     """Return what each part does; parts of one kind share a queue."""
     columns = ("part", "version", "queue", "taken", "done", "waits for", "since")
-    parts = table("parts", columns, wrapped=("waits for",))
-    for entry in statuses:
-        parts.add_row(
+    rows = (
+        (
             entry.part,
-            str(entry.policy_version) if entry.policy_version >= 0 else "",
-            str(backlog.get(_kind_of(entry.part), "")),
-            str(entry.mailbox),
-            str(entry.done),
-            entry.waits_for,
-            age(entry.since_s),
+            entry.policy_version if entry.policy_version >= 0 else "",
+            backlog.get(_kind_of(entry.part), ""),
+            *(entry.mailbox, entry.done, entry.waits_for, age(entry.since_s)),
         )
-    return parts
+        for entry in statuses
+    )
+    return table("parts", columns, rows, wrapped=("waits for",))
 
 
 def _processes_table(statuses: Sequence[PartStatus], progress: Progress) -> Table:
-    processes = table("processes", ("part", "pid", "CPU", "memory", "peak", "restarts"))
-    for entry in statuses:
-        answers = entry.pid is not None
-        processes.add_row(
-            entry.part,
-            str(entry.pid) if answers else "",
-            f"{entry.cpu_s:.0f} s" if answers else "",
-            f"{entry.memory_bytes / 1e6:.0f} MB" if answers else "",
-            f"{entry.peak_bytes / 1e6:.0f} MB" if answers else "",
-            str(progress.restarts.get(entry.part, 0)),
-        )
-    return processes
+    def used(entry: PartStatus) -> Sequence[object]:
+        if entry.pid is None:
+            return "", "", "", ""
+        sizes = (f"{size / 1e6:.0f} MB" for size in (entry.memory_bytes, entry.peak_bytes))
+        return entry.pid, f"{entry.cpu_s:.0f} s", *sizes
+
+    columns = ("part", "pid", "CPU", "memory", "peak", "restarts")
+    rows = ((e.part, *used(e), progress.restarts.get(e.part, 0)) for e in statuses)
+    return table("processes", columns, rows)
 
 
 def _engines_table(progress: Progress) -> Table:
     """Return the newest proof of each engine, from its current process or an earlier one."""
     columns = ("engine", "version", "digest", "difference", "loaded in", "pause")
-    engines = table("engines, and the newest proof of their weights", columns)
-    for engine, proof in sorted(progress.deliveries.newest.items()):
-        engines.add_row(
-            engine,
-            str(proof.version),
-            proof.digest[:12],
-            f"{proof.max_abs_difference:.1e} nats",
-            f"{1e3 * proof.wall_s:.0f} ms",
-            f"{1e3 * proof.pause_s:.0f} ms",
+    rows = (
+        (
+            *(engine, proof.version, proof.digest[:12], f"{proof.max_abs_difference:.1e} nats"),
+            *(f"{1e3 * seconds:.0f} ms" for seconds in (proof.wall_s, proof.pause_s)),
         )
-    return engines
+        for engine, proof in sorted(progress.deliveries.newest.items())
+    )
+    return table("engines, and the newest proof of their weights", columns, rows)
 
 
 def _journal_table(statistics: JournalStatistics) -> Table:
-    journal = table("journal", ("what", "count"))
-    journal.add_row("newest sequence", str(statistics.last_sequence))
-    journal.add_row("size", f"{statistics.size_bytes / 1e6:.1f} MB")
-    for topic, count in sorted(statistics.topics.items()):
-        journal.add_row(f"topic {topic}", str(count))
-    for consumer in sorted(statistics.backlog):
-        waiting, leased = statistics.backlog[consumer], statistics.leased.get(consumer, 0)
-        journal.add_row(f"consumer {consumer}: waiting / leased", f"{waiting} / {leased}")
-    return journal
+    rows = [
+        ("newest sequence", statistics.last_sequence),
+        ("size", f"{statistics.size_bytes / 1e6:.1f} MB"),
+        *((f"topic {topic}", count) for topic, count in sorted(statistics.topics.items())),
+        *(
+            (f"consumer {each}: waiting / leased", f"{n} / {statistics.leased.get(each, 0)}")
+            for each, n in sorted(statistics.backlog.items())
+        ),
+    ]
+    return table("journal", ("what", "count"), rows)
 
 
 def _evolution_tables(evolution: EvolutionTotals) -> list[Table]:
@@ -324,51 +317,42 @@ def _evolution_tables(evolution: EvolutionTotals) -> list[Table]:
     if all_totals := evolution.synthesizers():
         tables += _synthesizers_tables(all_totals)
     if refusals := evolution.refusals():
-        tables.append(refused := table("candidates refused", ("gate", "count")))
-        for gate, count in refusals.most_common():
-            refused.add_row(gate, str(count))
+        tables.append(table("candidates refused", ("gate", "count"), refusals.most_common()))
     return tables
 
 
 def _signals_table(evolution: EvolutionTotals) -> Table:
-    signals = table("signals", ("kind", "all", WAITING, "no candidates", "made candidates"))
+    rows: list[Sequence[object]] = []
     for kind, outcomes in sorted(evolution.kinds().items()):
         made, waiting = outcomes["synthesized"], outcomes[WAITING]
-        nothing = outcomes.total() - made - waiting
-        counts = (outcomes.total(), waiting, nothing, made)
-        signals.add_row(kind, *(str(count) for count in counts))
-    return signals
+        every = outcomes.total()
+        rows.append((kind, every, waiting, every - made - waiting, made))
+    return table("signals", ("kind", "all", WAITING, "no candidates", "made candidates"), rows)
 
 
 def _synthesizers_tables(all_totals: Sequence[SynthesizerTotals]) -> list[Table]:
     """Return what the synthesizers made, and what it cost."""
-    made = table(
-        "synthesizers",
-        ("name", "candidates", "admitted", "parked", "refused", "accepted", "learnable"),
-        wrapped=("name",),
-    )
-    costs = table(
-        "costs of synthesizers",
-        ("name", "calls", "tokens", "tokens/task", "USD", "USD/task"),
-        wrapped=("name",),
-    )
-    for totals in all_totals:
-        made.add_row(
-            totals.synthesizer,
-            str(totals.candidates),
-            str(totals.admitted),
-            str(totals.parked),
-            str(totals.refused),
-            share(totals.acceptance),
-            share(totals.learnable_share),
+    columns = ("name", "candidates", "admitted", "parked", "refused", "accepted", "learnable")
+    made = (
+        (
+            *(each.synthesizer, each.candidates, each.admitted, each.parked, each.refused),
+            *(share(each.acceptance), share(each.learnable_share)),
         )
-        tokens, cost = totals.tokens_per_admitted, totals.cost_usd_per_admitted
-        costs.add_row(
-            totals.synthesizer,
-            str(totals.usage.calls),
-            str(totals.usage.tokens),
-            "" if tokens is None else f"{tokens:.0f}",
-            f"{totals.usage.cost_usd:.2f}",
-            "" if cost is None else f"{cost:.4f}",
+        for each in all_totals
+    )
+    prices = ("name", "calls", "tokens", "tokens/task", "USD", "USD/task")
+    costs: list[Sequence[object]] = []
+    for each in all_totals:
+        tokens, cost = each.tokens_per_admitted, each.cost_usd_per_admitted
+        costs.append(
+            (
+                *(each.synthesizer, each.usage.calls, each.usage.tokens),
+                "" if tokens is None else f"{tokens:.0f}",
+                f"{each.usage.cost_usd:.2f}",
+                "" if cost is None else f"{cost:.4f}",
+            )
         )
-    return [made, costs]
+    return [
+        table("synthesizers", columns, made, wrapped=("name",)),
+        table("costs of synthesizers", prices, costs, wrapped=("name",)),
+    ]

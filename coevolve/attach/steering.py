@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from coevolve.attach.output import print_json, say
+from coevolve.attach.output import tell
 from coevolve.attach.subject import Subject
 from coevolve.foreign import resolved
 from coevolve.history.directory import RunDirectory
@@ -34,17 +34,17 @@ async def _set_paused(subject: Subject, *, paused: bool, as_json: bool) -> None:
     if not already:
         kind = RunPaused if paused else RunContinued
         await live.append(kind(run_id=subject.run_id))
-    if as_json:
-        print_json({"run": subject.name, "paused": paused, "already": already})
-    elif already:
-        say(f"{subject.name}: is already paused" if paused else f"{subject.name}: is not paused")
+    if already:
+        text = "is already paused" if paused else "is not paused"
     elif paused:
-        say(
-            f"{subject.name}: paused; work in progress is finished, and no new work is handed out "
-            "until `attach resume`"
+        text = (
+            "paused; work in progress is finished, and no new work is handed out until "
+            "`attach resume`"
         )
     else:
-        say(f"{subject.name}: resumed")
+        text = "resumed"
+    tree = {"run": subject.name, "paused": paused, "already": already}
+    tell(tree, f"{subject.name}: {text}", as_json=as_json)
 
 
 async def checkpoint(subject: Subject, to: Path | None, *, as_json: bool) -> None:
@@ -66,10 +66,8 @@ async def checkpoint(subject: Subject, to: Path | None, *, as_json: bool) -> Non
     seconds = time.monotonic() - started
     files = list(target.iterdir()) if target.is_dir() else []
     size = sum(file.stat().st_blocks * 512 for file in files)
-    if as_json:
-        print_json({"path": str(target), "size_bytes": size, "wall_s": seconds})
-    else:
-        say(f"{target}: {size / 1e6:.1f} MB in {seconds:.2f} s")
+    tree = {"path": str(target), "size_bytes": size, "wall_s": seconds}
+    tell(tree, f"{target}: {size / 1e6:.1f} MB in {seconds:.2f} s", as_json=as_json)
 
 
 async def stop(subject: Subject, *, as_json: bool) -> None:
@@ -85,10 +83,9 @@ async def stop(subject: Subject, *, as_json: bool) -> None:
                 )
             await asyncio.sleep(LOOK_S)
     stopped = subject.folder is not None
-    if as_json:
-        print_json({"run": subject.name, "stopped": stopped})
-    else:
-        say(f"{subject.name}: {'stopped' if stopped else 'will stop after the current step'}")
+    text = "stopped" if stopped else "will stop after the current step"
+    tree = {"run": subject.name, "stopped": stopped}
+    tell(tree, f"{subject.name}: {text}", as_json=as_json)
 
 
 def _alive(pid: int) -> bool:

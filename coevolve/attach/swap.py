@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coevolve.attach.output import print_json, say
+from coevolve.attach.output import say, tell
 from coevolve.attach.subject import Subject
 from coevolve.foreign import shown
 from coevolve.journal.codec import decode, topics_of
@@ -66,18 +66,10 @@ async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json
     answer = await subject.answer(request.request_id, ANSWERS, patience_s)
     match answer and decode(answer):
         case SynthesizerSwapped(synthesizer=synthesizer):
-            if as_json:
-                print_json(
-                    {
-                        "run": subject.name,
-                        "request_id": request.request_id,
-                        "swapped": True,
-                        "synthesizer": synthesizer,
-                    }
-                )
-            else:
-                judge = _judge(subject.config)
-                say(f"{subject.name}: {synthesizer} synthesizes from the next signal on{judge}")
+            tree = {"run": subject.name, "request_id": request.request_id, "swapped": True}
+            text = f"{synthesizer} synthesizes from the next signal on{_judge(subject.config)}"
+            tree |= {"synthesizer": synthesizer}
+            tell(tree, f"{subject.name}: {text}", as_json=as_json)
         case SwapRefused(reason=reason):
             raise RunError(
                 f"{subject.name}: the synthesizer stays as it is, the new one is refused: {reason}"

@@ -62,13 +62,8 @@ async def signals(
     out = console()
     out.print(f"{subject.standing}; version {totals.version}")
     columns = ("since", "kind", "about", "score", "rule", "outcome")
-    shown = table(
-        f"signals, {len(fates)} of {of_all}",
-        columns,
-        wrapped=("about", "rule", "outcome"),
-    )
-    for fate in fates:
-        shown.add_row(
+    rows = (
+        (
             f"v{fate.signal.policy_version}\n{age(now_s - fate.time_ns / NS_PER_S)} ago",
             fate.signal.kind,
             about(environment, evolution, fate),
@@ -76,7 +71,10 @@ async def signals(
             f"{fate.signal.rule}\n{counted(len(fate.signal.evidence), 'rollout')}",
             became(fate),
         )
-    out.print(shown)
+        for fate in fates
+    )
+    title = f"signals, {len(fates)} of {of_all}"
+    out.print(table(title, columns, rows, wrapped=("about", "rule", "outcome")))
 
 
 async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json: bool) -> None:
@@ -111,24 +109,22 @@ async def tasks(subject: Subject, *, origin: Origin | None, count: int, as_json:
     out.print(f"{subject.standing}; version {totals.version}")
     columns = ("id", "life", "origin", "label", "turns", "groups", "last", "trained in steps")
     columns += ("gap",) if gaps else ()
-    shown = table(
-        f"tasks, {len(histories)} of {of_all}",
-        columns,
-        wrapped=("id", "origin", "turns", "trained in steps"),
-    )
-    for history, text in zip(histories, texts, strict=True):
-        shown.add_row(
+    rows = (
+        (
             history.task.task_id,
             lives.get(history.task.task_id, ""),
             origin_of(evolution, history),
             history.label or "",
             f"{len(_instructions(text))}: {shortened(text.headline)}",
-            str(history.groups.groups),
+            history.groups.groups,
             scores((history.groups.newest,)) if history.groups.judged else "",
             newest_steps(history),
             *((gap_of(gaps.get(history.task.task_id)),) if gaps else ()),
         )
-    out.print(shown)
+        for history, text in zip(histories, texts, strict=True)
+    )
+    title = f"tasks, {len(histories)} of {of_all}"
+    out.print(table(title, columns, rows, wrapped=("id", "origin", "turns", "trained in steps")))
     for task_id, suspect in doubted.items():
         where = f"turn {suspect.turn} of {suspect.turns}"
         told = f"{suspect.reference or 'no further call'}, not {suspect.otherwise or 'none'}"
