@@ -60,7 +60,6 @@ class PartShell:
             await self._opened.part.run()
 
     async def stop(self) -> None:
-        """Make ``run`` return."""
         await self._opened.part.stop()
 
     async def status(self) -> PartStatus:
@@ -83,7 +82,6 @@ class RemotePart:
         return self._name
 
     async def run(self) -> None:
-        """Run the part until it is stopped."""
         try:
             await self._actor.run.remote()
         except RayTaskError as error:

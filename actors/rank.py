@@ -67,7 +67,6 @@ class RemoteRank:
         return self._answer(self._actor.execute.remote(message), None)
 
     def dismiss(self) -> None:
-        """Kill the actor."""
         ray.kill(self._actor)
 
     def _answer(self, call: Any, wait_s: float | None) -> Any:

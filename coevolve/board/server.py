@@ -78,7 +78,6 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = PATIENCE_S
 
     def do_GET(self) -> None:
-        """Answer a request."""
         parts = urlsplit(self.path)
         own = [f"{name}:{self.server.port}" for name in NAMES]
         key, slash, path = parts.path.removeprefix("/").partition("/")

@@ -20,7 +20,6 @@ class CurriculumState(NamedTuple):
 
     @property
     def pieces(self) -> Sequence[object]:
-        """Return the schedule and the sampler."""
         return self
 
     def fold(self, message: Message) -> None:

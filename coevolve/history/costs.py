@@ -56,7 +56,6 @@ class Sampled:
     simulator_calls: int = 0
 
     def add(self, work: GroupSummary | ProbeReport) -> None:
-        """Count one group or one probe."""
         self.rollouts += work.rollouts
         self.errors += work.errors
         self.retried += work.retried if isinstance(work, GroupSummary) else 0

@@ -66,7 +66,6 @@ class Passing:
     """The alarm about a run without progress, until a record of `PROGRESS`."""
 
     def fold(self, message: Message) -> None:
-        """Add one record."""
         self.stalled = stall_after(message, self.stalled)
         match message:
             case RunPaused() | RunContinued():

@@ -229,7 +229,6 @@ class Progress(WholeState):
             self.copy_failed = result
 
     def _evolve(self, message: Signal | SignalSettled | CandidateVerdict) -> None:
-        """Count a signal, its end, or a verdict."""
         counts, name = self.evolution, _evolved(message)
         if isinstance(message, CandidateVerdict):
             counts[PARKED] = counts.get(PARKED, 0) + note_parked(self.parked, message)

@@ -61,7 +61,6 @@ class Starts:
         )
 
     def fold(self, message: Message) -> None:
-        """Add one record."""
         match message:
             case RunStarted() | RunResumed():
                 self.earlier, self.newest = self.total, None

@@ -47,7 +47,6 @@ class Optimizers:
         self._adam = self._fresh()
 
     def zero_grad(self) -> None:
-        """Clear the gradient."""
         for parameter in self._parameters.values():
             parameter.grad = None
 

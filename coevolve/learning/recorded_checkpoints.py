@@ -31,7 +31,6 @@ class RecordedCheckpoints(WholeState):
 
     @property
     def keeps(self) -> list[tuple[str, str]]:
-        """The versions of the checkpoints that exist."""
         return [(VERSIONS_BY_NUMBER, str(step)) for step in self.existing]
 
     def fold(self, message: Message) -> None:

@@ -32,7 +32,6 @@ class Breaker:
         )
 
     def failed(self, error: Exception) -> None:
-        """Count a failure."""
         self._failures += 1
         self._reason = str(error)
         if self._failures >= FAILURES:

@@ -18,7 +18,6 @@ class ModelUsage:
         return self.prompt_tokens + self.answer_tokens
 
     def add(self, prompt_tokens: int, answer_tokens: int, cost_usd: float) -> None:
-        """Count one call."""
         self.calls += 1
         self.prompt_tokens += prompt_tokens
         self.answer_tokens += answer_tokens

@@ -20,7 +20,6 @@ class Attempts:
 
     @property
     def all(self) -> int:
-        """Both together."""
         return self.trained + self.held_out
 
 

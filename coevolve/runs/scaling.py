@@ -223,7 +223,6 @@ class Scaling:
         await self._mailbox.append((scaled,))
 
     def _after(self, planned: Change) -> tuple[str, ...]:
-        """Return the names of the engines after a change."""
         kept = set(self._pool.names).difference(planned.leaving)
         return tuple(sorted(kept.union(planned.joining), key=_number))
 

@@ -55,7 +55,6 @@ class Failing:
     """The last error with which an engine's part failed."""
 
     def fold(self, message: FailedRollout | PartFailed, now_s: float) -> None:
-        """Add a failure."""
         if isinstance(message, PartFailed):
             if message.part.startswith(ENGINES):
                 self.engine_error = message.reason

@@ -91,7 +91,6 @@ class Simulation:
         return _visit(task_id, version, successes, self.group_size)
 
     def fires(self, rules: str, kind: SignalKind, history: History, visit: GroupSummary) -> bool:
-        """Return whether a rule fires for the newest ``visit`` in ``history``."""
         return next(RULES[rules][kind](self.signals, history, visit), None) is not None
 
     def rates(

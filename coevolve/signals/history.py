@@ -218,7 +218,6 @@ class History:
     def _add(
         self, key: PatternKey, count: int, amount: float, evidence: tuple[int, ...] = ()
     ) -> None:
-        """Add to a pattern's count and to its weight."""
         weight, total = self._weight(key) + amount, self.pattern(key).total + count
         self._state.patterns[key] = Pattern(total, evidence, weight, self._state.visits)
 

@@ -112,7 +112,6 @@ class Visited:
         return tuple(found[:count])
 
     def _forget(self, before: int) -> None:
-        """Forget the visits before a sequence."""
         if not any(visit < before for visit in islice(self._evidence, 1)):
             return
         self._evidence = {

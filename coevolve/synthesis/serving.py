@@ -77,7 +77,6 @@ class ServedModel:
 
     @property
     def failures(self) -> int:
-        """Number of consecutive failures."""
         return self._failures
 
     @property

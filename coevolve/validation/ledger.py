@@ -241,7 +241,6 @@ class Ledger:
         return probes <= share * (self.state.rollouts + probes)
 
     def fold(self, message: Message) -> None:
-        """Add a record."""
         match message:
             case GroupSummary():
                 self.state.rollouts += message.rollouts if message.author == "policy" else 0

@@ -25,14 +25,12 @@ class ReaderState:
         self._rests = rests > answers
 
     async def failed(self, error: EndpointError) -> None:
-        """Count a failure."""
         self._failures += 1
         if self._failures >= REST_AFTER and not self._rests:
             self._rests = True
             await self._append((ReaderRests(failures=self._failures, reason=str(error)),))
 
     async def answered(self) -> None:
-        """Forget the failures."""
         self._failures = 0
         if self._rests:
             self._rests = False

@@ -67,7 +67,6 @@ class OtherRanks:
         return [self._threads.submit(member.call, message) for member in self._members]
 
     def dismiss(self) -> None:
-        """Stop all processes."""
         for member in self._members:
             member.dismiss()
         self._members = []
