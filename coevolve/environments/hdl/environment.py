@@ -24,6 +24,7 @@ from coevolve.environments.hdl.simulate.toolchain import TOOLS
 from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
+from coevolve.history.annotated_source import AnnotatedSource
 from coevolve.models.architecture import ModelConfig
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import TINY, whole_model
