@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.attach.live import opened
+from coevolve.cli.attach_views.live import opened
 from coevolve.config import load_config
 from coevolve.history.directory import RunDirectory
 from coevolve.history.progress import Progress, progress_snapshots

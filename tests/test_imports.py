@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 COMPOSITION_ROOTS = {
     "coevolve.api",
-    "coevolve.attach.live",
+    "coevolve.cli.attach_views.live",
     "coevolve.cli.detached",
     "coevolve.cli.launching",
     "coevolve.launcher.cluster",
@@ -69,7 +69,7 @@ def test_messages_load_nothing_heavy():
 
 
 def test_processes_without_a_model_load_neither_torch_nor_transformers():
-    names = ["coevolve.cli.launching", "coevolve.attach.live", *modules("actors")]
+    names = ["coevolve.cli.launching", "coevolve.cli.attach_views.live", *modules("actors")]
     assert not {"torch", "transformers", "vllm"} & loaded_by(names)
 
 

@@ -15,7 +15,7 @@ from protocols.evolution import SignalKind
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from coevolve.attach.subject import Subject
+    from coevolve.cli.attach_views.subject import Subject
 
 COUNT = click.IntRange(min=0)
 
@@ -69,13 +69,13 @@ def command(context: click.Context, *, runs: Path, address: str | None) -> None:
     RUN is a run's folder, or its name under the folder of all runs; default: the newest run.
     Commands that only look also work on a run that has ended.
     """
-    from coevolve.attach.opening import RunChoice
+    from coevolve.cli.attach_views.run_choice import RunChoice
 
     context.obj = RunChoice(run=context.obj, runs=runs, address=address)
 
 
 def _carry_out(act: "Callable[[Subject], Awaitable[None]]", *, join: bool = True) -> None:
-    from coevolve.attach.opening import carry_out
+    from coevolve.cli.attach_views.run_choice import carry_out
 
     carry_out(click.get_current_context().obj, act, join=join)
 
@@ -104,7 +104,7 @@ def _last_option(default: int) -> Callable[[Any], Any]:
 @json_option
 def status(*, journal: bool, as_json: bool) -> None:
     """Show the run's progress and scores, every actor, and the synthesis of tasks."""
-    from coevolve.attach.status import status
+    from coevolve.cli.attach_views.status import status
 
     _carry_out(lambda subject: status(subject, as_json=as_json, journal=journal))
 
@@ -117,7 +117,7 @@ def watch(*, as_json: bool) -> None:
     from coevolve.terminal import Terminal
 
     with StartScreen(Terminal(), "coevolve attach watch") as screen:
-        from coevolve.attach.watch import watch
+        from coevolve.cli.attach_views.watch import watch
         from coevolve.launcher.interrupts import end_after_output
 
         async def until_it_ends(subject: "Subject") -> None:
@@ -138,7 +138,7 @@ def signals(*, kind: SignalKind | None, last: int, as_json: bool) -> None:
     """Show the weaknesses that were found and what became of them, newest first."""
     import time
 
-    from coevolve.attach.views import signals
+    from coevolve.cli.attach_views.views import signals
 
     _carry_out(
         lambda subject: signals(subject, kind=kind, count=last, now_s=time.time(), as_json=as_json),
@@ -152,7 +152,7 @@ def signals(*, kind: SignalKind | None, last: int, as_json: bool) -> None:
 @json_option
 def tasks(*, origin: Literal["seed", "synthesized"] | None, last: int, as_json: bool) -> None:
     """Show the tasks that the run trained on or may draw, newest first."""
-    from coevolve.attach.views import tasks
+    from coevolve.cli.attach_views.views import tasks
 
     _carry_out(
         lambda subject: tasks(subject, origin=origin, count=last, as_json=as_json), join=False
@@ -181,7 +181,7 @@ def _letters_of(
 @json_option
 def letters(*, retry: tuple[str, ...], as_json: bool) -> None:
     """Show the units of work that failed at each attempt and were given up, or retry them."""
-    from coevolve.attach.letters import letters
+    from coevolve.cli.attach_views.letters import letters
 
     _carry_out(lambda subject: letters(subject, retry, as_json=as_json), join=bool(retry))
 
@@ -191,7 +191,7 @@ def letters(*, retry: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def lineage(task: str, *, as_json: bool) -> None:
     """Show where a task comes from and what it led to. TASK is its id, or how that begins."""
-    from coevolve.attach.lineage import lineage
+    from coevolve.cli.attach_views.lineage import lineage
 
     _carry_out(lambda subject: lineage(subject, task, as_json=as_json), join=False)
 
@@ -203,7 +203,7 @@ def lineage(task: str, *, as_json: bool) -> None:
 @json_option
 def tail(topic: str, *, follow: bool, last: int, as_json: bool) -> None:
     """Print records of a topic, for example step_report, signal or rollout."""
-    from coevolve.attach.tail import tail
+    from coevolve.cli.attach_views.tail import tail
 
     _carry_out(
         lambda subject: tail(subject, topic, count=last, follow=follow, as_json=as_json),
@@ -233,7 +233,7 @@ def swap_synthesizer(*, as_json: bool, **options: Any) -> None:
     """Let another model synthesize, from the next signal on."""
     if bool(options["policy"]) == bool(options["base_url"]):
         raise click.UsageError("give either --policy or --base-url URL")
-    from coevolve.attach.swap import model_of, swap_synthesizer
+    from coevolve.cli.attach_views.swap import model_of, swap_synthesizer
 
     model = model_of(options)
     _carry_out(lambda subject: swap_synthesizer(subject, model, as_json=as_json))
@@ -248,7 +248,7 @@ def scale(*, target: int, no_wait: bool, as_json: bool) -> None:
 
     A resumed run keeps the number. With rollout.actors_per_node it is the maximum on all nodes.
     """
-    from coevolve.attach.scaling import scale
+    from coevolve.cli.attach_views.scaling import scale
 
     _carry_out(lambda subject: scale(subject, target, wait=not no_wait, as_json=as_json))
 
@@ -257,7 +257,7 @@ def scale(*, target: int, no_wait: bool, as_json: bool) -> None:
 @json_option
 def pause(*, as_json: bool) -> None:
     """Pause the run: it finishes the work in progress and starts no new work until resume."""
-    from coevolve.attach.steering import pause
+    from coevolve.cli.attach_views.steering import pause
 
     _carry_out(lambda subject: pause(subject, as_json=as_json))
 
@@ -266,7 +266,7 @@ def pause(*, as_json: bool) -> None:
 @json_option
 def resume(*, as_json: bool) -> None:
     """End a pause."""
-    from coevolve.attach.steering import resume
+    from coevolve.cli.attach_views.steering import resume
 
     _carry_out(lambda subject: resume(subject, as_json=as_json))
 
@@ -276,7 +276,7 @@ def resume(*, as_json: bool) -> None:
 @json_option
 def checkpoint(*, to: Path | None, as_json: bool) -> None:
     """Copy the journal while it is being written."""
-    from coevolve.attach.steering import checkpoint
+    from coevolve.cli.attach_views.steering import checkpoint
 
     _carry_out(lambda subject: checkpoint(subject, to, as_json=as_json))
 
@@ -285,6 +285,6 @@ def checkpoint(*, to: Path | None, as_json: bool) -> None:
 @json_option
 def stop(*, as_json: bool) -> None:
     """Stop the run cleanly: it finishes the current step and writes a checkpoint."""
-    from coevolve.attach.steering import stop
+    from coevolve.cli.attach_views.steering import stop
 
     _carry_out(lambda subject: stop(subject, as_json=as_json))

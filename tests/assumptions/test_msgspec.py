@@ -156,7 +156,7 @@ def test_a_schema_tells_forms_apart():
 def test_text_becomes_a_number_where_that_is_allowed():
     """`convert` with `strict=False` reads numbers from texts, as commands give them.
 
-    Needed by: coevolve/attach/swap.py
+    Needed by: coevolve/cli/attach_views/swap.py
     """
     assert msgspec.convert({"type": "step", "number": "7"}, Step, strict=False) == Step(number=7)
     with pytest.raises(msgspec.ValidationError):

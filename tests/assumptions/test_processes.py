@@ -92,7 +92,7 @@ def test_a_group_of_its_own_is_in_the_session_of_its_parent():
 def test_a_lock_ends_with_its_process_although_a_child_lives(tmp_path: Path):
     """The kernel frees a file's lock when its process is killed, also if a child lives on.
 
-    Needed by: coevolve/runs/starting.py, coevolve/attach/watch.py
+    Needed by: coevolve/runs/starting.py, coevolve/cli/attach_views/watch.py
     """
     path = tmp_path / "lock"
     path.touch()

@@ -223,7 +223,7 @@ def test_an_actor_whose_constructor_raises_is_dead_for_good():
 def test_an_actor_of_a_name_is_found_in_its_namespace():
     """Ray lists named actors with their namespaces.
 
-    Needed by: coevolve/attach/live.py
+    Needed by: coevolve/cli/attach_views/live.py
     """
     actor = Fragile.options(name="store").remote()
     answer(actor.pid)

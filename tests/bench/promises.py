@@ -161,10 +161,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         promise="attach tasks --origin prints the tasks of that origin",
-        file="coevolve/attach/views.py",
+        file="coevolve/cli/attach_views/views.py",
         old="= await _tasks(subject, origin, count)",
         new="= await _tasks(subject, origin, 0 if origin else count)",
-        tests=(f"{UNIT}/attach/test_views.py",),
+        tests=(f"{UNIT}/cli/attach_views/test_views.py",),
     ),
 )
 """The first twenty; most of them follow a list of mutants that a reviewer had tried."""

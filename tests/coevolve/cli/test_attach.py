@@ -2,9 +2,9 @@
 
 import pytest
 
-from coevolve.attach import opening
-from coevolve.attach.opening import RunChoice
 from coevolve.cli.attach import command
+from coevolve.cli.attach_views import run_choice as opening
+from coevolve.cli.attach_views.run_choice import RunChoice
 from tests.commands import answered
 
 

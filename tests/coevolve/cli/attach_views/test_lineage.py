@@ -3,10 +3,10 @@ import json
 import msgspec
 import pytest
 
-from coevolve.attach.lineage import lineage
+from coevolve.cli.attach_views.lineage import lineage
 from protocols.errors import RunError
 from protocols.evolution import Opinion, Reading
-from tests.coevolve.attach.conftest import Stage
+from tests.coevolve.cli.attach_views.conftest import Stage
 from tests.evolving import admitted, made, seed, story, verdict, visit
 
 

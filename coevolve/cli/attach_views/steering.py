@@ -6,8 +6,8 @@ from pathlib import Path
 
 import psutil
 
-from coevolve.attach.output import tell
-from coevolve.attach.subject import Subject
+from coevolve.cli.attach_views.output import tell
+from coevolve.cli.attach_views.subject import Subject
 from coevolve.foreign import resolved
 from coevolve.history.directory import RunDirectory
 from coevolve.parts.pausing import is_paused

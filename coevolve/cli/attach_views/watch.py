@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import msgspec
 
-from coevolve.attach.status import progress_line
-from coevolve.attach.subject import LiveRun, Subject
+from coevolve.cli.attach_views.status import progress_line
+from coevolve.cli.attach_views.subject import LiveRun, Subject
 from coevolve.history.directory import RunDirectory
 from coevolve.history.progress import TOPICS, Progress, progress_snapshots
 from coevolve.journal.codec import decode, topic_of

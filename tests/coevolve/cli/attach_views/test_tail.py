@@ -4,12 +4,12 @@ import json
 import msgspec
 import pytest
 
-from coevolve.attach.tail import tail
+from coevolve.cli.attach_views.tail import tail
 from coevolve.environments.tools.filesystem.grammar import uniform_task
 from protocols import columns
 from protocols.errors import RunError
 from protocols.learning import PolicyVersion, Probe
-from tests.coevolve.attach.conftest import Stage
+from tests.coevolve.cli.attach_views.conftest import Stage
 from tests.evolving import seed, signal
 from tests.exporting import tiny_rollout
 from tests.following import taken

@@ -2,12 +2,12 @@
 
 import pytest
 
-from coevolve.attach.letters import letters
-from coevolve.attach.status import status
-from coevolve.attach.views import signals, tasks
+from coevolve.cli.attach_views.letters import letters
+from coevolve.cli.attach_views.status import status
+from coevolve.cli.attach_views.views import signals, tasks
 from protocols.control import DeadLetter
 from protocols.learning import WeightsVerified
-from tests.coevolve.attach.conftest import Stage
+from tests.coevolve.cli.attach_views.conftest import Stage
 from tests.evolving import story
 from tests.exporting import scored
 

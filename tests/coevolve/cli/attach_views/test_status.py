@@ -4,12 +4,12 @@ from typing import cast
 import msgspec
 import pytest
 
-from coevolve.attach.status import status
+from coevolve.cli.attach_views.status import status
 from protocols.control import PartFailed, RunPaused
 from protocols.evolution import SynthesizerSwapped
 from protocols.learning import NothingDelivered, WeightsVerified, WeightSyncAlarm
 from protocols.synthesizers import PolicyModel
-from tests.coevolve.attach.conftest import Stage
+from tests.coevolve.cli.attach_views.conftest import Stage
 from tests.evolving import settled, signal, story, swapped
 from tests.exporting import scored
 from tests.fakes import ScriptPart

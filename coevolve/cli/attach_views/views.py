@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from coevolve.attach.output import age, console, print_json, table
-from coevolve.attach.subject import Subject
-from coevolve.attach.words import (
+from coevolve.cli.attach_views.output import age, console, print_json, table
+from coevolve.cli.attach_views.subject import Subject
+from coevolve.cli.attach_views.words import (
     about,
     became,
     counted,

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.attach.steering import checkpoint, pause, resume
-from coevolve.attach.swap import model_of, swap_synthesizer
+from coevolve.cli.attach_views.steering import checkpoint, pause, resume
+from coevolve.cli.attach_views.swap import model_of, swap_synthesizer
 from coevolve.journal.codec import decode_as
 from coevolve.journal.mailbox import Mailbox
 from coevolve.parts.pausing import is_paused
@@ -16,7 +16,7 @@ from protocols.errors import RunError
 from protocols.evolution import SwapRefused, SwapRequested, SynthesizerSwapped
 from protocols.journal import Message
 from protocols.synthesizers import EndpointModel, PolicyModel
-from tests.coevolve.attach.conftest import Stage
+from tests.coevolve.cli.attach_views.conftest import Stage
 from tests.evolving import ENDPOINT
 
 Answering = Callable[[SwapRequested], Message]

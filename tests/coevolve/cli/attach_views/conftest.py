@@ -4,7 +4,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.attach.subject import LiveRun, Subject
+from coevolve.cli.attach_views.subject import LiveRun, Subject
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.runs import starting

@@ -4,9 +4,9 @@ import difflib
 
 from rich.tree import Tree
 
-from coevolve.attach.output import console, print_json
-from coevolve.attach.subject import Subject
-from coevolve.attach.words import about, became, counted, origin_of, shortened, steps
+from coevolve.cli.attach_views.output import console, print_json
+from coevolve.cli.attach_views.subject import Subject
+from coevolve.cli.attach_views.words import about, became, counted, origin_of, shortened, steps
 from coevolve.environments.interface import Environment
 from coevolve.history.histories import Lineage, SignalHistory, TaskHistory
 from coevolve.history.lineage import LineageIndex

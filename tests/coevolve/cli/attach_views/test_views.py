@@ -4,13 +4,13 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from coevolve.attach.views import Origin, signals, tasks
+from coevolve.cli.attach_views.views import Origin, signals, tasks
 from coevolve.environments.tools.filesystem.environment import Filesystem
 from protocols.config import EvaluatorConfig
 from protocols.evolution import SignalKind
 from protocols.learning import Evaluation, TaskScore
 from protocols.rollouts import Action
-from tests.coevolve.attach.conftest import Stage
+from tests.coevolve.cli.attach_views.conftest import Stage
 from tests.coevolve.history.test_rollouts import rollout
 from tests.evolving import seed, settled, signal, stepped, story, visit
 

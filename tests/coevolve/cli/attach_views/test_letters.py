@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from coevolve.attach.letters import letters
-from coevolve.attach.status import status
+from coevolve.cli.attach_views.letters import letters
+from coevolve.cli.attach_views.status import status
 from coevolve.journal.codec import decode_as
 from protocols.control import (
     DeadLetter,
@@ -15,7 +15,7 @@ from protocols.control import (
 )
 from protocols.errors import RunError
 from protocols.evolution import ModelAnswers, ModelRests, ReaderAnswers, ReaderRests
-from tests.coevolve.attach.conftest import Stage
+from tests.coevolve.cli.attach_views.conftest import Stage
 from tests.scripted import add
 
 

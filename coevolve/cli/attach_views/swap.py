@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from coevolve.attach.output import say, tell
-from coevolve.attach.subject import Subject
+from coevolve.cli.attach_views.output import say, tell
+from coevolve.cli.attach_views.subject import Subject
 from coevolve.foreign import shown
 from coevolve.journal.codec import decode, topics_of
 from protocols.config import RunConfig

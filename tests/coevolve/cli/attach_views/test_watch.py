@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from coevolve.attach.watch import watch
+from coevolve.cli.attach_views.watch import watch
 from coevolve.screen.start import StartScreen
 from coevolve.terminal import Terminal
 from protocols.control import RolloutScaled, RunFinished, RunPaused, RunStarted
-from tests.coevolve.attach.conftest import Stage
+from tests.coevolve.cli.attach_views.conftest import Stage
 from tests.evolving import signal
 from tests.exporting import scored
 from tests.screens import report

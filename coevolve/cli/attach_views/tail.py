@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from coevolve.attach.output import print_json
-from coevolve.attach.subject import Subject
+from coevolve.cli.attach_views.output import print_json
+from coevolve.cli.attach_views.subject import Subject
 from coevolve.journal.codec import TOPICS, topic_of
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.journal.paging import PAGE, newest

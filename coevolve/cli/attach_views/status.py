@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
-from coevolve.attach.output import age, console, print_json, share, table
-from coevolve.attach.subject import Subject
+from coevolve.cli.attach_views.output import age, console, print_json, share, table
+from coevolve.cli.attach_views.subject import Subject
 from coevolve.delivery.alarms import sentence
 from coevolve.estimate.memory import excesses, expected
 from coevolve.history.degraded import copy_failure

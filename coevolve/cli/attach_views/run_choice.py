@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from coevolve.attach.subject import Subject
+from coevolve.cli.attach_views.subject import Subject
 from coevolve.history import finding
 from coevolve.launcher.interrupts import end_at_once
 
@@ -40,7 +40,7 @@ async def _carry_out(
     choice: RunChoice, act: Callable[[Subject], Awaitable[None]], *, join: bool
 ) -> None:
     # Imported here, so that a command's help does not load Ray.
-    from coevolve.attach import live
+    from coevolve.cli.attach_views import live
 
     if choice.address:
         async with live.opened_from_afar(choice.address, choice.run) as subject:

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coevolve.attach.output import age, console, print_json, table, tell
-from coevolve.attach.subject import Subject
+from coevolve.cli.attach_views.output import age, console, print_json, table, tell
+from coevolve.cli.attach_views.subject import Subject
 from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
 from protocols.control import DeadLetter, LetterAnswered, LetterRetried

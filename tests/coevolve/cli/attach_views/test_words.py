@@ -2,7 +2,7 @@
 
 import pytest
 
-from coevolve.attach.words import VISITS, gap_of, scores
+from coevolve.cli.attach_views.words import VISITS, gap_of, scores
 from coevolve.history.instance_gap import TaskGap
 from tests.evolving import visit
 

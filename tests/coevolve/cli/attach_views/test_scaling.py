@@ -6,16 +6,16 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from coevolve.attach import scaling
-from coevolve.attach.scaling import scale
-from coevolve.attach.subject import LiveRun
+from coevolve.cli.attach_views import scaling
+from coevolve.cli.attach_views.scaling import scale
+from coevolve.cli.attach_views.subject import LiveRun
 from coevolve.journal.mailbox import Mailbox
 from protocols.control import PartStatus, RolloutScaled, ScaleRefused, ScaleRequested
 from protocols.errors import RunError
 from protocols.interfaces import SupervisedPart
 from protocols.journal import Message
 from protocols.learning import WeightsVerified
-from tests.coevolve.attach.conftest import Stage
+from tests.coevolve.cli.attach_views.conftest import Stage
 from tests.fakes import ScriptPart
 
 Answering = Callable[[ScaleRequested], list[Message]]

@@ -16,7 +16,7 @@ import ray
 
 from actors.part import RemotePart
 from actors.remote_store import STORE_NAME, RemoteStore
-from coevolve.attach.subject import LiveRun, Subject
+from coevolve.cli.attach_views.subject import LiveRun, Subject
 from coevolve.foreign import boundary
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as

@@ -5,8 +5,8 @@ import time
 import uuid
 from collections.abc import Collection, Sequence
 
-from coevolve.attach.output import print_json, say
-from coevolve.attach.subject import Subject
+from coevolve.cli.attach_views.output import print_json, say
+from coevolve.cli.attach_views.subject import Subject
 from coevolve.journal.codec import decode, decode_as, topic_of, topics_of
 from coevolve.journal.paging import whole_topic
 from protocols.control import RolloutScaled, ScaleRefused, ScaleRequested
