@@ -25,6 +25,7 @@ class FilesShell:
         self._reporter.waits_for("requests")
 
     def listing(self, path: str) -> list[FileEntry]:
+        """Forward."""
         return self._folders.listing(path)
 
     def read(self, path: str, name: str, offset: int, size: int) -> bytes:
@@ -37,9 +38,11 @@ class FilesShell:
         self._folders.write(path, name, offset, content)
 
     def arrived(self, path: str, listing: Sequence[FileEntry]) -> None:
+        """Forward."""
         self._folders.arrived(path, listing)
 
     def finish(self, path: str) -> list[FileEntry]:
+        """Forward."""
         return self._folders.finish(path)
 
     def names(self, path: str) -> list[str]:
@@ -57,6 +60,7 @@ class FilesShell:
         return 0.0
 
     def log(self, part: str, line: str) -> None:
+        """Forward."""
         self._folders.log(part, line)
 
 

@@ -77,6 +77,7 @@ class VisibleStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
+        """Write each text."""
         for line in lines:
             self.write(line)
 

@@ -58,6 +58,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
+        """The port that it listens on."""
         return int(self.server_address[1])
 
     @property

@@ -27,6 +27,7 @@ class ExportGroup(click.Group):
         return super().parse_args(ctx, [*options, *rest])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every kind."""
         from coevolve.export.exporting import WEIGHTS
 
         return [*WEIGHTS, *_exporters(ctx)]

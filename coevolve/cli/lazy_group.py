@@ -52,6 +52,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self._table.items()))
         environments = self._environments()

@@ -48,6 +48,7 @@ class UniformDraws:
         self._free_live_seeds[place] = int(not is_retired and is_free)
 
     def forget(self, task_id: str) -> None:
+        """Remove a synthesized task."""
         place = self._places.pop(task_id)
         self._retired[place] = 0
         if len(self._ids) > 2 * len(self._places) + SPARE:
@@ -120,6 +121,7 @@ class WeightedDraws:
         return len(self._at.of)
 
     def ids(self) -> tuple[str, ...]:
+        """Return all tasks in order."""
         return tuple(self._at.of)
 
     def add(self, task_id: str) -> None:

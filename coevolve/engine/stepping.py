@@ -42,6 +42,7 @@ class Steps(Protocol):
     """An engine whose requests are identified by their waiters."""
 
     @property
+        """Whether any request is unfinished."""
     def busy(self) -> bool: ...
 
     def tick(self) -> Sequence[Settled]:

@@ -52,6 +52,7 @@ class TaskHistory:
 
     @property
     def groups(self) -> TaskGroups:
+        """All groups of the task."""
         groups = copy(self.dropped)
         for visit in self.visits:
             groups.add(visit)

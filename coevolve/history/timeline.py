@@ -145,6 +145,7 @@ class Timeline:
 
     @property
     def step(self) -> int:
+        """The newest step, or 0."""
         return self.steps[-1].step if self.steps else 0
 
     def step_at(self, time_ns: int) -> int:

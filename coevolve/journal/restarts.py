@@ -73,6 +73,7 @@ class Restarts:
             )
 
     def broke(self, reason: str) -> None:
+        """Count a break."""
         past = self._read()
         past.breaks = [*past.breaks, self._clock()][-BREAKS:]
         past.reason = reason

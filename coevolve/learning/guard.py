@@ -89,6 +89,7 @@ class Guard:
 
     @property
     def abandoned(self) -> frozenset[int]:
+        """Return the abandoned versions."""
         return frozenset(self.state.abandoned)
 
     @property

@@ -60,6 +60,7 @@ class History:
         return discarded.count("zero_variance")
 
     async def checkpoints(self) -> Mapping[int, Checkpoint]:
+        """Return the checkpoints that exist, by step."""
         return (await recorded_checkpoints(self._reader)).existing
 
     async def steps(self, *, after: int) -> list[StepReport]:

@@ -73,6 +73,7 @@ class StepMetrics:
 
     @property
     def sums(self) -> Mapping[str, float]:
+        """Return all sums."""
         return self._sums
 
     @property

@@ -47,6 +47,7 @@ class Optimizers:
         self._adam = self._fresh()
 
     def zero_grad(self) -> None:
+        """Clear the gradient."""
         for parameter in self._parameters.values():
             parameter.grad = None
 

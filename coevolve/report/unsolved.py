@@ -20,6 +20,7 @@ class Attempts:
 
     @property
     def all(self) -> int:
+        """Both together."""
         return self.trained + self.held_out
 
 

@@ -137,6 +137,7 @@ class Books:
         self._finished = False
 
     def enter(self, sequence: int, message: Message) -> None:
+        """Add the record of a sequence."""
         self._last = sequence
         self._counts[type(message).__name__] += 1
         for account, key in _entries(message):

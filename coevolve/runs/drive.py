@@ -373,6 +373,7 @@ class Run:
             await asyncio.sleep(START_UP_PAUSE_S)
 
     async def statuses(self) -> Sequence[PartStatus]:
+        """Return the status of each part and each simulator."""
         return await asyncio.gather(*(part.status() for part in self._watched()))
 
     def _watched(self) -> Sequence[SupervisedPart]:

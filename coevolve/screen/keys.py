@@ -30,6 +30,7 @@ class Keys:
 
     @property
     def listening(self) -> bool:
+        """Whether keys are read."""
         return self._loop is not None
 
     def listen(self) -> None:

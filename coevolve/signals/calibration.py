@@ -83,6 +83,7 @@ class Simulation:
         self.random = np.random.default_rng(seed)
 
     def history(self, tools: Sequence[str] = ()) -> History:
+        """Return an empty history."""
         return History(self.signals, tools, sys.maxsize)
 
     def visit(self, skill: float, version: int, task_id: str = "task") -> GroupSummary:
@@ -91,6 +92,7 @@ class Simulation:
         return _visit(task_id, version, successes, self.group_size)
 
     def fires(self, rules: str, kind: SignalKind, history: History, visit: GroupSummary) -> bool:
+        """Return whether a rule fires for the newest ``visit`` in ``history``."""
         return next(RULES[rules][kind](self.signals, history, visit), None) is not None
 
     def rates(

@@ -77,6 +77,7 @@ class ServedModel:
 
     @property
     def failures(self) -> int:
+        """Number of consecutive failures."""
         return self._failures
 
     @property

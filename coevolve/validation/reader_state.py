@@ -31,6 +31,7 @@ class ReaderState:
             await self._append((ReaderRests(failures=self._failures, reason=str(error)),))
 
     async def answered(self) -> None:
+        """Forget the failures."""
         self._failures = 0
         if self._rests:
             self._rests = False
