@@ -42,8 +42,9 @@ class Steps(Protocol):
     """An engine whose requests are identified by their waiters."""
 
     @property
+    def busy(self) -> bool:
         """Whether any request is unfinished."""
-    def busy(self) -> bool: ...
+        ...
 
     def tick(self) -> Sequence[Settled]:
         """Advance every request; return finished ones."""
