@@ -1,10 +1,15 @@
-"""The run files and hardware designs that come with coevolve.
+"""Where coevolve is, and the run files and hardware designs that come with it.
 
 A wheel carries them in the folder ``shipped`` beside this module; in a checkout they are the
 repository's own.
 """
 
 from pathlib import Path
+
+
+def import_folder() -> Path:
+    """Return the folder that has to be on the path of a process that imports coevolve."""
+    return Path(__file__).parents[1]
 
 
 def configs() -> Path:

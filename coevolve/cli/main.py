@@ -32,7 +32,7 @@ COMMANDS = {
     "docs": "Read the pages about coevolve.",
     "completion": "Print the completion script of a shell.",
 }
-"""Name of a command -> its description; `coevolve.cli.NAME` declares the command."""
+"""Name of a command -> its description; the module of that name in `coevolve.cli` declares it."""
 
 EXIT_CODES = """\b
 Exit codes:

@@ -1,6 +1,6 @@
 """Which blocks of code AppWorld's engine refuses unread, in its own words: standard library only.
 
-The engine looks at names of modules and of called functions (`appworld.common.safety_guard`). That
+The engine looks at names of modules and of called functions (its module ``safety_guard``). That
 protects nothing, and here nothing relies on it; but a policy is to see the same refusals. The text
 of this file is sent to the interpreter's process, which runs it there.
 """

@@ -20,7 +20,6 @@ from pathlib import Path
 import msgspec
 import structlog
 
-import coevolve
 from coevolve.environments.cache_folder import passed_on
 from coevolve.environments.tools.commands import (
     Broken,
@@ -43,6 +42,7 @@ from coevolve.environments.tools.frames import (
 from coevolve.environments.tools.histories import Histories
 from coevolve.environments.tools.place import PLACE_BYTES, STEP_CHARS, Place
 from coevolve.foreign import plain
+from coevolve.shipped import import_folder
 from protocols.config import SimulatorConfig
 from protocols.errors import SimulatorError
 
@@ -308,7 +308,7 @@ class ToolWorker:
         With this process's interpreter, they include those of its ``PYTHONPATH``, because any of
         coevolve's dependencies may be there.
         """
-        own = [str(Path(coevolve.__file__).parents[1]), *map(str, self._folders)]
+        own = [str(import_folder()), *map(str, self._folders)]
         if self._python == sys.executable:
             named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
             own += [str(Path(folder).absolute()) for folder in named if folder]
