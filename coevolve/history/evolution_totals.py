@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from coevolve.history.histories import WAITING, Swap, SynthesizerTotals
-from coevolve.history.parked import note_parked
+from coevolve.history.histories import WAITING, Swap, SynthesizerTotals, note_parked
 from coevolve.journal.codec import topics_of
 from coevolve.journal.snapshots import Snapshots, WholeState
 from protocols.control import RunContinued, RunPaused

@@ -205,6 +205,19 @@ class Swap:
     """Newest policy version in the journal at that moment."""
 
 
+def note_parked(parked: set[str], verdict: CandidateVerdict) -> int:
+    """Add a verdict to the ids of ``parked`` candidates; return the change of their number.
+
+    A candidate that is probed again counts as parked until its next verdict.
+    """
+    before = len(parked)
+    if isinstance(verdict.outcome, Parked):
+        parked.add(verdict.candidate_id)
+    else:
+        parked.discard(verdict.candidate_id)
+    return len(parked) - before
+
+
 def _count(counts: dict[str, int], name: str) -> None:
     counts[name] = counts.get(name, 0) + 1
 

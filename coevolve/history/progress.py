@@ -8,8 +8,8 @@ import msgspec
 from coevolve.history import curves
 from coevolve.history.degraded import TOPICS as DEGRADED_TOPICS
 from coevolve.history.degraded import Degraded
+from coevolve.history.histories import note_parked
 from coevolve.history.instance_gap import InstanceGap, Side, instance_gaps
-from coevolve.history.parked import note_parked
 from coevolve.history.passing import TOPICS as PASSING_TOPICS
 from coevolve.history.passing import Passing
 from coevolve.history.score import Choice, Half, Score, choice, half_of, score_of

@@ -28,6 +28,12 @@ from protocols.journal import JournalStatistics
 from protocols.learning import PolicyVersion
 from protocols.synthesizers import EndpointModel, SynthesizerModel
 
+DERIVED = (
+    *("admitted", "refused", "acceptance", "learnable_share"),
+    *("tokens_per_admitted", "cost_usd_per_admitted"),
+)
+"""Properties of a synthesizer's totals that programs get, besides the counts."""
+
 ERRORS = 5
 """Maximum number of failures shown; the newest are shown."""
 
@@ -161,25 +167,8 @@ def _scale_line(progress: Progress) -> list[str]:
 
 
 def _totals_tree(totals: SynthesizerTotals) -> Mapping[str, Any]:
-    return {
-        "synthesizer": totals.synthesizer,
-        "settled": totals.settled,
-        "candidates": totals.candidates,
-        "admitted": totals.admitted,
-        "labels": totals.labels,
-        "parked": totals.parked,
-        "refused": totals.refused,
-        "gates": totals.gates,
-        "acceptance": totals.acceptance,
-        "learnable_share": totals.learnable_share,
-        "calls": totals.usage.calls,
-        "prompt_tokens": totals.usage.prompt_tokens,
-        "answer_tokens": totals.usage.answer_tokens,
-        "cost_usd": totals.usage.cost_usd,
-        "tokens_per_admitted": totals.tokens_per_admitted,
-        "cost_usd_per_admitted": totals.cost_usd_per_admitted,
-        "simulator_calls": totals.simulator_calls,
-    }
+    tree = msgspec.to_builtins(totals)
+    return {**tree.pop("usage"), **tree, **{name: getattr(totals, name) for name in DERIVED}}
 
 
 def _best(progress: Progress) -> list[str]:
