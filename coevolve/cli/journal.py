@@ -22,9 +22,17 @@ def verify(run: str | None, *, runs: Path) -> int:
     RUN is a run's folder or its name; default: the newest run. The run may be running. Nothing is
     written. Exit code 1: the journal is damaged.
     """
-    from coevolve.commands import journal
+    from coevolve.history import finding
+    from coevolve.journal import verification
 
-    return 0 if journal.verify(run, runs, sys.stdout) else 1
+    found = finding.find(run, runs)
+    faults = verification.faults(found.store)
+    if not faults:
+        sys.stdout.write(f"{found.store}: the journal is whole\n")
+        return 0
+    sys.stdout.writelines(f"{fault}\n" for fault in faults)
+    sys.stdout.write(f"save what is whole with `coevolve journal repair {found.called}`\n")
+    return 1
 
 
 @command.command(name="repair")
@@ -36,7 +44,18 @@ def repair(run: str, *, runs: Path) -> int:
     RUN is a run's folder or its name. The new journal takes the place of the damaged one, which
     stays in a folder beside it. A whole journal is left as it is.
     """
-    from coevolve.commands import journal
+    from coevolve.history import finding
+    from coevolve.journal import repair as repairing
+    from coevolve.journal import verification
 
-    journal.repair(run, runs, sys.stdout)
+    found = finding.find(run, runs)
+    if not verification.faults(found.store):
+        sys.stdout.write(f"{found.store}: the journal is whole; nothing was changed\n")
+        return 0
+    done = repairing.repair(found.store)
+    sys.stdout.writelines(f"{each}\n" for each in done.gone)
+    sys.stdout.write(
+        f"{found.store}: the new journal has {done.kept} whole records; the damaged one is in "
+        f"{done.damaged}\n"
+    )
     return 0
