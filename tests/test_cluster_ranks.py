@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from coevolve.environments.open_parts import OpenPart
+from coevolve.learning.sharded.shards import INDEX_FILE
 from coevolve.loop import PARTS
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles
@@ -87,5 +88,5 @@ async def test_ranks_on_several_nodes_train_as_one_process_does(tmp_path: Path):
     ]
     for step, count in ((3, 2), (4, 1), (5, 3)):
         shards = [f"__{rank}_0.distcp" for rank in range(count)]
-        assert sorted(written[step]) == sorted([".metadata", *shards, "trainer_state.json"])
+        assert sorted(written[step]) == sorted([INDEX_FILE, *shards, "trainer_state.json"])
     assert found.failures
