@@ -78,9 +78,6 @@ WAITS = (
     "coevolve.environments.tools.environment.ToolEnvironment.attempt_gather_s",
     "coevolve.environments.tools.evolution.GATHER_S",
     "coevolve.rollouts.evaluator.REST_S",
-    "coevolve.rollouts.scoring.GATHER_S",
-    "coevolve.rollouts.worker.GATHER_S",
-    "coevolve.rollouts.worker.GROUP_GATHER_S",
     "coevolve.synthesis.worker.GATHER_S",
     "coevolve.validation.validator.DECISION_GATHER_S",
 )

@@ -22,15 +22,15 @@ from coevolve.journal.codec import (
     TASKS_BY_ID,
     decode_as,
     topic_of,
-    topics_of,
 )
-from coevolve.journal.mailbox import IDLE_WAIT_S, Appender, Mailbox
-from coevolve.parts.attempts import AttemptQueue, Attempts, WorkItem
+from coevolve.journal.mailbox import IDLE_WAIT_S, Appender
+from coevolve.parts.attempts import WorkItem
+from coevolve.parts.worker import Dispatcher, Handler, Worker
 from coevolve.rollouts.evaluator import Instantiate, Scored, Scorer, score_with_retries
 from coevolve.rollouts.served_version import ServedVersion
 from protocols.config import RunConfig
 from protocols.control import LetterRetried
-from protocols.errors import GeneratorError, LeaseLostError
+from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator, Reader, Store
 from protocols.journal import Message
@@ -42,10 +42,6 @@ ALL = 1 << 30
 
 MOST_INSTANCES = 512
 """Number of instances that an actor keeps for further versions; each took executions to make."""
-
-GATHER_S = 0.1
-"""Delay of reports, and of requests beside other attempts, so that one call of the store carries
-several; all engines wait for the last report."""
 
 TAKEN = (ScoreRequest, LetterRetried)
 """Kinds that it takes of those that the rollout worker takes."""
@@ -133,71 +129,40 @@ class ScoringWorker:
         self._all_tasks = tasks
         self._served = served
         self._instantiate = instantiate
-        self._limit = config.evaluator.concurrent
         self._instances: dict[str, Task] = {}
-        self._live: set[asyncio.Task[None]] = set()
-        self._mailbox = Mailbox(
-            store,
-            consumer="scoring",
-            topics=topics_of(*(kind for kind in takes if kind in TAKEN)),
-            member=name,
-            lease_s=config.store.lease_s,
-            gather_s=GATHER_S,
+        kinds = [kind for kind in takes if kind in TAKEN]
+        self._worker = Worker("scoring", config, store=store, reader=reader, takes=kinds, name=name)
+        concurrent = config.evaluator.concurrent
+        self._requests = Dispatcher(
+            self._worker,
+            {ScoreRequest: Handler(self._score, _no_score)},
+            concurrent=concurrent,
+            take_limit=concurrent,
+            held=concurrent,  # none is taken ahead, because other rollout actors share the requests
+            activity=lambda live, is_full: f"{live} scores, or more requests",
         )
-        self._attempts = Attempts(self._mailbox, config, reader)
-        self.last_error = ""
+        self.stop = self._worker.stop
 
     @property
     def held(self) -> int:
         """Number of requests that were taken and not answered."""
-        return len(self._mailbox.held)
+        return len(self._worker.mailbox.held)
 
-    async def run(self, group: asyncio.TaskGroup) -> None:
-        """Answer requests until cancelled. Raises GeneratorError if the engine failed."""
-        queue = AttemptQueue(self._attempts, self._limit)
-        while True:
-            while unit := queue.begin_next():
-                task = group.create_task(self._answer(unit, queue, group))
-                self._live.add(task)
-                task.add_done_callback(self._live.discard)
-            if queue or len(self._live) == self._limit:
-                await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
-                continue
-            if self._live:
-                await asyncio.sleep(GATHER_S)
-            # None are taken ahead, because other rollout actors share the same requests.
-            queue.add(await self._attempts.take(self._limit - len(self._live)))
+    async def run(self) -> None:
+        """Answer requests until stopped. Raises GeneratorError if the engine failed."""
+        await self._worker.run(self._work)
 
-    async def release(self) -> None:
-        """Take back the attempts that a clean stop ends."""
-        await self._attempts.release()
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            await self._requests.serve(group)
 
-    async def _answer(self, unit: WorkItem, queue: AttemptQueue, group: asyncio.TaskGroup) -> None:
-        request = unit.message
-        assert isinstance(request, ScoreRequest)
-        was_attempted_before = self._attempts.was_attempted_before(unit)
-        outcome = await self._attempts.outcome_of(
-            unit,
-            lambda: self._score(request),
-            lambda reason: (
-                ScoreReport(version=request.version, task_id=request.task_id, score=None),
-            ),
-        )
-        if was_attempted_before:  # another death must not count against a request that was done
-            await self._hand_in(unit, outcome)
-            queue.ended(unit)
-        else:
-            queue.ended(unit)
-            group.create_task(self._hand_in(unit, outcome))
-
-    async def _score(self, request: ScoreRequest) -> Sequence[ScoreReport]:
+    async def _score(self, request: ScoreRequest, item: WorkItem) -> Sequence[ScoreReport]:
+        del item
         # An engine serves a newer version only if this one's scores are complete without it.
         if await self._served.at_least(request.version) > request.version:
             return ()
         task = await self._task(request.task_id)
-        if task is None:
-            return (ScoreReport(version=request.version, task_id=request.task_id, score=None),)
-        score = await score_with_retries(
+        score = task and await score_with_retries(
             self._scorer,
             task,
             f"evaluation-{request.version}-{request.task_id}",
@@ -206,15 +171,7 @@ class ScoringWorker:
         )
         return (ScoreReport(version=request.version, task_id=request.task_id, score=score),)
 
-    async def _hand_in(self, unit: WorkItem, outcome: Sequence[Message]) -> None:
-        try:
-            await self._mailbox.complete((unit.sequence,), outcome)
-        except LeaseLostError as error:
-            log.warning("score_dropped", request=str(unit.sequence), reason=str(error))
-        self._attempts.forget((unit.sequence,))
-
     def _note(self, error: Exception) -> None:
-        self.last_error = str(error)
         log.warning("score_failed", reason=str(error))
 
     async def _task(self, task_id: str) -> Task | None:
@@ -242,6 +199,11 @@ class ScoringWorker:
     @cached_property
     def _tasks(self) -> Mapping[str, Task]:
         return {task.task_id: task for task in self._all_tasks()}
+
+
+def _no_score(request: ScoreRequest, reason: str, attempts: int) -> Sequence[ScoreReport]:
+    del reason, attempts
+    return (ScoreReport(version=request.version, task_id=request.task_id, score=None),)
 
 
 class OneVersion:

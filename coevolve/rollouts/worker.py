@@ -14,32 +14,24 @@ so nothing can be trained on them.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import structlog
 
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.codec import topics_of
-from coevolve.journal.mailbox import GATHER_S, IDLE_WAIT_S, Mailbox
+from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.task_cache import TaskCache, unread
-from coevolve.parts.attempts import AttemptQueue, Attempts, WorkItem
-from coevolve.parts.status import StatusReporter
-from coevolve.parts.stopping import unless_stopped
+from coevolve.parts.attempts import WorkItem
+from coevolve.parts.worker import Dispatcher, Handler, Worker
 from coevolve.rollouts.agent import Agent, Episode, rollout_of, seed_of
 from coevolve.rollouts.scored_versions import SCORES, version_to_serve
 from coevolve.rollouts.scoring import ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.turns import EngineTurns
 from protocols.config import RunConfig
-from protocols.control import LetterAnswered, LetterRetried, PartsRest, PartStatus
-from protocols.errors import (
-    ContractError,
-    EndpointError,
-    GeneratorError,
-    LeaseLostError,
-    SimulatorError,
-)
+from protocols.control import LetterRetried, PartsRest, PartStatus
+from protocols.errors import EndpointError, GeneratorError, SimulatorError
 from protocols.evolution import ProbeReport, ProbeRequest
 from protocols.interfaces import Reader, Store
 from protocols.journal import Message
@@ -52,10 +44,6 @@ CONSUMER = "rollout"
 
 RETRY_PAUSE_S = 0.5
 """Pause before the second try; it doubles with each further try. Workers restart in seconds."""
-
-GROUP_GATHER_S = 0.1
-"""`GATHER_S` for the last rollout of a group in progress, because the learner needs whole
-groups."""
 
 TAKEN = (RolloutRequest, ProbeRequest, LetterRetried)
 """Kinds that it takes on its own; with ``scoring`` it shares letters with a `ScoringWorker`."""
@@ -98,20 +86,27 @@ class RolloutWorker:
         self._engine = engine
         self._agents = agents
         self._tasks = TaskCache(reader, unread)
-        self._mailbox = Mailbox(
-            store,
-            consumer=CONSUMER,
-            topics=topics_of(*(kind for kind in takes if kind is not ScoreRequest)),
-            member=name,
-            lease_s=config.store.lease_s,
-            gather_s=GATHER_S,
+        kinds = [kind for kind in takes if kind is not ScoreRequest]
+        self._worker = Worker(CONSUMER, config, store=store, reader=reader, takes=kinds, name=name)
+        concurrent = self._config.concurrent
+        self._requests = Dispatcher(
+            self._worker,
+            {
+                RolloutRequest: Handler(self._roll_out, _failed),
+                ProbeRequest: Handler(self._probe, _no_probe),
+            },
+            concurrent=concurrent,
+            take_limit=concurrent,
+            # Taking requests ahead saves one call of the store for each conversation that ends.
+            held=2 * concurrent,
+            activity=_activity,
+            is_urgent=_ends_group,
+            writes_retried=False,  # the group of a retried request has ended without it
         )
-        self._attempts = Attempts(self._mailbox, config, reader)
-        self._reporter = StatusReporter(name)
-        self._stopping = asyncio.Event()
-        self._live: set[asyncio.Task[None]] = set()
-        self._in_progress = Counter[str]()
-        """Group id -> number of its requests taken and not answered."""
+
+    @property
+    def _mailbox(self) -> Mailbox:
+        return self._worker.mailbox
 
     async def run(self) -> None:
         """Serve requests until stopped; what was completed by then is in the journal.
@@ -119,28 +114,26 @@ class RolloutWorker:
         Raises GeneratorError if the engine failed, and DeliveryError if it serves other weights
         than those published.
         """
-        await unless_stopped(self._stopping, self._work())
-        await self._mailbox.flush()
-        await self._attempts.release()
-        if self._scoring:
-            await self._scoring.release()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._worker.run(self._work))
+            if self._scoring:
+                group.create_task(self._scoring.run())
 
     async def stop(self) -> None:
         """Abort current conversations (their requests stay unfinished) and make ``run`` return."""
-        self._stopping.set()
+        await self._worker.stop()
+        if self._scoring:
+            await self._scoring.stop()
 
     def status(self) -> PartStatus:
-        scores = self._scoring.held if self._scoring else 0
-        return self._reporter.report(len(self._mailbox.held) + scores)
+        return self._worker.status(self._scoring.held if self._scoring else 0)
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_versions(group))
-            group.create_task(self._serve(group))
-            if self._scoring:
-                group.create_task(self._scoring.run(group))
             if self._turns:
                 group.create_task(self._turns.run(self._device))
+            await self._requests.serve(group)
 
     async def _follow_versions(self, group: asyncio.TaskGroup) -> None:
         """Serve each version that is due; skip older versions that were missed."""
@@ -153,7 +146,7 @@ class RolloutWorker:
                 continue
             proof = await self._serve_version(version)
             if proof is not None:
-                self._reporter.policy_version = version.version
+                self._worker.reporter.policy_version = version.version
                 await self._served.set(version.version)
                 # The proof is written together with finished rollouts; the next version does not
                 # wait for it.
@@ -170,112 +163,14 @@ class RolloutWorker:
                 raise
             return None
 
-    async def _serve(self, group: asyncio.TaskGroup) -> None:
-        queue = AttemptQueue(self._attempts, self._config.concurrent)
-        while True:
-            while unit := queue.begin_next():
-                task = group.create_task(self._answer(unit, queue, group))
-                self._live.add(task)
-                task.add_done_callback(self._conversation_ended)
-            if queue:
-                self._reporter.waits_for(f"{len(self._live)} conversations to end")
-                await asyncio.wait(self._live, return_when=asyncio.FIRST_COMPLETED)
-                continue
-            self._report_waiting()
-            # Taking requests ahead saves one call of the store for every conversation that ends.
-            taken = await self._attempts.take(self._config.concurrent)
-            self._in_progress.update(
-                each.message.group_id for each in taken if isinstance(each.message, RolloutRequest)
-            )
-            queue.add(taken)
-
-    def _conversation_ended(self, conversation: asyncio.Task[None]) -> None:
-        self._live.discard(conversation)
-        self._report_waiting()
-
-    def _report_waiting(self) -> None:
-        """Report what the worker waits for; each finished conversation changes it."""
-        if self._live:
-            self._reporter.waits_for(f"{len(self._live)} conversations, or more requests")
-        else:
-            self._reporter.waits_for("rollout requests from the curriculum")
-
-    async def _answer(self, unit: WorkItem, queue: AttemptQueue, group: asyncio.TaskGroup) -> None:
-        """Execute the request; its result is written while other conversations run.
-
-        After an earlier attempt that may have killed its process, the result is written before the
-        next such request begins: another death must not count against a request that was done.
-        """
-        was_attempted_before = self._attempts.was_attempted_before(unit)
-        match unit.message:
-            case RolloutRequest() as request:
-                outcome = await self._attempts.outcome_of(
-                    unit,
-                    lambda: self._roll_out(request, self._tried(unit)),
-                    lambda reason: (_failed(request, reason, self._attempts.count(unit)),),
-                )
-            case ProbeRequest() as request:
-                outcome = await self._attempts.outcome_of(
-                    unit,
-                    lambda: self._probe(request, self._tried(unit)),
-                    lambda reason: (_no_probe(request),),
-                )
-            case other:
-                raise TypeError(f"the rollout part does not take {type(other).__name__}")
-        if was_attempted_before:
-            await self._hand_in(unit, outcome, gather_s=0.0)
-            queue.ended(unit)
-        else:
-            queue.ended(unit)
-            group.create_task(self._hand_in(unit, outcome))
-
-    async def _hand_in(
-        self, unit: WorkItem, outcome: Sequence[Message], *, gather_s: float | None = None
-    ) -> None:
-        """Write the outcome of a unit, or its dead letter if the journal cannot hold it."""
-        if self._ends_group(unit.message):
-            gather_s = GROUP_GATHER_S
-        if unit.retry_of:  # the group of the request has ended without it
-            outcome = [each for each in outcome if isinstance(each, LetterAnswered)]
-        try:
-            await self._mailbox.complete((unit.sequence,), outcome, gather_s=gather_s)
-            self._reporter.done += 1
-        except ContractError as error:
-            await self._hand_in_nothing(unit, str(error))
-        except LeaseLostError as error:
-            # Another rollout actor took over the request while the store was unreachable.
-            log.warning("rollout_dropped", request=str(unit.sequence), reason=str(error))
-        self._attempts.forget((unit.sequence,))
-
-    async def _hand_in_nothing(self, unit: WorkItem, reason: str) -> None:
-        request = unit.message
-        assert isinstance(request, RolloutRequest | ProbeRequest)
-        outcome = (
-            _failed(request, reason, self._attempts.count(unit))
-            if isinstance(request, RolloutRequest)
-            else _no_probe(request)
-        )
-        await self._mailbox.complete(
-            (unit.sequence,), self._attempts.dead_letter(unit, reason, (outcome,))
-        )
-
-    def _ends_group(self, answered: Message) -> bool:
-        """Count a request as answered; return whether it was the last of its group in progress."""
-        if not isinstance(answered, RolloutRequest):
-            return False
-        self._in_progress[answered.group_id] -= 1
-        if self._in_progress[answered.group_id]:
-            return False
-        del self._in_progress[answered.group_id]
-        return True
-
-    def _tried(self, unit: WorkItem) -> int:
-        """Return how many tries the earlier attempts at a unit may have made."""
-        return self._config.tries * (self._attempts.count(unit) - 1)
+    def _tried(self, item: WorkItem) -> int:
+        """Return how many tries the earlier attempts at a request may have made."""
+        return self._config.tries * (self._worker.attempts.count(item) - 1)
 
     async def _roll_out(
-        self, request: RolloutRequest, tried: int
+        self, request: RolloutRequest, item: WorkItem
     ) -> tuple[Rollout | FailedRollout]:
+        tried = self._tried(item)
         task = await self._tasks.get(attempted(request.task_id, request.instance))
         await self._served.at_least(request.policy_version_at_least)
         session = f"{request.group_id}/{request.index}"
@@ -286,10 +181,11 @@ class RolloutWorker:
             )
         except (SimulatorError, EndpointError) as error:
             tries = self._config.tries if isinstance(error, SimulatorError) else 1
-            return (_failed(request, str(error), tried + tries),)
+            return _failed(request, str(error), tried + tries)
         return (rollout_of(request, episode, attempt),)
 
-    async def _probe(self, request: ProbeRequest, tried: int) -> tuple[ProbeReport]:
+    async def _probe(self, request: ProbeRequest, item: WorkItem) -> tuple[ProbeReport]:
+        tried = self._tried(item)
         await self._served.at_least(request.policy_version_at_least)
         outcomes = await asyncio.gather(
             *(self._run_probe(request, index, tried) for index in range(request.rollouts)),
@@ -353,12 +249,29 @@ class RolloutWorker:
             attempt += 1
 
     def _note(self, session: str, error: SimulatorError | EndpointError) -> None:
-        self._reporter.last_error = str(error)
+        self._worker.reporter.last_error = str(error)
         log.warning("rollout_failed", session=session, reason=str(error))
 
 
-def _failed(request: RolloutRequest, reason: str, tries: int) -> FailedRollout:
-    return FailedRollout(
+def _activity(conversations: int, is_full: bool) -> str:
+    """Return what the worker waits for; each finished conversation changes it."""
+    if is_full:
+        return f"{conversations} conversations to end"
+    if conversations:
+        return f"{conversations} conversations, or more requests"
+    return "rollout requests from the curriculum"
+
+
+def _ends_group(answered: Message, in_progress: Sequence[Message]) -> bool:
+    """Return whether a request was the last of its group in progress."""
+    return isinstance(answered, RolloutRequest) and not any(
+        isinstance(other, RolloutRequest) and other.group_id == answered.group_id
+        for other in in_progress
+    )
+
+
+def _failed(request: RolloutRequest, reason: str, tries: int) -> tuple[FailedRollout]:
+    failed = FailedRollout(
         group_id=request.group_id,
         group=request.group,
         index=request.index,
@@ -367,6 +280,7 @@ def _failed(request: RolloutRequest, reason: str, tries: int) -> FailedRollout:
         reason=reason,
         tries=tries,
     )
+    return (failed,)
 
 
 def _returned(outcome: Episode | BaseException | None) -> Episode | None:
@@ -376,9 +290,10 @@ def _returned(outcome: Episode | BaseException | None) -> Episode | None:
     return outcome
 
 
-def _no_probe(request: ProbeRequest) -> ProbeReport:
+def _no_probe(request: ProbeRequest, reason: str, attempts: int) -> tuple[ProbeReport]:
     """Return the report of probes that could not be made."""
-    return ProbeReport(
+    del reason, attempts
+    report = ProbeReport(
         probe_id=request.probe_id,
         candidate_id=request.candidate_id,
         successes=0,
@@ -388,3 +303,4 @@ def _no_probe(request: ProbeRequest) -> ProbeReport:
         sampled_tokens=0,
         calls=0,
     )
+    return (report,)

@@ -13,6 +13,7 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.loop import PARTS
 from coevolve.parts.attempts import KILLED
+from coevolve.parts.pace import PACES
 from coevolve.rollouts.agent import seed_of
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
@@ -252,7 +253,8 @@ async def test_conversations_go_on_while_the_rollouts_of_others_are_written(
 async def test_a_group_is_written_when_its_last_rollout_ends(
     published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coevolve.rollouts.worker.GATHER_S", 10 * WAIT_S)
+    late = dataclasses.replace(PACES["rollout"], write_gather_s=10 * WAIT_S)
+    monkeypatch.setitem(PACES, "rollout", late)
     loop = Loop(published, tmp_path)
     requests = [request(index, 3) for index in range(3)]
     await loop.append(published.versions()[0], TASK, *requests)
