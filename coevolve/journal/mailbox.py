@@ -34,9 +34,6 @@ MAX_WRITE_BYTES = 4 << 20
 IDLE_WAIT_S = 30.0
 """Maximum duration of one waiting call of the store; the caller then repeats it."""
 
-GATHER_S = 0.5
-"""Delay of a write that nobody waits for, so that one call carries several writes."""
-
 RENEWALS_PER_LEASE = 3
 """Number of renewals in the duration of a lease, while the holder takes nothing."""
 

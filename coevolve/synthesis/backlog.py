@@ -18,7 +18,7 @@ from protocols.evolution import Signal, SignalKind
 class Waiting:
     """A signal that was taken and is not in work."""
 
-    unit: WorkItem
+    item: WorkItem
     signal: Signal
 
     failures: int = 0
@@ -27,7 +27,7 @@ class Waiting:
     @property
     def sequence(self) -> int:
         """Sequence of the record that is finished with it."""
-        return self.unit.sequence
+        return self.item.sequence
 
     def __lt__(self, other: "Waiting") -> bool:
         """Whether this signal is worked on before ``other``, of the same kind."""

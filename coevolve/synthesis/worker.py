@@ -6,31 +6,32 @@ used, so a restarted signal pays only for new calls. If a model fails, all signa
 answers again, those in work included (`coevolve.synthesis.serving`); meanwhile none expires, unless
 more wait than ``synthesizer.waiting_capacity``: then the oldest do. A signal at which a model fails
 that answers others, or that kills the process, is a dead letter after some attempts
-(`coevolve.parts.attempts`).
-Another model takes over with the next signal, and the old one finishes its current signals. During
-a pause of the run no signal is started; nothing else changes.
+(`coevolve.parts.attempts`). Another model takes over with the next signal, and the old one finishes
+its current signals. During a pause of the run no signal is started; nothing else changes.
+
+It has no `coevolve.parts.worker.Dispatcher`: it holds all signals, since the best is worked on
+first, and a failed signal waits behind the others until the model answers again.
 """
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import structlog
 
 from coevolve.journal.codec import decode_as, topic_of, topics_of
-from coevolve.journal.mailbox import GATHER_S, Mailbox
-from coevolve.parts.attempts import KILLED, Attempts, WorkItem, reason_of
+from coevolve.parts.attempts import KILLED, WorkItem, reason_of
 from coevolve.parts.pausing import is_paused
-from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
+from coevolve.parts.worker import Worker
 from coevolve.synthesis.arms import ArmBriefs
 from coevolve.synthesis.backlog import Backlog, Waiting
 from coevolve.synthesis.briefs import BriefContext
 from coevolve.synthesis.serving import FIRST_PAUSE_S, NOT_THE_MODELS, OpenModel, ServedModel
 from coevolve.synthesis.settling import SynthesisWorker, without_synthesis
 from protocols.config import RunConfig
-from protocols.control import PartStatus, RunContinued, RunPaused
-from protocols.errors import JournalError, LeaseLostError
+from protocols.control import RunContinued, RunPaused
+from protocols.errors import JournalError
 from protocols.evolution import (
     ModelAnswers,
     ModelRests,
@@ -44,13 +45,14 @@ from protocols.journal import Message
 from protocols.learning import PolicyVersion
 from protocols.synthesizers import SynthesizerModel
 
-TAKE_LIMIT = 1000
-
 log = structlog.get_logger()
 
 
 class SynthesizerWorker:
     """A `protocols.interfaces.Part`: one model, and several signals at a time."""
+
+    _served: ServedModel
+    _synthesis: SynthesisWorker
 
     def __init__(
         self,
@@ -68,107 +70,53 @@ class SynthesizerWorker:
         ``context`` adds the environment's data to briefs; ``first_pause_s`` is the first pause
         after a model's failure.
         """
-        self._topics = topics_of(*takes)
-        self._config = config
+        self._run = config
+        self._config = config.synthesizer
         self._store = store
         self._reader = reader
         self._open_model = open_model
         self._context = context
         self._first_pause_s = first_pause_s
-        self._reporter = StatusReporter("synthesizer")
-        self._stopping = asyncio.Event()
-        self._mailbox: Mailbox | None = None
+        self._worker = Worker("synthesizer", config, store=store, reader=reader, takes=takes)
+        self.stop, self.status = self._worker.stop, self._worker.status
         self._models: list[ServedModel] = []
-
-    async def run(self) -> None:
-        """Answer signals until stopped; all state comes from the journal."""
-        self._mailbox = Mailbox(
-            self._store,
-            consumer="synthesizer",
-            topics=self._topics,
-            member="synthesizer",
-            lease_s=self._config.store.lease_s,
-            gather_s=GATHER_S,
-        )
-        session = _Session(
-            self._config,
-            mailbox=self._mailbox,
-            store=self._store,
-            reader=self._reader,
-            briefs=ArmBriefs(self._config, reader=self._reader, context=self._context),
-            standing=self._reporter,
-            serve=self._serve,
-        )
-        try:
-            await unless_stopped(self._stopping, session.work())
-            await session.release()
-        finally:
-            for model in self._models:
-                await model.close()
-
-    async def stop(self) -> None:
-        """Drop current signals (they stay unfinished) and make ``run`` return."""
-        self._stopping.set()
-
-    def status(self) -> PartStatus:
-        """Return the part's current status."""
-        return self._reporter.report(len(self._mailbox.held) if self._mailbox else 0)
-
-    def cpu_s(self) -> float:
-        """Return the CPU seconds of all models that were opened so far."""
-        return sum(model.cpu_s() for model in self._models)
-
-    def _serve(self, model: SynthesizerModel) -> ServedModel:
-        assert self._mailbox is not None
-        served = ServedModel(
-            model,
-            self._open_model,
-            self._reporter,
-            self._mailbox.append,
-            longest_pause_s=self._config.synthesizer.longest_rest_s,
-            first_pause_s=self._first_pause_s,
-        )
-        self._models.append(served)
-        return served
-
-
-class _Session:
-    """The part's state during one call of ``run``, with one incarnation of the mailbox."""
-
-    def __init__(
-        self,
-        config: RunConfig,
-        *,
-        mailbox: Mailbox,
-        store: Store,
-        reader: Reader,
-        briefs: ArmBriefs,
-        standing: StatusReporter,
-        serve: Callable[[SynthesizerModel], ServedModel],
-    ) -> None:
-        self._config = config.synthesizer
-        self._mailbox = mailbox
-        self._store = store
-        self._reader = reader
-        self._reporter = standing
-        self._serve = serve
-        self._worker = SynthesisWorker(
-            config, reader=reader, append=mailbox.append, briefs=briefs, standing=standing
-        )
-        self._attempts = Attempts(mailbox, config, reader)
-        self._backlog = Backlog()
-        self._swaps: asyncio.Queue[tuple[int, SwapRequested]] = asyncio.Queue()
         self._changed = asyncio.Event()
         self._swapped = asyncio.Event()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop all state that is not in the journal."""
+        self._backlog = Backlog()
+        self._swaps: asyncio.Queue[tuple[WorkItem, SwapRequested]] = asyncio.Queue()
         self._in_progress = 0
         self._alone = False
         """Whether the signal in work is one that may have killed an earlier process."""
 
         self._paused = False
 
-    async def work(self) -> None:
+    async def run(self) -> None:
+        """Answer signals until stopped; all state comes from the journal."""
+        try:
+            await self._worker.run(self._work)
+        finally:
+            for model in self._models:
+                await model.close()
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of all models that were opened so far."""
+        return sum(model.cpu_s() for model in self._models)
+
+    async def _work(self) -> None:
         """Rebuild the state from the journal, then work forever."""
-        await self._mailbox.take_seat()
+        await self._worker.mailbox.take_seat()
+        self._forget()
+        self._synthesis = SynthesisWorker(
+            self._run,
+            reader=self._reader,
+            append=self._worker.mailbox.append,
+            briefs=ArmBriefs(self._run, reader=self._reader, context=self._context),
+            standing=self._worker.reporter,
+        )
         self._served = self._serve(await self._model())
         self._served.rests = await self._rested()
         self._paused = await is_paused(self._store)
@@ -177,37 +125,40 @@ class _Session:
             group.create_task(self._serve_swaps())
             group.create_task(self._hand_out(group))
 
-    async def release(self) -> None:
-        """Take back the attempts that a clean stop ends."""
-        await self._attempts.release()
+    def _serve(self, model: SynthesizerModel) -> ServedModel:
+        served = ServedModel(
+            model,
+            self._open_model,
+            self._worker.reporter,
+            self._worker.mailbox.append,
+            longest_pause_s=self._config.longest_rest_s,
+            first_pause_s=self._first_pause_s,
+        )
+        self._models.append(served)
+        return served
 
     async def _receive(self) -> None:
+        attempts = self._worker.attempts
         while True:
-            deliveries = await self._mailbox.take(TAKE_LIMIT)
-            pauses = [each.sequence for each in deliveries if self._is_pause(each.message)]
-            items = await self._attempts.items(
-                each for each in deliveries if each.sequence not in pauses
-            )
-            await self._attempts.recall(items)
+            taken = await self._worker.mailbox.take(self._worker.pace.take_limit)
+            items = await attempts.items(taken)
+            await attempts.recall(items)
             for item in items:
-                self._enqueue(item)
-            if pauses:
-                self._paused = await is_paused(self._store)
-                await self._mailbox.complete(pauses)
+                await self._accept(item)
             await self._settle_excess()
             await self._settle_expired()
-            self._reporter.waits_for(self._activity())
+            self._worker.reporter.waits_for(self._activity())
             self._changed.set()
 
-    def _is_pause(self, message: Message) -> bool:
-        return isinstance(message, RunPaused | RunContinued)
-
-    def _enqueue(self, unit: WorkItem) -> None:
-        match unit.message:
+    async def _accept(self, item: WorkItem) -> None:
+        match item.message:
             case Signal() as signal:
-                self._backlog.add(Waiting(unit=unit, signal=signal))
+                self._backlog.add(Waiting(item=item, signal=signal))
             case SwapRequested() as request:
-                self._swaps.put_nowait((unit.sequence, request))
+                self._swaps.put_nowait((item, request))
+            case RunPaused() | RunContinued():
+                self._paused = await is_paused(self._store)
+                await self._worker.mailbox.complete((item.sequence,), gather_s=0.0)
             case other:
                 raise TypeError(f"the synthesizer does not take {type(other).__name__}")
 
@@ -215,7 +166,7 @@ class _Session:
         """Start signals, as many at a time as the model may process."""
         while True:
             self._changed.clear()
-            self._reporter.waits_for(self._activity())
+            self._worker.reporter.waits_for(self._activity())
             if not self._served.trusted and (self._may_begin() or not self._served.name):
                 await self._wait_for_model()
             elif self._may_begin():
@@ -223,7 +174,7 @@ class _Session:
                 if self._may_begin():
                     self._in_progress += 1
                     waiting = self._backlog.take_next()
-                    self._alone = self._is_suspect(waiting)
+                    self._alone = self._was_attempted_before(waiting)
                     group.create_task(self._answer(waiting))
             else:
                 await self._changed.wait()
@@ -231,12 +182,12 @@ class _Session:
     def _may_begin(self) -> bool:
         if not len(self._backlog) or self._paused or self._alone:
             return False
-        if self._is_suspect(self._backlog.first()):
+        if self._was_attempted_before(self._backlog.first()):
             return not self._in_progress
         return self._in_progress < self._served.at_most(self._config.concurrent)
 
-    def _is_suspect(self, waiting: Waiting) -> bool:
-        return self._attempts.count(waiting.unit) > 0
+    def _was_attempted_before(self, waiting: Waiting) -> bool:
+        return self._worker.attempts.was_attempted_before(waiting.item)
 
     def _activity(self) -> str:
         waiting = f"{self._in_progress} signals in work, {len(self._backlog)} wait"
@@ -258,7 +209,7 @@ class _Session:
                 failures = waiting.failures + 1
                 self._backlog.add(dataclasses.replace(waiting, failures=failures))
             else:
-                await self._finish(waiting, outputs)
+                await self._worker.hand_in(waiting.item, outputs)
         finally:
             self._in_progress -= 1
             self._alone = False
@@ -266,26 +217,27 @@ class _Session:
 
     async def _outcome(self, waiting: Waiting) -> Sequence[Message] | None:
         """Return what settles a signal; None if it waits for another attempt."""
-        unit, served, reason = waiting.unit, self._served, KILLED
-        if not self._attempts.is_spent(unit):
+        attempts = self._worker.attempts
+        item, served, reason = waiting.item, self._served, KILLED
+        if not attempts.is_spent(item):
             began_after = served.failures
-            await self._attempts.begin(unit)
+            await attempts.begin(item)
             try:
-                return self._attempts.finished(unit, await self._worker.settle(waiting, served))
+                return attempts.finished(item, await self._synthesis.settle(waiting, served))
             except NOT_THE_MODELS:
                 raise
             except Exception as error:  # noqa: BLE001 - the boundary round one signal
                 # The model is to blame unless it has just answered another signal.
-                self._attempts.failed(unit)
+                attempts.failed(item)
                 is_models = served.failures > 0
                 await served.failed(error, began_after)
                 reason = reason_of(error)
             if is_models:
-                await self._attempts.put_back(unit)
-            if not self._attempts.is_spent(unit):
+                await attempts.put_back(item)
+            if not attempts.is_spent(item):
                 return None
-        end = self._worker.failure(waiting, served.name, reason)
-        return self._attempts.dead_letter(unit, reason, (end,))
+        end = self._synthesis.failure(waiting, served.name, reason)
+        return attempts.dead_letter(item, reason, (end,))
 
     async def _settle_expired(self) -> None:
         """Settle signals that waited too long, measured by the newest policy version.
@@ -296,7 +248,7 @@ class _Session:
         if newest is None:
             return
         version = decode_as(newest, PolicyVersion).version
-        self._reporter.policy_version = version
+        self._worker.reporter.policy_version = version
         if self._served.failures:
             return
         expired = self._backlog.take_expired(version, self._config.expire_versions)
@@ -312,36 +264,16 @@ class _Session:
         await self._expire(excess, reason)
 
     async def _expire(self, expired: Sequence[Waiting], reason: str) -> None:
-        name = self._served.name
-        await asyncio.gather(
-            *(
-                self._finish(
-                    each,
-                    self._attempts.skipped(
-                        each.unit, reason, (without_synthesis(each, "expired", reason, name),)
-                    ),
-                )
-                for each in expired
-            )
-        )
-
-    async def _finish(self, waiting: Waiting, outputs: Sequence[Message]) -> None:
-        await self._complete(waiting.sequence, outputs, waiting.signal.signal_id)
-        self._attempts.forget((waiting.sequence,))
-
-    async def _complete(self, sequence: int, outputs: Sequence[Message], what: str) -> bool:
-        """Finish a record; return False if another incarnation has taken it over."""
-        try:
-            await self._mailbox.complete((sequence,), outputs)
-        except LeaseLostError as error:
-            log.warning("synthesis_dropped", what=what, reason=str(error))
-            return False
-        self._reporter.done += 1
-        return True
+        name, worker = self._served.name, self._worker
+        async with asyncio.TaskGroup() as group:
+            for each in expired:
+                end = without_synthesis(each, "expired", reason, name)
+                outputs = worker.attempts.skipped(each.item, reason, (end,))
+                group.create_task(worker.hand_in(each.item, outputs))
 
     async def _serve_swaps(self) -> None:
         while True:
-            sequence, request = await self._swaps.get()
+            item, request = await self._swaps.get()
             fresh = self._serve(request.model)
             try:
                 await fresh.check()
@@ -351,17 +283,17 @@ class _Session:
                 reason = reason_of(error)
                 log.warning("swap_refused", request=request.request_id, reason=reason)
                 refusal = SwapRefused(request_id=request.request_id, reason=reason)
-                await self._complete(sequence, (refusal,), request.request_id)
+                await self._worker.hand_in(item, (refusal,))
                 await fresh.close()
             else:
-                await self._swap(sequence, request, fresh)
+                await self._swap(item, request, fresh)
 
-    async def _swap(self, sequence: int, request: SwapRequested, fresh: ServedModel) -> None:
+    async def _swap(self, item: WorkItem, request: SwapRequested, fresh: ServedModel) -> None:
         """Let ``fresh`` take over as soon as the journal has recorded it."""
         swapped = SynthesizerSwapped(
             request_id=request.request_id, model=request.model, synthesizer=fresh.name
         )
-        if not await self._complete(sequence, (swapped,), request.request_id):
+        if not await self._worker.hand_in(item, (swapped,)):
             await fresh.close()
             return
         log.info("synthesizer_swapped", synthesizer=fresh.name, request=request.request_id)

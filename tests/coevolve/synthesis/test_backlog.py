@@ -15,7 +15,7 @@ def waiting(
     failures: int = 0,
 ) -> Waiting:
     said = signal(f"s{sequence}", kind=kind, score=score, version=version)
-    return Waiting(unit=WorkItem(sequence, said), signal=said, failures=failures)
+    return Waiting(item=WorkItem(sequence, said), signal=said, failures=failures)
 
 
 def backlog(*signals: Waiting) -> Backlog:
