@@ -78,7 +78,6 @@ WAITS = (
     "coevolve.environments.tools.environment.ToolEnvironment.attempt_gather_s",
     "coevolve.environments.tools.evolution.GATHER_S",
     "coevolve.rollouts.evaluator.REST_S",
-    "coevolve.validation.validator.DECISION_GATHER_S",
 )
 """How long parts rest, and wait for more to do or to write in one call."""
 

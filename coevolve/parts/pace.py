@@ -31,7 +31,8 @@ PACES = {
     "signals": Pace(take_gather_s=2.0),
     # All signals are held, because the best of them is worked on first.
     "synthesizer": Pace(take_limit=1000, write_gather_s=0.5),
-    "validator": Pace(take_gather_s=0.8, write_gather_s=0.8),
+    # Decisions gather for as long, because each is made after the one before is known.
+    "validator": Pace(take_gather_s=0.8),
     # The learner needs whole groups, so the last rollout of a group in progress is urgent.
     "rollout": Pace(write_gather_s=0.5, urgent_gather_s=0.1),
     # All engines wait for the last score of a version.

@@ -30,11 +30,9 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as, encode, topics_of
-from coevolve.journal.mailbox import Mailbox
-from coevolve.parts.attempts import AttemptQueue, Attempts, RetriesExhausted, WorkItem, reason_of
-from coevolve.parts.status import StatusReporter
-from coevolve.parts.stopping import unless_stopped
+from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as, encode
+from coevolve.parts.attempts import Outcome, WorkItem, reason_of
+from coevolve.parts.worker import Dispatcher, Handler, Worker
 from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger, Wordings
@@ -42,7 +40,6 @@ from coevolve.validation.reader_state import ReaderState
 from coevolve.validation.verdicts import Views, admission, task_of, verdict
 from coevolve.validation.wordings import Conflict
 from protocols.config import RunConfig
-from protocols.control import PartStatus
 from protocols.errors import EndpointError, JournalError, LeaseLostError, SimulatorError
 from protocols.evolution import (
     NO_OPINION,
@@ -62,9 +59,6 @@ from protocols.tasks import Task
 AHEAD = 16
 """Maximum number of records taken ahead, as a multiple of the candidates validated concurrently."""
 
-DECISION_GATHER_S = 0.8
-"""Delay of records and decisions, so that one call of the store carries several."""
-
 FAILED_PROBES = 3
 """Number of consecutive probes without any rollout after which a candidate is parked."""
 
@@ -78,8 +72,8 @@ log = structlog.get_logger()
 class _Decision(NamedTuple):
     """A record that is ready to be finished."""
 
-    unit: WorkItem
-    outputs: Callable[[], Sequence[Message]]
+    item: WorkItem
+    outputs: Callable[[], Outcome]
     """Returns the messages that follow, given all earlier decisions."""
 
     decided: "asyncio.Future[None]"
@@ -102,10 +96,8 @@ class Validator:
         wordings: Wordings,
     ) -> None:
         """Validate with ``gates``; ``open_index`` creates an index of similar tasks."""
-        self._topics = topics_of(*takes)
         self._config = config
         self._settings = config.validator
-        self._store = store
         self._reader = reader
         self._judge = judge
         self._gates = gates
@@ -114,22 +106,27 @@ class Validator:
         self._held_out = open_index()
         for task in held_out:
             self._held_out.add(task.task_id, task.body)
-        self._reporter = StatusReporter("validator")
-        self._stopping = asyncio.Event()
-        self._reset()
+        self._worker = Worker("validator", config, store=store, reader=reader, takes=takes)
+        self.stop, self.status = self._worker.stop, self._worker.status
+        held = (AHEAD + 1) * self._settings.concurrent
+        self._records = Dispatcher(
+            self._worker,
+            {
+                Candidate: Handler(self._judge_candidate),
+                ProbeReport: Handler(self._judge_probe),
+                PolicyVersion: Handler(self._probe_parked),
+            },
+            concurrent=held,
+            take_limit=self._settings.concurrent,
+            held=held,
+            activity=self._activity,
+        )
+        self._forget()
 
-    def _reset(self) -> None:
+    def _forget(self) -> None:
         """Drop all state that is not in the journal."""
         self._ledger = self._new_ledger()
-        self._mailbox = Mailbox(
-            self._store,
-            consumer="validator",
-            topics=self._topics,
-            member="validator",
-            lease_s=self._config.store.lease_s,
-        )
-        self._attempts = Attempts(self._mailbox, self._config, self._reader)
-        self._reader_state = ReaderState(self._mailbox.append)
+        self._reader_state = ReaderState(self._worker.mailbox.append)
         self._judging = asyncio.Semaphore(self._settings.concurrent)
         self._decisions: asyncio.Queue[_Decision] = asyncio.Queue()
 
@@ -142,72 +139,34 @@ class Validator:
         )
 
     async def run(self) -> None:
-        """Validate candidates until stopped."""
-        self._reset()
-        await self._mailbox.take_seat()
-        await self._ledger.follow()
-        await self._reader_state.restore(self._reader)
-        await unless_stopped(self._stopping, self._work())
-        await self._attempts.release()
-
-    async def stop(self) -> None:
-        """Drop validations in progress (the candidates stay unfinished) and make ``run`` return."""
-        self._stopping.set()
-
-    def status(self) -> PartStatus:
-        """Return the part's current status."""
-        return self._reporter.report(len(self._mailbox.held))
+        """Validate candidates until stopped; those in work then stay unfinished."""
+        await self._worker.run(self._work)
 
     async def _work(self) -> None:
-        live: set[asyncio.Task[None]] = set()
-        queue = AttemptQueue(self._attempts, (AHEAD + 1) * self._settings.concurrent)
+        self._forget()
+        await self._worker.mailbox.take_seat()
+        await self._ledger.follow()
+        await self._reader_state.restore(self._reader)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._decide_all())
-            while True:
-                while len(live) >= AHEAD * self._settings.concurrent:
-                    await self._wait_for_one(live)
-                self._reporter.waits_for(
-                    f"new candidates ({len(live)} being judged, {self._ledger.under_probe()} in "
-                    "probes)"
-                )
-                if not queue:
-                    queue.add(await self._attempts.take(self._settings.concurrent))
-                while unit := queue.begin_next():
-                    task = group.create_task(self._answer(unit, queue))
-                    live.add(task)
-                    task.add_done_callback(live.discard)
-                if queue:
-                    await self._wait_for_one(live)
-                await asyncio.sleep(DECISION_GATHER_S)
+            await self._records.serve(group)
 
-    async def _wait_for_one(self, live: set[asyncio.Task[None]]) -> None:
-        self._reporter.waits_for(f"the judgement of {len(live)} candidates")
-        await asyncio.wait(live, return_when=asyncio.FIRST_COMPLETED)
+    def _activity(self, live: int, is_full: bool) -> str:
+        if is_full:
+            return f"the judgement of {live} candidates"
+        return f"new candidates ({live} being judged, {self._ledger.under_probe()} in probes)"
 
-    async def _answer(self, unit: WorkItem, queue: AttemptQueue) -> None:
-        """Finish one record with its consequences."""
-        try:
-            await self._attempts.attempted(unit, lambda: self._attempt(unit))
-        except RetriesExhausted as error:
-            reason = str(error)
-            await self._decide(unit, lambda: self._attempts.dead_letter(unit, reason))
-        queue.ended(unit)
-        self._attempts.forget((unit.sequence,))
+    async def _judge_candidate(self, candidate: Candidate, item: WorkItem) -> Outcome:
+        findings = await self._examine_with_retries(candidate)
+        opinion = await self._opinion(candidate)
+        return await self._decide(item, lambda: self._first_outcome(candidate, findings, opinion))
 
-    async def _attempt(self, unit: WorkItem) -> Sequence[Message]:
-        match unit.message:
-            case Candidate() as candidate:
-                findings = await self._examine_with_retries(candidate)
-                opinion = await self._opinion(candidate)
-                await self._decide(unit, lambda: self._first_outcome(candidate, findings, opinion))
-            case ProbeReport() as report:
-                candidate = await self._candidate(report.candidate_id)
-                await self._decide(unit, lambda: self._probe_outcome(candidate, report))
-            case PolicyVersion() as version:
-                await self._decide(unit, lambda: self._retries_due(version))
-            case other:
-                raise TypeError(f"the validator does not take {type(other).__name__}")
-        return ()
+    async def _judge_probe(self, report: ProbeReport, item: WorkItem) -> Outcome:
+        candidate = await self._candidate(report.candidate_id)
+        return await self._decide(item, lambda: self._probe_outcome(candidate, report))
+
+    async def _probe_parked(self, version: PolicyVersion, item: WorkItem) -> Outcome:
+        return await self._decide(item, lambda: self._retries_due(version))
 
     async def _opinion(self, candidate: Candidate) -> Opinion:
         """Return the judge's opinion; none if asking for it raises an error."""
@@ -217,26 +176,27 @@ class Validator:
         except JournalError:
             raise
         except Exception as error:  # an opinion is optional
-            self._reporter.last_error = reason_of(error)
+            self._worker.reporter.last_error = reason_of(error)
             log.exception("no_opinion", candidate=candidate.candidate_id)
             return NO_OPINION
 
-    async def _decide(self, unit: WorkItem, outputs: Callable[[], Sequence[Message]]) -> None:
+    async def _decide(self, item: WorkItem, outputs: Callable[[], Outcome]) -> tuple[()]:
         """Finish a record with ``outputs``, which take all earlier decisions into account.
 
-        Raises what ``outputs`` raises; the record is not finished then.
+        Returns what remains to be written: nothing. Raises what ``outputs`` raises; the record is
+        not finished then.
         """
         decided = asyncio.get_running_loop().create_future()
-        self._decisions.put_nowait(
-            _Decision(unit, lambda: self._attempts.finished(unit, outputs()), decided)
-        )
+        finished = self._worker.attempts.finished
+        self._decisions.put_nowait(_Decision(item, lambda: finished(item, outputs()), decided))
         await decided
+        return ()
 
     async def _decide_all(self) -> None:
         """Make queued decisions in order, several per write."""
         while True:
             batch = [await self._decisions.get()]
-            await asyncio.sleep(DECISION_GATHER_S)
+            await asyncio.sleep(self._worker.pace.take_gather_s)
             while not self._decisions.empty():
                 batch.append(self._decisions.get_nowait())
             if not await self._settle(batch):
@@ -250,7 +210,7 @@ class Validator:
     async def _settle(self, batch: Sequence["_Decision"]) -> bool:
         """Write the results of ``batch``; return False if one of its leases was lost."""
         await self._ledger.follow()
-        messages = [decision.unit.message for decision in batch]
+        messages = [decision.item.message for decision in batch]
         candidates = [each.candidate_id for each in messages if isinstance(each, Candidate)]
         await self._ledger.recall(candidates)
         outputs: list[Message] = []
@@ -265,21 +225,21 @@ class Validator:
                 continue
             self._ledger.expect(made)
             outputs += made
-            finished.append(decision.unit.sequence)
+            finished.append(decision.item.sequence)
         try:
             if finished:
-                await self._mailbox.complete(finished, outputs)
+                await self._worker.mailbox.complete(finished, outputs)
                 await self._write_snapshot()
         except LeaseLostError as error:
             log.warning("judgements_dropped", records=len(batch), reason=str(error))
             self._ledger = self._new_ledger()
             return False
-        self._reporter.done += len(finished)
+        self._worker.reporter.done += len(finished)
         return True
 
     async def _write_snapshot(self) -> None:
         if snapshots := await self._ledger.snapshots.due(self._ledger.through):
-            await self._mailbox.append(snapshots)
+            await self._worker.mailbox.append(snapshots)
 
     async def _examine_with_retries(self, candidate: Candidate) -> Findings:
         """Return the gates' findings; retry as long as simulators or the reader fail."""
@@ -295,7 +255,7 @@ class Validator:
             except (SimulatorError, EndpointError) as error:
                 if isinstance(error, EndpointError):
                     await self._reader_state.failed(error)
-                self._reporter.last_error = str(error)
+                self._worker.reporter.last_error = str(error)
                 log.warning("not_examined", candidate=candidate.candidate_id, reason=str(error))
             else:
                 return read
