@@ -77,7 +77,6 @@ def _timeout_s(item: pytest.Item) -> float:
 WAITS = (
     "coevolve.environments.tools.environment.ToolEnvironment.attempt_gather_s",
     "coevolve.environments.tools.evolution.GATHER_S",
-    "coevolve.rollouts.evaluator.REST_S",
 )
 """How long parts rest, and wait for more to do or to write in one call."""
 

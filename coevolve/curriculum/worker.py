@@ -16,7 +16,6 @@ Only records that can lead to further groups wake the curriculum. It reads the m
 signals and verdicts when it chooses a group. They wake it only while a cycle is being settled.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -28,13 +27,12 @@ from coevolve.curriculum.held_out import HeldOut
 from coevolve.curriculum.schedule import Schedule
 from coevolve.curriculum.state import CurriculumState, curriculum_snapshots
 from coevolve.curriculum.task_sampler import Draw, TaskSampler
-from coevolve.journal.codec import TASKS_BY_ID, topics_of
+from coevolve.journal.codec import TASKS_BY_ID
 from coevolve.journal.fold import fold
-from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
+from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery
 from coevolve.journal.snapshots import Snapshots
 from coevolve.journal.task_cache import TaskCache, unread
-from coevolve.parts.status import StatusReporter
-from coevolve.parts.stopping import unless_stopped
+from coevolve.parts.worker import Worker
 from protocols.config import RunConfig
 from protocols.control import PartStatus, RunStarted
 from protocols.errors import ContractError
@@ -42,7 +40,6 @@ from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.tasks import Task
 
-TAKE_LIMIT = 256
 _INSTANCE_STREAM = 11
 
 Instantiate = Callable[[Task, int], Awaitable[Task | None]]
@@ -56,6 +53,10 @@ log = structlog.get_logger()
 
 class Curriculum:
     """A `protocols.interfaces.Part` that requests rollouts according to the learner's progress."""
+
+    _snapshots: Snapshots[CurriculumState]
+    _state: CurriculumState
+    _read_through: int
 
     def __init__(
         self,
@@ -74,99 +75,44 @@ class Curriculum:
 
         The curriculum never lets a task of ``held_out`` be trained on, under any id.
         """
-        self._topics = topics_of(*takes)
         self._config = config
         self._store = store
         self._reader = reader
         self._open_sampler = open_sampler
         self._held_out = HeldOut(held_out)
         self._instantiate = instantiate
-        self._reporter = StatusReporter("curriculum")
-        self._stopping = asyncio.Event()
-        self._schedule = Schedule.of(config)
-
-    async def run(self) -> None:
-        """Keep the rollout actors busy until stopped.
-
-        Each call starts from the journal, so it can be repeated after an error.
-        """
-        await unless_stopped(self._stopping, self._work())
-
-    async def _work(self) -> None:
-        mailbox = Mailbox(
-            self._store,
-            consumer="curriculum",
-            topics=self._topics,
-            member="curriculum",
-            lease_s=self._config.store.lease_s,
-        )
-        await mailbox.take_seat()
-        snapshots = curriculum_snapshots(self._reader, self._config, self._open_sampler)
-        state, through = await snapshots.restore()
-        self._schedule = state.schedule
-        session = _Session(
-            self._config,
-            store=self._store,
-            reader=self._reader,
-            mailbox=mailbox,
-            snapshots=snapshots,
-            state=state,
-            through=through,
-            held_out=self._held_out,
-            instantiate=self._instantiate,
-            standing=self._reporter,
-        )
-        await session.react()
-
-    async def stop(self) -> None:
-        """Request no further rollouts and make ``run`` return."""
-        self._stopping.set()
-
-    def status(self) -> PartStatus:
-        """Return the part's status; its mailbox is the number of groups in flight."""
-        return self._reporter.report(self._schedule.issued - self._schedule.consumed)
-
-
-class _Session:
-    """The curriculum at work during one call of ``run``."""
-
-    def __init__(
-        self,
-        config: RunConfig,
-        *,
-        store: Store,
-        reader: Reader,
-        mailbox: Mailbox,
-        snapshots: Snapshots[CurriculumState],
-        state: CurriculumState,
-        through: int,
-        held_out: HeldOut,
-        instantiate: Instantiate | None,
-        standing: StatusReporter,
-    ) -> None:
-        """Begin with ``state``, which is folded through a sequence."""
-        self.schedule = state.schedule
-        self._state = state
-        self._sampler = state.sampler
-        self._held_out = held_out
-        self._instantiate = instantiate
+        self._worker = Worker("curriculum", config, store=store, reader=reader, takes=takes)
+        self.stop = self._worker.stop
         self._tasks = TaskCache(reader, unread)
         self._unwritten: dict[str, Task] = {}
         """Tasks by id that the journal does not have yet."""
 
         self._known: set[str] = set()
-        self._config = config
-        self._store = store
-        self._reader = reader
-        self._reporter = standing
-        self._mailbox = mailbox
-        self._snapshots = snapshots
-        self._read_through = through
         self._over_since: float | None = None
+        self._schedule = Schedule.of(config)
 
-    async def react(self) -> None:
-        """Request groups whenever further ones are allowed."""
-        deliveries = await self._mailbox.take(TAKE_LIMIT, 0.0)
+    async def run(self) -> None:
+        """Keep the rollout actors busy until stopped, and request nothing after that.
+
+        Each call starts from the journal, so it can be repeated after an error.
+        """
+        await self._worker.run(self._work)
+
+    def status(self) -> PartStatus:
+        """Return the part's status; its mailbox is the number of groups in flight."""
+        return self._worker.reporter.report(self._schedule.issued - self._schedule.consumed)
+
+    async def _work(self) -> None:
+        """Take the state from the journal, then request groups whenever further ones may be."""
+        mailbox = self._worker.mailbox
+        await mailbox.take_seat()
+        self._snapshots = curriculum_snapshots(self._reader, self._config, self._open_sampler)
+        self._state, self._read_through = await self._snapshots.restore()
+        self._schedule = self._state.schedule
+        self._unwritten.clear()
+        self._known.clear()
+        self._over_since = None
+        deliveries = await mailbox.take(self._worker.pace.take_limit, 0.0)
         while True:
             await self._answer(deliveries)
             self._report_waiting()
@@ -181,7 +127,7 @@ class _Session:
         )
         outputs: list[Message] = [*await self._snapshots.due(self._read_through)]
         if any(isinstance(delivery.message, RunStarted) for delivery in deliveries):
-            opening = self._sampler.opening()
+            opening = self._state.sampler.opening()
             outputs.extend(opening)
             for task in opening:
                 self._note(task)
@@ -189,17 +135,17 @@ class _Session:
                     self._unwritten[task.task_id] = task
         go_on = self._may_go_on()
         if go_on:
-            self._sampler.join()
-        while self.schedule.issued < self.schedule.may_be_issued(go_on=go_on):
-            group = await self._group(self.schedule.issued)
+            self._state.sampler.join()
+        while self._schedule.issued < self._schedule.may_be_issued(go_on=go_on):
+            group = await self._group(self._schedule.issued)
             for message in group:
                 self._note(message)
             outputs.extend(group)
         self._held_out.refuse(outputs)
         if deliveries or outputs:
-            await self._mailbox.complete([each.sequence for each in deliveries], outputs)
+            await self._worker.mailbox.complete([each.sequence for each in deliveries], outputs)
         self._unwritten.clear()
-        self._reporter.done += len(deliveries)
+        self._worker.reporter.done += len(deliveries)
 
     def _note(self, message: Message) -> None:
         if isinstance(message, Task):
@@ -208,20 +154,20 @@ class _Session:
 
     def _may_go_on(self) -> bool:
         """Return whether the next cycle may begin; has no effect without cycles."""
-        if not self.schedule.is_cycle_over or self.schedule.is_paused:
+        if not self._schedule.is_cycle_over or self._schedule.is_paused:
             self._over_since = None
             return False
         if self._over_since is None:
             self._over_since = time.monotonic()
-        if self.schedule.is_settled:
+        if self._schedule.is_settled:
             return True
         if self._left_s() > 0:
             return False
         log.warning(
             "training continues without tasks that are still being made",
-            step=self.schedule.steps,
+            step=self._schedule.steps,
             waited_s=self._config.evolve_wait_s,
-            open=self.schedule.open_work(),
+            open=self._schedule.open_work(),
         )
         return True
 
@@ -232,27 +178,27 @@ class _Session:
 
     async def _next_deliveries(self) -> Sequence[Delivery]:
         """Return the next deliveries; possibly none, if a cycle must be checked again."""
-        if self._over_since is None or not self.schedule.is_cycle_over:
-            return await self._mailbox.take(TAKE_LIMIT)
+        if self._over_since is None or not self._schedule.is_cycle_over:
+            return await self._worker.mailbox.take(self._worker.pace.take_limit)
         wait_s = min(IDLE_WAIT_S, max(0.0, self._left_s()))
         await self._store.wait(self._snapshots.topics, self._read_through, wait_s)
-        return await self._mailbox.take(TAKE_LIMIT, 0.0)
+        return await self._worker.mailbox.take(self._worker.pace.take_limit, 0.0)
 
     def _report_waiting(self) -> None:
-        counts = self.schedule
+        counts = self._schedule
         flying = f"{counts.issued - counts.consumed} of {counts.room} in flight"
         if counts.is_paused:
-            self._reporter.waits_for(f"the pause to end ({flying})")
+            self._worker.reporter.waits_for(f"the pause to end ({flying})")
         elif counts.is_cycle_over:
-            self._reporter.waits_for(
+            self._worker.reporter.waits_for(
                 f"what the steps up to {counts.steps} set in motion: {counts.open_work()}"
             )
         else:
-            self._reporter.waits_for(f"the learner to consume groups ({flying})")
+            self._worker.reporter.waits_for(f"the learner to consume groups ({flying})")
 
     async def _group(self, number: int) -> Sequence[Message]:
         """Return a group's requests, preceded by its task if the journal does not have it yet."""
-        draw = self._sampler.task(number)
+        draw = self._state.sampler.task(number)
         self._unwritten |= {each.task_id: each for each in draw.news if isinstance(each, Task)}
         await self._check_known(draw)
         instance, made = await self._instance(draw, number)
@@ -260,7 +206,7 @@ class _Session:
             self._config,
             number,
             draw.task_id,
-            version=self.schedule.steps,
+            version=self._schedule.steps,
             author=draw.writer,
             instance=instance,
             imitable=draw.imitable,

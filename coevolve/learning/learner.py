@@ -40,6 +40,7 @@ from coevolve.learning.sharded.rpc import RankStarter
 from coevolve.learning.turns import LearnerTurns
 from coevolve.learning.versions import publish_version, remove_old_versions, whole_version
 from coevolve.learning.weight_sync_monitor import WeightSyncMonitor
+from coevolve.parts.pace import PACES
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from protocols.config import RunConfig
@@ -49,8 +50,6 @@ from protocols.interfaces import Files, Reader, Store, Supervision
 from protocols.journal import Message
 from protocols.learning import PolicyRegressed, Returned, StepReport
 from protocols.rollouts import FailedRollout, Rollout
-
-TAKE_LIMIT = 256
 
 log = structlog.get_logger()
 
@@ -343,7 +342,7 @@ class _Session:
         """Return the records that arrived, or nothing as soon as ``stopping`` is set."""
         missing = max(1, self._groups.missing(self._config.rollout.group_size))
         wait_s = min(IDLE_WAIT_S, self._deliveries.left_s)
-        taking = self._mailbox.take(TAKE_LIMIT, wait_s, at_least=missing)
+        taking = self._mailbox.take(PACES["learner"].take_limit, wait_s, at_least=missing)
         return await unless_stopped(stopping, taking) or ()
 
     async def _discard(self) -> None:

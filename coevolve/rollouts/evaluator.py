@@ -21,6 +21,7 @@ from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import Mailbox
+from coevolve.parts.pace import PACES
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
 from coevolve.rollouts.agent import Agent
@@ -42,15 +43,9 @@ from protocols.tasks import Task
 
 log = structlog.get_logger()
 
-TAKE_LIMIT = 64
-
 INSTANCE = 1
 """The instance of a task that is scored. No version trains on it: those that
 `PoolConfig.new_instances` draws are other ones."""
-
-REST_S = 1.0
-"""Pause between takes: most versions are not scored, so one call can skip several of them."""
-
 
 Instantiate = Callable[[Task, int], Awaitable[Task | None]]
 """Makes the instance with this number of a task; None if there is none."""
@@ -184,6 +179,7 @@ class Evaluator:
             member="evaluator",
             lease_s=config.store.lease_s,
         )
+        self._pace = PACES["evaluator"]
         self._newest = -1
         self._reporter = StatusReporter("evaluator")
         self._stopping = asyncio.Event()
@@ -200,7 +196,9 @@ class Evaluator:
         while True:
             self._reporter.waits_for("a policy version to score")
             skipped: list[int] = []
-            for delivery in await self._mailbox.take(TAKE_LIMIT, at_least=self._missing()):
+            for delivery in await self._mailbox.take(
+                self._pace.take_limit, at_least=self._missing()
+            ):
                 version = delivery.message
                 assert isinstance(version, PolicyVersion)
                 self._newest = version.version
@@ -213,7 +211,7 @@ class Evaluator:
                     skipped.append(delivery.sequence)
             if skipped:
                 await self._mailbox.complete(skipped)
-            await asyncio.sleep(REST_S)
+            await asyncio.sleep(self._pace.take_gather_s)
 
     def _missing(self) -> int:
         """Return how many further versions there will be up to the next one to score."""
