@@ -145,17 +145,17 @@ class Attempts:
         self,
         item: WorkItem,
         work: Callable[[], Awaitable[Outcome]],
-        spoilt: Callable[[str], Outcome] = lambda reason: (),
+        on_failure: Callable[[str], Outcome] = lambda reason: (),
     ) -> Outcome:
         """Return what to write when ``item`` is finished.
 
-        That is the outputs of ``work``, or after its last attempt those of ``spoilt``, which gets
-        the reason, with a dead letter.
+        That is the outputs of ``work``, or after its last attempt those of ``on_failure``, which
+        gets the reason, with a dead letter.
         """
         try:
             return self.finished(item, await self.attempted(item, work))
         except RetriesExhausted as error:
-            return self.dead_letter(item, str(error), spoilt(str(error)))
+            return self.dead_letter(item, str(error), on_failure(str(error)))
 
     def finished(self, item: WorkItem, outputs: Outcome) -> Outcome:
         """Return ``outputs``, with the answer to a retry."""

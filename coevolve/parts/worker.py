@@ -111,7 +111,7 @@ class Handler:
     work: Callable[[Any, WorkItem], Awaitable[Outcome]]
     """Returns what to write when a record is finished. Whatever it raises is attempted again."""
 
-    spoilt: Callable[[Any, str, int], Outcome] = lambda message, reason, attempts: ()
+    on_failure: Callable[[Any, str, int], Outcome] = lambda message, reason, attempts: ()
     """Returns what to write with the dead letter, from the reason and the number of attempts."""
 
 
@@ -198,7 +198,7 @@ class Dispatcher:
         outcome = await attempts.outcome_of(
             item,
             lambda: handler.work(message, item),
-            lambda reason: handler.spoilt(message, reason, attempts.count(item)),
+            lambda reason: handler.on_failure(message, reason, attempts.count(item)),
         )
         if was_attempted_before:
             await self._hand_in(item, outcome, gather_s=0.0)
@@ -220,5 +220,5 @@ class Dispatcher:
             await self._worker.hand_in(item, outcome, gather_s=gather_s)
         except ContractError as error:
             attempts, handler = self._worker.attempts, self._handlers[type(item.message)]
-            spoilt = handler.spoilt(item.message, str(error), attempts.count(item))
-            await self._worker.hand_in(item, attempts.dead_letter(item, str(error), spoilt))
+            outputs = handler.on_failure(item.message, str(error), attempts.count(item))
+            await self._worker.hand_in(item, attempts.dead_letter(item, str(error), outputs))
