@@ -37,8 +37,7 @@ from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger, Wordings
 from coevolve.validation.reader_state import ReaderState
-from coevolve.validation.verdicts import Views, admission, task_of, verdict
-from coevolve.validation.wordings import Conflict
+from coevolve.validation.verdicts import Views, admission, doubted, task_of, verdict
 from protocols.config import RunConfig
 from protocols.errors import EndpointError, JournalError, LeaseLostError, SimulatorError
 from protocols.evolution import (
@@ -286,7 +285,7 @@ class Validator:
             outcome = self._refusal(outcome.body) or outcome
         reading = findings.reading
         if isinstance(outcome, Sound) and (conflict := self._ledger.conflict(outcome.body)):
-            reading = _doubted(reading, conflict)
+            reading = doubted(reading, conflict)
         views = Views(opinion, reading)
         judged = functools.partial(
             verdict, candidate, candidate.policy_version, findings.simulator_calls, views
@@ -389,16 +388,6 @@ class Validator:
         since = version.version - self._settings.retry_after_versions
         due = islice(self._ledger.parked_until(since), self._settings.concurrent)
         return [self._next_probe(_without_reported(each), version.version) for each in due]
-
-
-def _doubted(reading: Reading, conflict: Conflict) -> Reading:
-    """Return the reading of a candidate whose wording other made tasks use for other work."""
-    return Reading(
-        reader=reading.reader or "wordings",
-        outcome="unread",
-        found="; ".join(filter(None, (conflict.found, reading.found))),
-        agreement=reading.agreement,
-    )
 
 
 def _seed(probe_id: str) -> int:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from coevolve.validation.wordings import Conflict
 from protocols.evolution import (
     Admitted,
     Candidate,
@@ -65,4 +66,14 @@ def task_of(candidate: Candidate, body: msgspec.Raw, skills: tuple[str, ...]) ->
         origin=Synthesized(candidate_id=candidate.candidate_id, signal_id=candidate.signal_id),
         skills=skills,
         body=body,
+    )
+
+
+def doubted(reading: Reading, conflict: Conflict) -> Reading:
+    """Return the reading of a candidate whose wording other made tasks use for other work."""
+    return Reading(
+        reader=reading.reader or "wordings",
+        outcome="unread",
+        found="; ".join(filter(None, (conflict.found, reading.found))),
+        agreement=reading.agreement,
     )
