@@ -13,6 +13,8 @@ import msgspec
 from coevolve.environments.interface import Fault
 from coevolve.environments.registry import check_environment, complete, environment_of
 from coevolve.foreign import boundary
+from coevolve.learning import objective_registry
+from coevolve.learning.objective_registry import check_objective, objective_of
 from coevolve.overrides import apply, fault_report
 from coevolve.run_files import run_file, text_of
 from coevolve.value_remedies import found
@@ -22,7 +24,6 @@ from protocols.capabilities import absent
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
 from protocols.numbers import MOST
-from protocols.objectives import Dapo, NoObjective, PolicyGradient
 from protocols.synthesizers import PolicyModel
 
 MAX_ADAPTER_RANK = 512
@@ -47,14 +48,27 @@ def _checked(path: Path, text: str, overrides: Sequence[str]) -> RunConfig:
         apply(tree, override)
     faults: list[str] = []
     tree = with_kinds(RunConfig, tree)
-    check_section(RunConfig, tree | {"environment": {}}, "$", faults)
+    check_section(RunConfig, _without_chosen(tree), "$", faults)
     check_environment(tree.get("environment", {}), faults)
+    if isinstance(learner := tree.get("learner", {}), dict):
+        check_objective(cast("dict[str, Any]", learner).get("objective", {}), faults)
     if not faults:
         config = complete(msgspec.convert(tree, RunConfig))
+        learner = objective_registry.complete(config.learner)
+        config = msgspec.structs.replace(config, learner=learner)
         faults = conflicts(config)
         if not faults:
             return config
     raise ConfigError(fault_report(path, faults, overrides))
+
+
+def _without_chosen(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings without those sections whose settings depend on what they name."""
+    nothing: dict[str, Any] = {}
+    found = tree | {"environment": nothing}
+    if isinstance(learner := tree.get("learner"), dict):
+        found["learner"] = cast("dict[str, Any]", learner) | {"objective": nothing}
+    return found
 
 
 def conflicts(config: RunConfig) -> list[str]:
@@ -238,7 +252,7 @@ def _engine_rules(config: RunConfig) -> tuple[Fault, ...]:
 
 def _learner_rules(config: RunConfig) -> tuple[Fault, ...]:
     learner = config.learner
-    kind = learner.objective.__struct_config__.tag
+    kind, objective = learner.objective_kind, objective_of(learner)
     last_chance = learner.guard_chance(learner.guard_comparisons)
     return (
         (
@@ -247,7 +261,7 @@ def _learner_rules(config: RunConfig) -> tuple[Fault, ...]:
             "several processes need a GPU each",
         ),
         (
-            learner.credit == "turn" and not isinstance(learner.objective, PolicyGradient),
+            learner.credit == "turn" and not objective.compares_rewards,
             f"$.learner.credit: turn needs a policy gradient, found objective {kind}; choose "
             "rollout",
         ),
@@ -259,19 +273,15 @@ def _learner_rules(config: RunConfig) -> tuple[Fault, ...]:
             "tasks, raise learner.guard.chance, or set learner.guard.action to none",
         ),
         (
-            isinstance(learner.objective, NoObjective)
+            learner.only_imitates
             and not learner.imitation.weight
             and not environment_of(config).imitates_others,
             "$.learner.objective: none, without imitation, leaves nothing to learn from; choose an "
             "objective, or set learner.imitation.weight",
         ),
+        *objective.faults(learner),
         (
-            isinstance(learner.objective, Dapo) and not learner.refill_batches,
-            "$.learner.refill_batches: the objective dapo replaces groups without variance and "
-            "needs 1 or more, found 0",
-        ),
-        (
-            learner.kl_coefficient > 0 and not isinstance(learner.objective, PolicyGradient),
+            learner.kl_coefficient > 0 and not objective.is_on_policy,
             f"$.learner.kl_coefficient: {learner.kl_coefficient} needs a policy gradient, found "
             f"learner.objective {kind}, which has no such term; set it to 0",
         ),

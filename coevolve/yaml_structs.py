@@ -27,6 +27,11 @@ def check_section(kind: type[msgspec.Struct], tree: Any, path: str, faults: list
     _Checker(kind, path, faults).section(kind, tree, path)
 
 
+def check_value(kind: Any, value: Any, path: str, faults: list[str]) -> None:
+    """Append to ``faults`` every reason why ``value`` cannot be decoded as ``kind``, any type."""
+    _Checker(msgspec.Struct, path, faults).value(kind, value, path)
+
+
 @dataclass(frozen=True)
 class _Checker:
     """Finds the faults of one tree of settings."""
@@ -175,7 +180,7 @@ def _punctuated(name: str, mark: str, rest: str) -> str:
 
 def _near(key: Any, known: Mapping[str, Any]) -> str:
     near = nearest(key, known)
-    return f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
+    return f"did you mean {near!r}?" if near else f"known: {', '.join(known) or 'none'}"
 
 
 def _fault(kind: Any, value: Any) -> str:

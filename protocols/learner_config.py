@@ -1,6 +1,6 @@
 """The ``learner`` section of a run file: how the policy is trained."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -17,7 +17,9 @@ from protocols.numbers import (
     Tries,
     Weight,
 )
-from protocols.objectives import Credit, Dpo, Grpo, ImportanceLevel, NoObjective, Objective, Sft
+from protocols.objectives import Credit, ImportanceLevel
+
+DEFAULT_OBJECTIVE = "grpo"
 
 
 class ImitationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,8 +88,8 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     groups_per_step: AtOnce = 8
     """Groups that one step trains on."""
 
-    objective: Objective = Grpo()
-    """The training objective, with its own parameters."""
+    objective: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": DEFAULT_OBJECTIVE})
+    """The training objective. ``kind`` names it; the other settings are its own."""
 
     learning_rate: LearningRate = 2e-3
     """Learning rate of AdamW after the warm-up."""
@@ -208,12 +210,11 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return self.guard.chance / (self.guard_comparisons * max(1, references))
 
     @property
-    def needs_reference(self) -> bool:
-        """Return whether the learner needs the logprobs of the run's initial model."""
-        match self.objective:
-            case Dpo():
-                return True
-            case Sft() | NoObjective():
-                return False
-            case _:
-                return self.kl_coefficient > 0 or self.divergence_every > 0
+    def objective_kind(self) -> str:
+        """Return the name of the objective."""
+        return self.objective.get("kind", DEFAULT_OBJECTIVE)
+
+    @property
+    def only_imitates(self) -> bool:
+        """Return whether the run has no objective but imitation."""
+        return self.objective_kind == "none"

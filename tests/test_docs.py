@@ -30,8 +30,8 @@ from coevolve.environments.tools.gates.order import ORDER
 from coevolve.estimate.estimate import estimate
 from coevolve.history.progress import SCENARIOS
 from coevolve.learning.attribution import TEACHERS
-from coevolve.learning.batch import SOURCES
 from coevolve.learning.metrics import LOSSES
+from coevolve.learning.rows import SOURCES
 from coevolve.models import scratch_folder
 from protocols.errors import CoevolveError
 from protocols.evolution import Label, SignalKind, SignalSettled

@@ -9,7 +9,6 @@ import pytest
 from coevolve.history import attribution
 from coevolve.history.attribution import UNKNOWN, Attribution
 from coevolve.history.directory import RunDirectory
-from protocols.objectives import NoObjective
 from tests.commands import Answer, answered
 from tests.launched import SMALL, LaunchedRun, launched
 
@@ -48,7 +47,7 @@ def test_a_run_is_repeated_without_a_source_and_summary_and_report_show_the_effe
     assert answer.returncode == 0, answer.stderr
     (other,) = (each for each in tmp_path.glob("whole-without-objective-0-*") if each.is_dir())
     settings = RunDirectory(other).config().learner
-    assert isinstance(settings.objective, NoObjective)
+    assert settings.only_imitates
     assert settings.imitation == RunDirectory(run.directory).config().learner.imitation
     own, without = scored(run.directory), scored(other)
     found = kept(run)

@@ -29,10 +29,11 @@ from coevolve.history.score import Score, score_of
 from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.reader import run_reader
-from coevolve.learning.batch import Batch, Source
+from coevolve.learning.batch import Batch
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers
 from coevolve.learning.recovery import trainer_at
+from coevolve.learning.rows import Source
 from coevolve.learning.versions import write_version
 from coevolve.parts.context import PartContext
 from coevolve.parts.files import LocalFiles

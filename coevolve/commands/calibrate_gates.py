@@ -10,10 +10,10 @@ import msgspec
 from rich.table import Table
 
 from coevolve.commands.environment import configured
-from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.gate_rates import GateRates, KindRate
 from coevolve.environments.registry import environment_of
 from coevolve.terminal import Terminal
+from coevolve.user_code import exits_raised, told
 from protocols.config import RunConfig
 from protocols.synthesizers import NoReader
 

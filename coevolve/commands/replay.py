@@ -21,10 +21,10 @@ from coevolve.history import attribution
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.preflight import install
-from coevolve.learning.batch import Source
 from coevolve.learning.history import History
 from coevolve.learning.opening import close_trainers
 from coevolve.learning.recovery import take_again, trainer_at
+from coevolve.learning.rows import Source
 from coevolve.models.atomic_folder import verify
 from coevolve.parts.files import LocalFiles
 from coevolve.report.writing import report

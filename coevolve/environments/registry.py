@@ -1,21 +1,15 @@
 """Finds an environment by the name that a run file gives it."""
 
 import contextlib
-import difflib
-import importlib
 import importlib.util
-import sys
 from collections.abc import Mapping
-from importlib.metadata import entry_points
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from coevolve.environments.foreign import exits_raised, told
 from coevolve.environments.settings import section
 from coevolve.foreign import shown
+from coevolve.user_code import NamedClass
 from coevolve.value_remedies import found
 from coevolve.yaml_structs import check_section
 from protocols.config import RunConfig
@@ -24,8 +18,7 @@ from protocols.errors import ConfigError
 if TYPE_CHECKING:
     from coevolve.environments.interface import Environment
 
-GROUP = "coevolve.environments"
-"""The entry point group in which a package offers environments."""
+NAMED = NamedClass("environment.use", "an environment", group="coevolve.environments")
 
 BUILT_IN = {
     "filesystem": "coevolve.environments.tools.filesystem.environment:Filesystem",
@@ -40,7 +33,7 @@ DEFAULT = next(iter(BUILT_IN))
 
 def names() -> tuple[str, ...]:
     """Return the names of the built-in environments and of those that installed packages offer."""
-    return (*BUILT_IN, *(each.name for each in entry_points(group=GROUP)))
+    return (*BUILT_IN, *NAMED.offered())
 
 
 def config_types() -> Mapping[str, type[msgspec.Struct]]:
@@ -54,14 +47,14 @@ def config_types() -> Mapping[str, type[msgspec.Struct]]:
 def environment_type(use: str) -> "type[Environment]":
     """Return the class that ``use`` names. Raises ConfigError."""
     use = use or DEFAULT
-    path = BUILT_IN.get(use) or _offered(use) or use
-    module, colon, name = path.partition(":")
-    if not colon:
-        raise ConfigError(
-            "environment.use: needs the name of an environment, or package.module:Class of your "
-            f"own, found {shown(use)}; {_hint(use)}"
-        )
-    return _loaded(module, name, use)
+    path = BUILT_IN.get(use) or NAMED.offered().get(use) or use
+    found = NAMED.load(use, path, names())
+    if hasattr(found, "config_type") or hasattr(found, "agents"):
+        _check_members(found, use)
+        return cast("type[Environment]", found)
+    from coevolve.environments.tools.own import own_environment
+
+    return own_environment(found, use)
 
 
 def environment_of(config: RunConfig) -> "Environment":
@@ -149,91 +142,3 @@ def _check_members(found: type[Any], use: str) -> None:
             f"(coevolve/environments/interface.py), found no {', '.join(lacking)}; "
             "coevolve.environments.base.BaseEnvironment has most of it"
         )
-
-
-def _offered(use: str) -> str:
-    return next((each.value for each in entry_points(group=GROUP) if each.name == use), "")
-
-
-def _check_name(module: str, use: str) -> None:
-    """Refuse the name of a module of Python, which hides a user's. Raises ConfigError."""
-    package, dot, rest = module.partition(".")
-    if package in sys.stdlib_module_names:
-        raise ConfigError(
-            f"environment.use: {shown(use)} cannot be imported: the name {package!r} is taken by "
-            f"Python's own module; give yours another name, for example my_{package}{dot}{rest}"
-        )
-
-
-def _hint(use: str) -> str:
-    """Return what a name without a colon may mean."""
-    if near := difflib.get_close_matches(use, names(), 1):
-        return f"did you mean {near[0]!r}?"
-    module = _dotted(use)
-    if _has_file(module):
-        return f"write {module}:CLASS, with the name of your class"
-    package, _, name = module.rpartition(".")
-    if package and _has_file(package):
-        return f"did you mean {package}:{name}?"
-    return f"there are {', '.join(names())}"
-
-
-def _alike(name: str, module: ModuleType) -> str:
-    """Return a hint at the class of ``module`` that ``name`` may mean, in whatever case."""
-    held = (kind for kind in vars(module).values() if isinstance(kind, type))
-    folded = {
-        kind.__name__.casefold(): kind.__name__
-        for kind in held
-        if kind.__module__ == module.__name__
-    }
-    near = difflib.get_close_matches(name.casefold(), folded, 1)
-    return f"; did you mean {module.__name__}:{folded[near[0]]}?" if near else ""
-
-
-def _has_file(module: str) -> bool:
-    parts = module.split(".")
-    return all(map(str.isidentifier, parts)) and Path(*parts).with_suffix(".py").is_file()
-
-
-def _dotted(module: str) -> str:
-    """Return the name under which a module is imported, also if its file is given."""
-    return ".".join(Path(module.removesuffix(".py")).parts)
-
-
-def _module(name: str, use: str) -> ModuleType:
-    """Import a module. Raises ConfigError if there is none, and the module's own errors."""
-    meant = f"did you mean {_dotted(name)}{use.removeprefix(name)}?"
-    advice = "install its package, or name the folder that holds it, which may be no run's: launch "
-    advice += "from there, and give --code FOLDER to commands on a run"
-    missing = ConfigError(
-        f"environment.use: {shown(use)} cannot be imported: there is no module {name!r}; "
-        "package.module:Class names a module, and no file: "
-        f"{meant if name.endswith('.py') else advice}"
-    )
-    if not all(part.isidentifier() for part in name.split(".")):
-        raise missing
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if f"{name}.".startswith(f"{error.name}."):
-            raise missing from error
-        raise
-
-
-def _loaded(module: str, name: str, use: str) -> "type[Environment]":
-    remedy = "; correct the module, or install what it imports"
-    _check_name(module, use)
-    with told(f"environment.use: {shown(use)} cannot be imported", remedy), exits_raised():
-        held = _module(module, use)
-    found: Any = getattr(held, name, None)
-    if found is None:
-        raise ConfigError(
-            f"environment.use: module {module} has no {name!r}; it is "
-            f"{getattr(held, '__file__', 'a folder without __init__.py')}{_alike(name, held)}"
-        )
-    if hasattr(found, "config_type") or hasattr(found, "agents"):
-        _check_members(found, use)
-        return cast("type[Environment]", found)
-    from coevolve.environments.tools.own import own_environment
-
-    return own_environment(found, use)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from coevolve.estimate.learner_memory import learner_memory
 from coevolve.estimate.sizes import BF16, FP32, Bytes, summed, times
 from coevolve.estimate.step_time import StepTime, Throughput, step_time
+from coevolve.learning.objective_registry import objective_of
 from coevolve.models.architecture import Architecture, ModelConfig, architecture
 from coevolve.models.model_files import shapes_of
 from coevolve.models.model_folder import model_config, whole_model
 from protocols.config import PolicyConfig, RunConfig, VllmEngine
-from protocols.objectives import Dpo, NoObjective, Sft
 
 LIBRARIES = 480_000_000
 """Resident bytes of a process that has imported torch and transformers, on a CPU."""
@@ -245,10 +245,9 @@ def trained_tokens(config: RunConfig) -> int:
 def moments(config: RunConfig, imitates_others: bool) -> int:
     """Return the bytes of the optimizers' moments for each trained weight."""
     learner = config.learner
-    imitates = learner.imitation.weight > 0 or (
-        imitates_others and not isinstance(learner.objective, Sft | Dpo)
-    )
-    return MOMENTS * (imitates + (not isinstance(learner.objective, NoObjective)))
+    needs_own = learner.only_imitates or objective_of(learner).is_on_policy
+    imitates = learner.imitation.weight > 0 or (imitates_others and needs_own)
+    return MOMENTS * (imitates + (not learner.only_imitates))
 
 
 def disk(config: RunConfig, learning: int | None, moment_bytes: int) -> Disk:

@@ -12,6 +12,8 @@ tokens of a micro-batch, b bytes of a number.
 from collections.abc import Mapping
 
 from coevolve.estimate.sizes import BF16, FP32, Bytes, divided, summed, times
+from coevolve.learning.objective import needs_initial_model
+from coevolve.learning.objective_registry import objective_of
 from coevolve.models.architecture import NORMED_HEADS, Architecture
 from protocols.config import PolicyConfig, RunConfig
 
@@ -40,7 +42,7 @@ def learner_memory(
     policy, learner = config.policy, config.learner
     width = FP32 if policy.precision == "fp32" else BF16
     full = policy.train == "full"
-    referred = learner.needs_reference
+    referred = needs_initial_model(objective_of(learner), learner)
     copied = full and policy.precision == "bf16" and not policy.gradient_checkpointing
     base = 0 if full else times(count, width)
     split = learner.devices

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import msgspec
 
 from coevolve.foreign import boundary, bytes_of
+from coevolve.learning.objective_registry import objective_of
 from coevolve.models.architecture import Architecture
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
@@ -148,7 +149,9 @@ def learner_flops(config: RunConfig, sizes: Architecture, used: int, speed: Thro
     passes = 2.0 if policy.train == "lora" else 3.0
     passes += policy.gradient_checkpointing
     passes *= learner.ppo_epochs
-    passes += learner.needs_reference and (learner.kl_coefficient > 0)
+    objective = objective_of(learner)
+    compares = objective.is_on_policy and learner.kl_coefficient > 0
+    passes += objective.needs_initial_model or compares
     passes += learner.ppo_epochs * learner.mini_batches > 1
     length = speed.filled * config.rollout.max_tokens
     attention = 2 * sizes.num_hidden_layers * sizes.query_size * length

@@ -15,7 +15,6 @@ from coevolve.history.progress import Progress
 from coevolve.history.score import Score
 from protocols.config import RunConfig
 from protocols.errors import RunError
-from protocols.objectives import NoObjective
 
 FILE = "attribution.json"
 
@@ -148,7 +147,7 @@ def _effects(
 ) -> list[tuple[str, str]]:
     """Return the effect of each source on the result after ``last`` steps."""
     learner = config.learner
-    if isinstance(learner.objective, NoObjective) or not learner.imitation.weight:
+    if learner.only_imitates or not learner.imitation.weight:
         return []
     if isinstance(found, RunError):
         return [("  effect of each source", str(found))]

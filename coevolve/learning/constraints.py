@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from coevolve.engine.grammars import GrammarTable, Indices
-from coevolve.learning.batch import Row, SampledRow
-from coevolve.learning.objectives.credit import written_positions
+from coevolve.learning.losses.credit import written_positions
+from coevolve.learning.rows import Conversation, Row, sides
 
 
 class Constraints:
@@ -35,19 +35,19 @@ class Constraints:
 
         Raises GeneratorError if a grammar belongs to another model.
         """
-        sampled = [row for row in rows if isinstance(row, SampledRow)]
-        if all(row.grammar is None for row in sampled):
+        sampled = sides(rows)
+        if all(side.grammar is None for side in sampled):
             return None
-        return self._table.allowed(np.concatenate([self._states(row) for row in sampled]))
+        return self._table.allowed(np.concatenate([self._states(side) for side in sampled]))
 
-    def _states(self, row: SampledRow) -> Indices:
-        """Return the grammar states in which the row's tokens were chosen, answer by answer."""
-        numbered = enumerate(written_positions(row.mask))
+    def _states(self, side: Conversation) -> Indices:
+        """Return the grammar states in which the tokens were chosen, answer by answer."""
+        numbered = enumerate(written_positions(side.mask))
         answers = groupby(numbered, key=lambda each: each[1] - each[0])
         paths = [
             self._table.path(
-                row.grammar,
-                np.array([row.token_ids[position] for _, position in answer], dtype=np.int64),
+                side.grammar,
+                np.array([side.token_ids[position] for _, position in answer], dtype=np.int64),
             )
             for _, answer in answers
         ]

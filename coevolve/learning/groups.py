@@ -18,11 +18,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from coevolve.learning.objectives import credit
+from coevolve.learning.objective_registry import objective_of
 from protocols.learner_config import LearnerConfig
 from protocols.learning import DiscardReason as Reason
 from protocols.learning import GroupDiscarded, Use
-from protocols.objectives import Dpo, Sft
 from protocols.rollouts import FailedRollout, Rollout
 
 COMPARABLE = 2
@@ -71,21 +70,19 @@ def own_rewards(rollouts: Sequence[Rollout]) -> tuple[float, ...]:
 def use_of(group: Group, config: LearnerConfig, shape: Shape = own_rewards) -> Use:
     """Return how a step uses the group.
 
-    A policy gradient does not use rollouts of other authors; they are imitated. A reference is
-    imitated only if it was confirmed when the group was requested.
+    An objective on samples of the policy does not use rollouts of other authors; they are imitated.
+    A reference is imitated only if it was confirmed when the group was requested.
     """
     rollouts = [rollout for _, rollout in group.rollouts]
-    is_fine_tuned = isinstance(config.objective, Sft | Dpo)
-    if not is_fine_tuned and any(rollout.author != "policy" for rollout in rollouts):
+    objective = objective_of(config)
+    needs_own = objective.is_on_policy or config.only_imitates
+    if needs_own and any(rollout.author != "policy" for rollout in rollouts):
         return "imitation"
     is_confirmed = all(rollout.imitable for rollout in rollouts)
     is_hard = group.successes <= config.imitation.success_share * len(rollouts)
     if is_hard and config.imitation.weight > 0 and is_confirmed:
         return "imitation"
-    if config.credit == "turn":
-        informative = credit.is_informative(rollouts)
-    else:
-        informative = len(set(shape(rollouts))) > 1
+    informative = objective.is_informative(rollouts, shape(rollouts), config)
     return "policy_gradient" if informative else "nothing"
 
 

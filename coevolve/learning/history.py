@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from coevolve.journal.codec import STEPS_BY_NUMBER, VERSIONS_BY_NUMBER, decode_as, topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.task_cache import TaskCache, unread
-from coevolve.learning.batch import Batch, BatchGroup, Rates, Reference
+from coevolve.learning.batch import Batch, BatchGroup, Rates
 from coevolve.learning.recorded_checkpoints import recorded_checkpoints
+from coevolve.learning.rows import Conversation
 from protocols.errors import JournalError, LearnerError
 from protocols.interfaces import Reader, Supervision
 from protocols.learning import (
@@ -110,7 +111,7 @@ class History:
         reference = grammar = None
         if record.use == "imitation" and (shown := self.supervision.demonstration(task)):
             token_ids, mask = shown
-            reference = Reference(token_ids=tuple(token_ids), mask=tuple(mask))
+            reference = Conversation(token_ids=tuple(token_ids), mask=tuple(mask))
         if record.use == "policy_gradient":
             grammar = await self.supervision.grammar(task)
         return BatchGroup(

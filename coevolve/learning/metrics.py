@@ -24,16 +24,16 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from coevolve.delivery.sampler import ON_POLICY_DIFFERENCE, ON_POLICY_TOKENS
-from coevolve.learning.objectives import importance
+from coevolve.learning.losses import importance
 from protocols.objectives import ImportanceLevel
 
-LOSSES = {
-    "policy_loss": "pg_loss",
-    "imitation_loss": "imitation_loss",
-    "kl_loss": "kl_loss",
-    "preference_loss": "preference_loss",
-}
-"""Sum -> the metric's name."""
+LOSSES = ("pg_loss", "imitation_loss", "kl_loss", "preference_loss")
+"""Losses that every step reports; others are reported where an objective has them."""
+
+
+def _nothing() -> tuple[float, int]:
+    """Return the start of a mean; the metrics of a rank are pickled, and no lambda can be."""
+    return 0.0, 0
 
 
 class StepMetrics:
@@ -43,6 +43,8 @@ class StepMetrics:
         self._level: ImportanceLevel = level
         self._cap = cap
         self._sums: defaultdict[str, float] = defaultdict(float)
+        self._losses: defaultdict[str, float] = defaultdict(float, dict.fromkeys(LOSSES, 0.0))
+        self._means: defaultdict[str, tuple[float, int]] = defaultdict(_nothing)
         self._start: list[torch.Tensor] = []
         self._sampler: list[torch.Tensor] = []
         self._lengths: list[int] = []
@@ -51,6 +53,18 @@ class StepMetrics:
         """Add amounts to the named sums."""
         for name, amount in amounts.items():
             self._sums[name] += amount
+
+    def add_loss(self, label: str, loss: torch.Tensor) -> None:
+        """Add a part of the loss ``label``."""
+        self._losses[label] += float(loss.detach())
+
+    def add_to_mean(self, name: str, values: torch.Tensor) -> None:
+        """Count values for the metric ``name``, which is their mean."""
+        self._count(name, float(values.detach().sum()), values.numel())
+
+    def _count(self, name: str, amount: float, count: int) -> None:
+        total, counted = self._means[name]
+        self._means[name] = total + amount, counted + count
 
     def compare(
         self, start_N: torch.Tensor, sampler_N: torch.Tensor, lengths_R: Sequence[int]
@@ -66,6 +80,10 @@ class StepMetrics:
         total = StepMetrics(level=parts[0]._level, cap=parts[0]._cap)
         for part in parts:
             total.add(**part._sums)
+            for label, loss in part._losses.items():
+                total._losses[label] += loss
+            for name, mean in part._means.items():
+                total._count(name, *mean)
             total._start.extend(part._start)
             total._sampler.extend(part._sampler)
             total._lengths.extend(part._lengths)
@@ -79,7 +97,7 @@ class StepMetrics:
     @property
     def loss(self) -> float:
         """Return the sum of all losses so far; not finite if one of them is not."""
-        return math.fsum(self._sums[name] for name in LOSSES)
+        return math.fsum(self._losses.values())
 
     def metrics(self, updates: int) -> dict[str, float]:
         """Return all metrics, with losses as means over ``updates``.
@@ -87,18 +105,10 @@ class StepMetrics:
         Metrics without data in this step are omitted.
         """
         sums = self._sums
-        found = {f"actor/{name}": sums[total] / updates for total, name in LOSSES.items()}
+        found = {f"actor/{label}": loss / updates for label, loss in self._losses.items()}
+        found |= {name: total / count for name, (total, count) in self._means.items() if count}
         if padded := sums["padded_tokens"]:
             found["perf/padding_share"] = 1.0 - sums["tokens"] / padded
-        if pairs := sums["pairs"]:
-            found |= {
-                "rewards/chosen": sums["chosen"] / pairs,
-                "rewards/rejected": sums["rejected"] / pairs,
-                "rewards/margins": (sums["chosen"] - sums["rejected"]) / pairs,
-                "rewards/accuracies": sums["right"] / pairs,
-            }
-        if compared := sums["compared"]:
-            found["actor/kl_from_start"] = sums["divergence"] / compared
         if on_policy := sums["on_policy"]:
             found |= {
                 ON_POLICY_TOKENS: on_policy,
@@ -107,8 +117,6 @@ class StepMetrics:
         if sampled := sums["sampled"]:
             found |= {
                 "actor/entropy": sums["entropy"] / sampled,
-                "actor/pg_clipfrac": sums["clipped"] / sampled,
-                "critic/advantages/mean": sums["advantage"] / sampled,
             } | mismatch(
                 torch.cat(self._start),
                 torch.cat(self._sampler),

@@ -37,7 +37,7 @@ from peft.utils.transformers_weight_conversion import convert_peft_config_for_tr
 from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
-from coevolve.learning.batch import Conversation, Row, conversations, row_length
+from coevolve.learning.rows import Conversation, Row, sides
 from coevolve.learning.scoring import score
 from coevolve.learning.sharded.ranks import ALONE, Ranks, all_whole
 from coevolve.learning.sharded.shards import read_safetensors
@@ -262,9 +262,9 @@ class Policy:
             yield self._reference
         else:
             raise LearnerError(
-                "a reference needs learner.kl_coefficient or learner.divergence_every above 0, "
-                "learner.objective.kind dpo or policy.train lora, found none of them; set the one "
-                "that you need"
+                "the run's initial model needs policy.train lora, or an objective that loads it "
+                "(needs_initial_model, or is_on_policy with learner.kl_coefficient or "
+                "learner.divergence_every above 0), found none of them; set the one that you need"
             )
 
 
@@ -290,9 +290,9 @@ def micro_batches(rows: Sequence[Row], budget_tokens: int) -> Iterator[list[Row]
     """
     pack: list[Row] = []
     count = 0
-    for row in sorted(rows, key=row_length):
-        further = len(conversations(row))
-        if pack and (count + further) * row_length(row) > budget_tokens:
+    for row in sorted(rows, key=lambda row: row.length):
+        further = len(row.sides)
+        if pack and (count + further) * row.length > budget_tokens:
             yield pack
             pack, count = [], 0
         pack.append(row)
@@ -301,17 +301,17 @@ def micro_batches(rows: Sequence[Row], budget_tokens: int) -> Iterator[list[Row]
         yield pack
 
 
-def padded(rows: Iterable[Row]) -> tuple[torch.Tensor, torch.Tensor]:
+def padded(rows: Sequence[Row]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (ids_B_T, mask_B_T) of ``rows``; the mask of a row's first token is 0.
 
-    No position predicts that token. A pair takes two rows of the tensors, the chosen side first.
-    Without rows, the tensors have one empty row.
+    No position predicts that token. Each sequence of a row takes a row of the tensors. Without
+    rows, the tensors have one empty row.
     """
-    sides = [side for row in rows for side in conversations(row)] or [EMPTY]
-    longest = max(len(side.token_ids) for side in sides)
-    ids_B_T = np.full((len(sides), longest), PAD, dtype=np.int64)
-    mask_B_T = np.zeros((len(sides), longest), dtype=np.bool_)
-    for number, side in enumerate(sides):
+    found = sides(rows) or [EMPTY]
+    longest = max(len(side.token_ids) for side in found)
+    ids_B_T = np.full((len(found), longest), PAD, dtype=np.int64)
+    mask_B_T = np.zeros((len(found), longest), dtype=np.bool_)
+    for number, side in enumerate(found):
         ids_B_T[number, : len(side.token_ids)] = side.token_ids
         mask_B_T[number, 1 : len(side.mask)] = side.mask[1:]
     return torch.from_numpy(ids_B_T), torch.from_numpy(mask_B_T)

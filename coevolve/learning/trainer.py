@@ -23,32 +23,23 @@ import torch
 from coevolve.delivery.probe import probe_tokens
 from coevolve.learning import attribution
 from coevolve.learning.attribution import Gauge, NoiseScale, Part
-from coevolve.learning.batch import (
-    Batch,
-    PairRow,
-    Rates,
-    Reference,
-    ReferenceRow,
-    Row,
-    SampledRow,
-    amounts,
-    conversations,
-    imitated_rows,
-    learned_rows,
-    source_of,
-)
+from coevolve.learning.batch import Batch, Rates, imitated_rows
 from coevolve.learning.checkpoint_folder import (
     TrainerState,
     read_checkpoint_files,
     write_checkpoint_files,
 )
 from coevolve.learning.constraints import Constraints
+from coevolve.learning.losses import aggregation
+from coevolve.learning.losses.aggregation import LossNormalizer
+from coevolve.learning.losses.imitation import imitated
 from coevolve.learning.lr_schedule import rate_share
 from coevolve.learning.metrics import StepMetrics
-from coevolve.learning.objectives import aggregation, policy_gradient
-from coevolve.learning.objectives.aggregation import LossNormalizer
+from coevolve.learning.objective import needs_initial_model
+from coevolve.learning.objective_registry import objective_of
 from coevolve.learning.optimizers import TEACHERS, Optimizers, Teacher
 from coevolve.learning.policy import Policy, make_repeatable, micro_batches, padded, written
+from coevolve.learning.rows import Conversation, Row, alike, amounts, sides
 from coevolve.learning.sharded.partition import share
 from coevolve.learning.sharded.ranks import ALONE, Ranks
 from coevolve.learning.step_loss import StepLoss
@@ -56,7 +47,6 @@ from protocols import columns
 from protocols.config import RunConfig
 from protocols.errors import LearnerError
 from protocols.learning import Probe
-from protocols.objectives import Dpo, PolicyGradient, Sft
 
 UPDATES = 1
 """Separates the random order of a step's updates from its draw of replayed references."""
@@ -88,11 +78,7 @@ class Trainer:
         learner = config.learner
         self._config = config
         self._ranks = ranks
-        self._surrogate = (
-            policy_gradient.surrogate(learner.objective)
-            if isinstance(learner.objective, PolicyGradient)
-            else None
-        )
+        self._objective = objective_of(learner)
         make_repeatable(learner.threads)
         self._policy = Policy(
             config.policy,
@@ -100,14 +86,14 @@ class Trainer:
             weights=weights,
             filled=checkpoint is None,
             seed=config.seed,
-            with_reference=learner.needs_reference,
+            with_reference=needs_initial_model(self._objective, learner),
             ranks=ranks,
         )
         self._constraints = Constraints(self._policy.vocabulary)
         self._optimizers = Optimizers(self._policy.named_parameters(), learner)
         self._gauge = Gauge(self._policy.parameters())
         self._noise = NoiseScale()
-        self._replay: deque[Reference] = deque(maxlen=learner.imitation.replay_size)
+        self._replay: deque[Conversation] = deque(maxlen=learner.imitation.replay_size)
         self._step = 0
         self._rate_factor = 1.0
         self._cpu_s = 0.0
@@ -135,20 +121,6 @@ class Trainer:
         normalizer = self._normalizer(batch, rows)
         return self._improve(batch.step, rows, normalizer, f"groups {groups}", batch.rates)
 
-    def take_supervised_step(
-        self, step: int, rows: Sequence[ReferenceRow] | Sequence[PairRow]
-    ) -> dict[str, float]:
-        """Train one step on given rows and return its metrics.
-
-        The loss is the mean of the references' weighted token losses (`objectives.sft`), or of the
-        pairs' losses (`objectives.dpo`), independent of ``learner.objective``.
-
-        Raises:
-            LearnerError: The step is not the next one, loss or gradient are not finite, or pairs
-                need a reference model that was not loaded.
-        """
-        return self._improve(step, rows, _supervision(rows), f"{len(rows)} given rows")
-
     def _improve(
         self,
         step: int,
@@ -169,7 +141,7 @@ class Trainer:
         step_metrics = StepMetrics.merged(self._ranks.gathered(step_metrics))
         self._step = step
         self._cpu_s += self._clock_s() - started_s
-        groups = {row.group for row in rows if source_of(row) == "objective"}
+        groups = {row.group for row in rows if row.source == "objective"}
         odd = sum(group % 2 for group in groups)
         return (
             step_metrics.metrics(len(updates))
@@ -183,9 +155,7 @@ class Trainer:
             | {
                 "actor/grad_norm": math.fsum(norms) / len(norms),
                 **rates.metrics(),
-                "perf/trained_tokens": float(
-                    sum(len(side.token_ids) for row in rows for side in conversations(row))
-                ),
+                "perf/trained_tokens": float(sum(len(side.token_ids) for side in sides(rows))),
             }
         )
 
@@ -213,9 +183,9 @@ class Trainer:
 
     @torch.no_grad()
     def _with_start(self, rows: Sequence[Row]) -> list[Row]:
-        """Return ``rows`` with the policy's logprobs of their rollouts before any update."""
-        sampled = [row for row in rows if isinstance(row, SampledRow)]
-        found: list[Row] = [row for row in rows if not isinstance(row, SampledRow)]
+        """Return ``rows`` with the policy's logprobs of their samples before any update."""
+        sampled = [row for row in rows if row.is_sampled]
+        found = [row for row in rows if not row.is_sampled]
         temperature = self._config.rollout.temperature
         for pack in micro_batches(sampled, self._config.learner.micro_batch_tokens):
             ids_B_T, mask_B_T = padded(pack)
@@ -225,11 +195,13 @@ class Trainer:
                 temperature=temperature,
                 allowed_N_V=self._constraints.allowed(pack),
             )
-            parts = torch.split(logprobs_N, written(mask_B_T))
-            found.extend(
-                dataclasses.replace(row, old_logprobs=part.tolist())
-                for row, part in zip(pack, parts, strict=True)
-            )
+            parts = iter(torch.split(logprobs_N, written(mask_B_T)))
+            for row in pack:
+                scored = [
+                    dataclasses.replace(side, old_logprobs=next(parts).tolist())
+                    for side in row.sides
+                ]
+                found.append(dataclasses.replace(row, sides=tuple(scored)))
         return found
 
     def _update(
@@ -247,7 +219,6 @@ class Trainer:
             self._policy,
             self._config,
             constraints=self._constraints,
-            surrogate=self._surrogate,
             normalizer=normalizer,
             step_metrics=step_metrics,
             version=step - 1,
@@ -261,9 +232,10 @@ class Trainer:
             self._optimizers.zero_grad()
             self._gauge.begin()
             for part in taught:
-                compares = self._compares(parts[part], step)
-                for pack in share(parts[part], learner.micro_batch_tokens, self._ranks):
-                    loss.add(pack, compares=compares)
+                for kind in alike(parts[part]):
+                    compares = self._compares(kind[0], step)
+                    for pack in share(kind, learner.micro_batch_tokens, self._ranks):
+                        loss.add(pack, compares=compares)
                 self._gauge.added(part)
             norm = norms[teacher] = self._optimizers.clip()
             if not (math.isfinite(norm) and math.isfinite(step_metrics.loss)):
@@ -278,14 +250,12 @@ class Trainer:
         step_metrics.add(**self._gauge.sums())
         return norms["objective"]
 
-    def _compares(self, rows: Sequence[Row], step: int) -> bool:
-        """Return whether these rows, all of one kind, need the reference's logprobs."""
+    def _compares(self, row: Row, step: int) -> bool:
+        """Return whether rows of this kind need the initial model's logprobs."""
         learner = self._config.learner
         measures = bool(learner.divergence_every and step % learner.divergence_every == 0)
-        return any(
-            isinstance(row, PairRow)
-            or (isinstance(row, SampledRow) and (learner.kl_coefficient > 0 or measures))
-            for row in rows
+        return any(each.targets == "initial" for each in row.streams) or (
+            row.is_sampled and (learner.kl_coefficient > 0 or measures)
         )
 
     def go_back(self, step: int, folder: Path, rate_factor: float) -> dict[str, float]:
@@ -335,7 +305,7 @@ class Trainer:
             learning_rate=self._rates(self._step).objective,
             rate_factor=self._rate_factor,
             noise=self._noise.state,
-            replay=tuple((each.token_ids, each.mask) for each in self._replay),
+            replay=tuple((tuple(each.token_ids), tuple(each.mask)) for each in self._replay),
         )
         write_checkpoint_files(folder, state, self._policy, self._optimizers, self._ranks)
 
@@ -344,7 +314,7 @@ class Trainer:
         self._step = state.step
         self._rate_factor = state.rate_factor
         self._noise = NoiseScale(*state.noise)
-        self._replay.extend(Reference(token_ids=ids, mask=mask) for ids, mask in state.replay)
+        self._replay.extend(Conversation(token_ids=ids, mask=mask) for ids, mask in state.replay)
 
     def _rows(self, batch: Batch) -> list[Row]:
         """Return the rows that the step trains on, and store the batch's references for replay."""
@@ -353,7 +323,8 @@ class Trainer:
         number = 0
         for group in batch.groups:
             if group.record.use == "policy_gradient":
-                rows.extend(learned_rows(group, config, number))
+                learned = self._objective.rows(group, config)
+                rows.extend(dataclasses.replace(row, group=number) for row in learned)
                 number += 1
             elif group.record.use == "imitation":
                 rows.extend(imitated_rows(group, config))
@@ -363,17 +334,16 @@ class Trainer:
         weight = config.imitation.replay_weight
         count = min(config.imitation.replay_per_step, len(self._replay)) if weight else 0
         drawn = rng.choice(len(self._replay), size=count, replace=False) if count else ()
-        rows.extend(
-            ReferenceRow.of(self._replay[int(index)], weight, source="replay") for index in drawn
-        )
+        rows.extend(imitated(self._replay[int(index)], weight, "replay") for index in drawn)
         return rows
 
     def _normalizer(self, batch: Batch, rows: Sequence[Row]) -> LossNormalizer:
         learner, size = self._config.learner, self._config.rollout.group_size
-        if isinstance(learner.objective, Sft | Dpo):
-            return _supervision(rows)
+        rule = self._objective.aggregation_rule()
+        if rule is None:
+            return aggregation.of_rows(rows)
         return aggregation.of_batch(
-            self._surrogate.aggregation if self._surrogate else "constant",
+            rule,
             [sum(each.tokens.mask[1:]) for group in batch.groups for each in group.rollouts],
             expected_tokens=float(learner.groups_per_step * size * learner.loss_normalizer_tokens),
         )
@@ -383,18 +353,11 @@ class Trainer:
         return time.thread_time() if self._config.learner.threads == 1 else time.process_time()
 
 
-def _supervision(rows: Sequence[Row]) -> LossNormalizer:
-    return aggregation.of_supervision(
-        tokens=sum(sum(row.mask[1:]) for row in rows if isinstance(row, ReferenceRow)),
-        pairs=sum(isinstance(row, PairRow) for row in rows),
-    )
-
-
 def _parts(rows: Sequence[Row]) -> dict[Part, list[Row]]:
     """Return the rows by the gradient part to which they belong."""
     parts: dict[Part, list[Row]] = {"even": [], "odd": [], "imitation": [], "replay": []}
     for row in rows:
-        match source_of(row):
+        match row.source:
             case "objective":
                 parts["odd" if row.group % 2 else "even"].append(row)
             case source:

@@ -7,19 +7,21 @@ can then name several settings, which differ in `Setting.of`.
 import difflib
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType
 from typing import Any, cast, get_args
 
 import msgspec
 
 from coevolve.environments.registry import config_types, environment_type
+from coevolve.learning.objective_registry import built_in
 from coevolve.settings.docstrings import meaning, summary
 from coevolve.value_forms import alternatives, entry_of, form, is_struct
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 
 ENVIRONMENT = "environment"
+OBJECTIVE = "learner.objective"
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,14 +154,14 @@ def _setting(
     owner: type[msgspec.Struct], field: msgspec.structs.FieldInfo, prefix: str, of: tuple[str, ...]
 ) -> Setting:
     path = f"{prefix}{field.name}"
-    kinds = _environments() if path == ENVIRONMENT else _kinds(field.type, path, of)
+    kinds = OPEN[path]() if path in OPEN else _kinds(field.type, path, of)
     said = meaning(owner, field.name)
     if not said and len(kinds) == 1:
         said = kinds[0].meaning
     return Setting(
         path=path,
         meaning=said,
-        form="section" if path == ENVIRONMENT else form(field.type),
+        form="section" if path in OPEN else form(field.type),
         default=_default(field, kinds),
         of=of,
         kinds=kinds,
@@ -179,20 +181,30 @@ def _environments() -> tuple[Kind, ...]:
     return (shared, *(_environment(use, kind) for use, kind in config_types().items()))
 
 
+def _objectives() -> tuple[Kind, ...]:
+    return tuple(_of_kind(tag, each, OBJECTIVE, ()) for tag, each in built_in().items())
+
+
+OPEN: Mapping[str, Callable[[], tuple[Kind, ...]]] = {
+    ENVIRONMENT: _environments,
+    OBJECTIVE: _objectives,
+}
+"""Sections whose kinds are found by name, and not in the type of the setting."""
+
+
 def _kinds(kind: Any, path: str, of: tuple[str, ...]) -> tuple[Kind, ...]:
     entry = entry_of(kind)
     if entry is not None:
         return _kinds(entry, f"{path}[]", of)
     if is_struct(kind):
         return (Kind(meaning=summary(kind), settings=_settings(kind, f"{path}.", of)),)
-    return tuple(
-        Kind(
-            name=f"kind {tag}",
-            meaning=summary(each),
-            settings=_settings(each, f"{path}.", (*of, f"kind {tag}")),
-        )
-        for tag, each in alternatives(kind).items()
-    )
+    return tuple(_of_kind(tag, each, path, of) for tag, each in alternatives(kind).items())
+
+
+def _of_kind(tag: str, kind: type[msgspec.Struct], path: str, of: tuple[str, ...]) -> Kind:
+    name = f"kind {tag}"
+    settings = _settings(kind, f"{path}.", (*of, name))
+    return Kind(name=name, meaning=summary(kind), settings=settings)
 
 
 def _default(field: msgspec.structs.FieldInfo, kinds: Sequence[Kind]) -> str | None:
@@ -202,11 +214,11 @@ def _default(field: msgspec.structs.FieldInfo, kinds: Sequence[Kind]) -> str | N
     if isinstance(field.default, msgspec.Struct):
         tag = field.default.__struct_config__.tag
         return f"{{kind: {tag}}}" if tag else ""
-    if kinds and NoneType not in get_args(field.type):
-        return ""
     default = field.default
     if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory()
+    if kinds and NoneType not in get_args(field.type) and "kind" not in default:
+        return ""
     return as_yaml(default)
 
 

@@ -14,11 +14,12 @@ import torch
 
 from coevolve.estimate.estimate import estimate
 from coevolve.estimate.step_time import Throughput, active, learner_flops
-from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
+from coevolve.learning.batch import Batch, BatchGroup
+from coevolve.learning.objectives.grpo import Grpo
+from coevolve.learning.rows import Row
 from coevolve.learning.trainer import Trainer
 from coevolve.models.weight_files import version_digest
 from protocols.config import RunConfig
-from protocols.objectives import Grpo
 from tests.allocated import Allocated
 from tests.bench.batches import GROUP_SIZE
 from tests.bench.gpu_models import Bench, assumed, batch, learner_config, throughput
@@ -65,9 +66,7 @@ def trl(bench: Bench) -> Outcome:
 
     config = learner_config(bench)
     groups = batch(bench, config, seed=0)
-    rows: list[SampledRow] = [
-        row for group in groups for row in sampled_rows(group, Grpo(), config.learner)
-    ]
+    rows: list[Row] = [row for group in groups for row in Grpo().rows(group, config.learner)]
     peer = TrlPeer(
         bench.model(),
         bench.place / "trl",

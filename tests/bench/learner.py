@@ -35,12 +35,13 @@ import transformers
 from rich.table import Table
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
+from coevolve.learning.batch import Batch, BatchGroup
+from coevolve.learning.objectives.grpo import Grpo
+from coevolve.learning.rows import Row
 from coevolve.learning.trainer import Trainer
 from coevolve.models.load import read_model
 from coevolve.models.model_folder import TINY_FOLDER
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
-from protocols.objectives import Grpo
 from tests.bench import output
 from tests.bench.batches import GROUP_SIZE, GROUPS, batch_groups
 
@@ -142,9 +143,7 @@ def learner_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.N
 def trl_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.Namespace) -> Step:
     """Return TRL's step on ``groups``."""
     settings = LearnerConfig()
-    rows: list[SampledRow] = [
-        row for group in groups for row in sampled_rows(group, Grpo(), settings)
-    ]
+    rows: list[Row] = [row for group in groups for row in Grpo().rows(group, settings)]
     from tests.bench.trl_peer import TrlPeer, trl_inputs  # loads vLLM, if it is installed
 
     peer = TrlPeer(
@@ -159,7 +158,7 @@ def trl_step(folder: Path, groups: Sequence[BatchGroup], options: argparse.Names
     )
     inputs = trl_inputs(rows)
     padded = inputs["prompt_ids"].numel() + inputs["completion_ids"].numel()
-    tokens = sum(len(row.token_ids) for row in rows)
+    tokens = sum(row.length for row in rows)
 
     def step(_: int) -> float:
         torch.use_deterministic_algorithms(mode=False)

@@ -7,7 +7,6 @@ import pytest
 
 from coevolve.runs.grid import Plan
 from protocols.errors import ConfigError, RunError
-from protocols.objectives import NoObjective
 from tests.bench import learning
 from tests.bench.learning import STUDIES, plans_of
 
@@ -32,7 +31,7 @@ def test_every_arm_has_a_run_of_its_own_for_each_seed(monkeypatch: pytest.Monkey
 
 def test_each_source_is_left_out_where_the_study_says_so(monkeypatch: pytest.MonkeyPatch):
     runs = {plan.arm: plan.config.learner for plan in planned(monkeypatch, "sources")}
-    assert isinstance(runs["imitation"].objective, NoObjective)
+    assert runs["imitation"].only_imitates
     assert runs["imitation"].imitation == runs["both"].imitation
     assert runs["gradient"].objective == runs["both"].objective
     none = runs["gradient"].imitation

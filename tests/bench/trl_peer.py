@@ -20,7 +20,7 @@ from transformers import AutoTokenizer
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
-from coevolve.learning.batch import SampledRow
+from coevolve.learning.rows import Row
 from coevolve.models.load import read_model
 
 PAD = 0
@@ -92,26 +92,27 @@ class TrlPeer:
         return self.trainer._get_per_token_logps_and_entropies(self.model, ids, mask, count)[0]
 
 
-def trl_inputs(rows: Sequence[SampledRow]) -> Inputs:
+def trl_inputs(rows: Sequence[Row]) -> Inputs:
     """Return ``rows`` padded as by TRL; each has a token before its first written one."""
-    starts = [list(row.mask).index(1) for row in rows]
-    prompts = [list(row.token_ids[:start]) for row, start in zip(rows, starts, strict=True)]
-    rests = [list(row.token_ids[start:]) for row, start in zip(rows, starts, strict=True)]
-    written = [list(row.mask[start:]) for row, start in zip(rows, starts, strict=True)]
+    sides = [side for row in rows for side in row.sides]
+    starts = [list(side.mask).index(1) for side in sides]
+    prompts = [list(side.token_ids[:start]) for side, start in zip(sides, starts, strict=True)]
+    rests = [list(side.token_ids[start:]) for side, start in zip(sides, starts, strict=True)]
+    written = [list(side.mask[start:]) for side, start in zip(sides, starts, strict=True)]
     return {
         "prompt_ids": _left(prompts),
         "prompt_mask": _left([[1] * len(prompt) for prompt in prompts]),
         "completion_ids": _right(rests),
         "completion_mask": _right([[1] * len(rest) for rest in rests]),
         "tool_mask": _right(written),
-        "advantages": torch.tensor([row.advantages[0] for row in rows]),
+        "advantages": torch.tensor([row.streams[0].targets[0] for row in rows]),
         "num_items_in_batch": torch.tensor(float(sum(map(sum, written)))),
     }
 
 
-def written_columns(rows: Sequence[SampledRow], columns: Sequence[Sequence[float]]) -> torch.Tensor:
+def written_columns(rows: Sequence[Row], columns: Sequence[Sequence[float]]) -> torch.Tensor:
     """Return values_B_C, one per position of ``rows``, at the places of `trl_inputs`."""
-    starts = [list(row.mask).index(1) for row in rows]
+    starts = [list(side.mask).index(1) for row in rows for side in row.sides]
     values = [list(column)[start:] for column, start in zip(columns, starts, strict=True)]
     longest = max(map(len, values))
     return torch.tensor([value + [0.0] * (longest - len(value)) for value in values])

@@ -8,10 +8,12 @@ import pytest
 from coevolve.config import load_config
 from coevolve.environments.hdl.config import LocalTeacher
 from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.learning.objective_registry import objective_of
+from coevolve.learning.objectives.grpo import Grpo
+from coevolve.learning.objectives.gspo import Gspo
 from coevolve.overrides import MOST_LINE_CHARS, fault_report
 from protocols.config import RunConfig, TransformersEngine
 from protocols.errors import ConfigError
-from protocols.objectives import Gspo, NoObjective
 from protocols.synthesizers import EndpointModel
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -167,10 +169,12 @@ def unions(kind: type[msgspec.Struct], path: str = "") -> Iterator[tuple[str, ms
 
 def test_a_section_that_names_no_kind_is_of_the_default_one():
     found = dict(unions(RunConfig))
-    assert {"rollout.engine", "learner.objective", "synthesizer.model"} <= found.keys()
+    assert {"rollout.engine", "synthesizer.model"} <= found.keys()
     for path, default in found.items():
         config = load_config(CONFIGS / "quickstart.yaml", [f"{path}={{}}"])
         assert attrgetter(path)(config) == default
+    config = load_config(CONFIGS / "quickstart.yaml", ["learner.objective={clip_low: 0.3}"])
+    assert objective_of(config.learner) == Grpo(clip_low=0.3)
     config = load_config(CONFIGS / "quickstart.yaml", ["rollout.engine.dtype=bfloat16"])
     assert config.rollout.engine == TransformersEngine(dtype="bfloat16")
 
@@ -450,10 +454,10 @@ def test_the_largest_adapter_that_an_engine_serves_and_the_most_rollouts_are_acc
 def test_an_objective_is_read_with_its_own_settings(tmp_path: Path):
     path = written(tmp_path, "name: a\n")
     config = load_config(path, ["learner.objective={kind: gspo, clip_high: 1e-3}"])
-    assert config.learner.objective == Gspo(clip_high=1e-3)
-    assert load_config(path, ["learner.objective={kind: none}"]).learner.objective == NoObjective()
+    assert objective_of(config.learner) == Gspo(clip_high=1e-3)
+    assert load_config(path, ["learner.objective={kind: none}"]).learner.only_imitates
     assert (
-        "override learner.objective.kind: needs one of grpo, dr_grpo, dapo, gspo, sft, dpo"
+        "override learner.objective.kind: needs one of dapo, dpo, dr_grpo, grpo, gspo, none,"
         in refusal(path, "learner.objective={kind: ppo}")
     )
 

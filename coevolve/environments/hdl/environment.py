@@ -25,6 +25,7 @@ from coevolve.environments.interface import Fault
 from coevolve.environments.packages import Requirements
 from coevolve.export.exporter import Exporter
 from coevolve.history.annotated_source import AnnotatedSource
+from coevolve.learning.objective_registry import objective_of
 from coevolve.models.architecture import ModelConfig
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import TINY, whole_model
@@ -33,7 +34,6 @@ from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.evolution import GroupSummary
 from protocols.interfaces import Reader, SimulatorService, Supervision
-from protocols.objectives import Dpo, PolicyGradient
 from protocols.rollouts import Writer
 from protocols.synthesizers import EndpointModel
 from protocols.tasks import SPLITS, Task, TaskText
@@ -92,10 +92,9 @@ class Hdl(BaseEnvironment):
                 "$.validator.reader: environment hdl has no instructions to read; leave it out",
             ),
             (
-                self._settings.rarity_bonus > 0
-                and not isinstance(learner.objective, PolicyGradient),
+                self._settings.rarity_bonus > 0 and not objective_of(learner).compares_rewards,
                 f"$.environment.rarity_bonus: {self._settings.rarity_bonus} needs a policy "
-                f"gradient, found objective {learner.objective.__struct_config__.tag}; set it to 0",
+                f"gradient, found objective {learner.objective_kind}; set it to 0",
             ),
         )
 
@@ -252,7 +251,7 @@ class Hdl(BaseEnvironment):
         """Return coverage-guided rejection, the rarity bonus and the tiny policy's grammar."""
         from coevolve.environments.hdl.curation.supervision import DesignSupervision
 
-        has_grammar = isinstance(self._config.learner.objective, PolicyGradient)
+        has_grammar = objective_of(self._config.learner).is_on_policy
         return DesignSupervision(
             self._settings,
             parts.grammar_of(self._config) if has_grammar else None,
@@ -306,7 +305,7 @@ def _writer_rules(config: RunConfig, hdl: HdlConfig, writers: set[Writer]) -> tu
 
 
 def _objective_rules(config: RunConfig, hdl: HdlConfig, writers: set[Writer]) -> tuple[Fault, ...]:
-    objective = config.learner.objective
+    kind, objective = config.learner.objective_kind, objective_of(config.learner)
     lends = [
         stage.writers
         for stage in hdl.stages
@@ -314,17 +313,17 @@ def _objective_rules(config: RunConfig, hdl: HdlConfig, writers: set[Writer]) ->
     ]
     return (
         (
-            isinstance(objective, Dpo) and writers != {"policy"},
-            f"$.learner.objective: dpo needs environment.stages of the writer policy alone, found "
-            f"{', '.join(sorted(writers))}; choose {{kind: sft}}",
+            objective.needs_initial_model and writers != {"policy"},
+            f"$.learner.objective: {kind} needs environment.stages of the writer policy alone, "
+            f"found {', '.join(sorted(writers))}; choose {{kind: sft}}",
         ),
         (
-            isinstance(objective, Dpo) and config.policy.model == TINY_HDL,
-            f"$.learner.objective: policy.model {TINY_HDL} samples within a grammar, which dpo "
+            objective.needs_initial_model and config.policy.model == TINY_HDL,
+            f"$.learner.objective: policy.model {TINY_HDL} samples within a grammar, which {kind} "
             "does not support; choose {kind: sft}, or a policy gradient",
         ),
         (
-            isinstance(objective, PolicyGradient) and bool(lends),
+            objective.is_on_policy and bool(lends),
             "$.environment.stages: with a policy gradient, what the policy writes is trained on, "
             f"so it has to be the last writer of its stage, found {lends and lends[0]}; split "
             "the stage, or choose learner.objective {kind: sft}",

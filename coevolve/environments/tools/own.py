@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import msgspec
 
 from coevolve.dependencies import lacking
-from coevolve.environments.foreign import told
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.adversary.kept import kept
@@ -30,6 +29,7 @@ from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.environments.tools.worker import ToolWorker
 from coevolve.foreign import shown
 from coevolve.in_thread import run_to_end
+from coevolve.user_code import told
 from protocols.capabilities import NAMES, Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError

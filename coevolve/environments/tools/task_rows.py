@@ -19,8 +19,8 @@ from typing import Any, cast
 import msgspec
 
 from coevolve.dependencies import require
-from coevolve.environments.foreign import told
 from coevolve.foreign import bytes_of, check_values, opened, values_in
+from coevolve.user_code import told
 from protocols.errors import ConfigError
 from protocols.tasks import Split
 

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning, on given rows or on the policy's own best rollouts.
+"""Supervised fine-tuning on the policy's own best rollouts, or on those of other authors.
 
     loss = 1 / (number of tokens) sum_t -log pi(o_t | q, o_<t)
 
@@ -9,6 +9,24 @@ with weight 1.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from coevolve.learning.losses.imitation import imitated
+from coevolve.learning.objective import Objective
+from coevolve.learning.rows import Row, conversation
+from protocols.learner_config import LearnerConfig
+
+if TYPE_CHECKING:
+    from coevolve.learning.batch import BatchGroup
+
+
+class Sft(Objective, frozen=True, kw_only=True, tag="sft"):
+    """Likelihood of the best rollouts of each group."""
+
+    def rows(self, group: "BatchGroup", learner: LearnerConfig) -> Sequence[Row]:
+        rewards = [rollout.reward for rollout in group.rollouts]
+        worthy = best(rewards) if group.worthy is None else group.worthy
+        return [imitated(conversation(group.rollouts[index])) for index in worthy]
 
 
 def best(rewards_G: Sequence[float]) -> list[int]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from coevolve.learning.batch import Row, row_length
 from coevolve.learning.policy import micro_batches
+from coevolve.learning.rows import Row
 from coevolve.learning.sharded.ranks import Ranks
 
 
@@ -13,7 +13,7 @@ def share(rows: Sequence[Row], budget_tokens: int, ranks: Ranks) -> list[list[Ro
     Rows of similar length go to different ranks, which balances the work. If there are too few
     rows, the last micro-batches of a rank are empty.
     """
-    ordered = sorted(rows, key=row_length)
+    ordered = sorted(rows, key=lambda row: row.length)
     shares = [
         list(micro_batches(ordered[rank :: ranks.count], budget_tokens))
         for rank in range(ranks.count)

@@ -10,7 +10,6 @@ from typing import Any, Literal, Protocol
 
 Method = Literal[
     "take_step",
-    "take_supervised_step",
     "go_back",
     "load_weights",
     "probe",

@@ -20,7 +20,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coevolve.learning.batch import Batch, PairRow, ReferenceRow
+from coevolve.learning.batch import Batch
 from coevolve.learning.sharded.processes import LocalRanks
 from coevolve.learning.sharded.rendezvous import join, leave, open_meeting
 from coevolve.learning.sharded.rpc import (
@@ -136,12 +136,6 @@ class ShardedTrainer:
     def take_step(self, batch: Batch) -> dict[str, float]:
         """Train one step on rollouts and return its metrics."""
         return self._call_all("take_step", self._own.take_step, batch)
-
-    def take_supervised_step(
-        self, step: int, rows: Sequence[ReferenceRow] | Sequence[PairRow]
-    ) -> dict[str, float]:
-        """Train one step on given rows and return its metrics."""
-        return self._call_all("take_supervised_step", self._own.take_supervised_step, step, rows)
 
     def go_back(self, step: int, folder: Path, rate_factor: float) -> dict[str, float]:
         """Take step ``step`` back to the weights in ``folder``, and return its metrics."""

@@ -23,7 +23,6 @@ from protocols.config import (
 )
 from protocols.errors import ConfigError
 from protocols.learner_config import GuardConfig, ImitationConfig
-from protocols.objectives import NoObjective, Sft
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SMALL = {
@@ -95,9 +94,11 @@ def test_imitation_has_its_own_optimizer_state_in_memory_and_on_disk(tmp_path: P
     assert estimate(imitates).learner["optimizer"] == 16 * PARAMETERS
     assert estimate(config).disk.checkpoint == 12 * PARAMETERS
     assert estimate(imitates).disk.checkpoint == 20 * PARAMETERS
-    assert estimate(learning(imitates, objective=NoObjective())).disk.checkpoint == 12 * PARAMETERS
+    assert (
+        estimate(learning(imitates, objective={"kind": "none"})).disk.checkpoint == 12 * PARAMETERS
+    )
     assert estimate(config, imitates_others=True).disk.checkpoint == 20 * PARAMETERS
-    tuned = learning(config, objective=Sft())
+    tuned = learning(config, objective={"kind": "sft"})
     assert estimate(tuned, imitates_others=True).disk.checkpoint == 12 * PARAMETERS
 
 

@@ -15,12 +15,19 @@ import numpy as np
 import pytest
 import torch
 
-from coevolve.learning.batch import Batch, BatchGroup, SampledRow, sampled_rows
+from coevolve.learning.batch import Batch, BatchGroup
 from coevolve.learning.constraints import Constraints
+from coevolve.learning.losses import aggregation
+from coevolve.learning.losses.policy_gradient import PolicyGradient
 from coevolve.learning.metrics import StepMetrics
-from coevolve.learning.objectives import aggregation, policy_gradient
+from coevolve.learning.objective_registry import objective_of, section
+from coevolve.learning.objectives.dapo import Dapo
+from coevolve.learning.objectives.dr_grpo import DrGrpo
+from coevolve.learning.objectives.grpo import Grpo
+from coevolve.learning.objectives.gspo import Gspo
 from coevolve.learning.optimizers import BETAS
 from coevolve.learning.policy import Policy, padded
+from coevolve.learning.rows import Conversation, Row, sides
 from coevolve.learning.step_loss import StepLoss
 from coevolve.learning.trainer import Trainer
 from coevolve.models.load import read_model
@@ -29,7 +36,6 @@ from protocols import columns
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.learner_config import ImitationConfig
 from protocols.learning import TrainedGroup
-from protocols.objectives import Dapo, Dpo, DrGrpo, Grpo, Gspo, NoObjective, PolicyGradient, Sft
 from protocols.rollouts import Rollout, Tokens
 from tests.bench.trl_peer import TrlPeer, trl_inputs, written_columns
 from tests.learning import moments, rollout
@@ -60,7 +66,7 @@ def conversation(policy: Policy, rng: np.random.Generator) -> Tokens:
         value for value, count in zip((0, 1, 0, 1, 0), parts, strict=True) for _ in range(count)
     ]
     ids = [int(n) for n in rng.integers(6, 700, size=len(mask))]
-    row = SampledRow(token_ids=ids, mask=mask, rollout_logprobs=[0.0] * len(ids), advantages=[])
+    row = Row(sides=(Conversation(token_ids=ids, mask=mask),), streams=())
     with torch.no_grad():
         exact, _ = policy.logprobs(*padded([row]), temperature=1.0)
     noisy = iter(exact.numpy() + rng.normal(0, 0.1, size=len(exact)))
@@ -124,22 +130,19 @@ def learned(
 
 
 def updated(
-    config: RunConfig, rows: Sequence[SampledRow], weights: Path
+    config: RunConfig, rows: Sequence[Row], weights: Path
 ) -> tuple[float, dict[str, torch.Tensor]]:
     """Return the learner's loss and gradient for an update of ``rows`` from any starting point."""
     learner = config.learner
     policy = Policy(config.policy, TINY_FOLDER, weights=weights, with_reference=True)
-    surrogate = policy_gradient.surrogate(objective_of(learner))
-    lengths = [sum(row.mask[1:]) for row in rows]
+    rule = gradient_of(learner).aggregation
+    lengths = [row.written for row in rows]
     step_metrics = StepMetrics(level=learner.importance, cap=learner.importance_cap)
     StepLoss(
         policy,
         config,
         constraints=Constraints(policy.vocabulary),
-        surrogate=surrogate,
-        normalizer=aggregation.of_batch(
-            surrogate.aggregation, lengths, expected_tokens=float(SIZE * TOKENS)
-        ),
+        normalizer=aggregation.of_batch(rule, lengths, expected_tokens=float(SIZE * TOKENS)),
         step_metrics=step_metrics,
         version=0,
     ).add(rows, compares=learner.kl_coefficient > 0)
@@ -149,16 +152,17 @@ def updated(
     return step_metrics.loss, {name: each for name, each in gradients.items() if each is not None}
 
 
-def objective_of(learner: LearnerConfig) -> PolicyGradient:
-    assert not isinstance(learner.objective, Sft | Dpo | NoObjective)
-    return learner.objective
+def gradient_of(learner: LearnerConfig) -> PolicyGradient:
+    objective = objective_of(learner)
+    assert isinstance(objective, PolicyGradient)
+    return objective
 
 
 def trl_learned(
-    config: RunConfig, rows: Sequence[SampledRow], weights: Path, folder: Path, loss_type: str
+    config: RunConfig, rows: Sequence[Row], weights: Path, folder: Path, loss_type: str
 ) -> tuple[float, dict[str, torch.Tensor]]:
     """Return TRL's loss and gradient by parameter."""
-    learner, objective = config.learner, objective_of(config.learner)
+    learner, objective = config.learner, gradient_of(config.learner)
     peer = TrlPeer(
         weights,
         folder,
@@ -173,10 +177,10 @@ def trl_learned(
     )
     peer.use_importance_weights()
     inputs = trl_inputs(rows)
-    sampler = written_columns(rows, [row.rollout_logprobs for row in rows])
+    sampler = written_columns(rows, [side.rollout_logprobs for side in sides(rows)])
     start = peer.logprobs(inputs)
-    if rows[0].old_logprobs:
-        start = written_columns(rows, [at_positions(row) for row in rows])
+    if rows[0].sides[0].old_logprobs:
+        start = written_columns(rows, [at_positions(side) for side in sides(rows)])
         inputs["old_per_token_logps"] = start
     inputs["importance_sampling_ratio"] = (start - sampler).exp().clamp(max=CAP)
     if learner.kl_coefficient:
@@ -188,10 +192,10 @@ def trl_learned(
     return float(loss.detach()), found
 
 
-def at_positions(row: SampledRow) -> list[float]:
+def at_positions(side: Conversation) -> list[float]:
     """Return ``old_logprobs`` with zeros for the tokens that the policy did not write."""
-    written = iter(row.old_logprobs)
-    return [next(written) if each else 0.0 for each in row.mask]
+    written = iter(side.old_logprobs)
+    return [next(written) if each else 0.0 for each in side.mask]
 
 
 def assert_alike(
@@ -226,9 +230,9 @@ def test_loss_and_gradient_of_a_step_are_those_of_trl(
     trained: Path,
     tmp_path: Path,
 ):
-    config = settings(LearnerConfig(objective=objective, kl_coefficient=kl_coefficient))
+    config = settings(LearnerConfig(objective=section(objective), kl_coefficient=kl_coefficient))
     group = group_of(rollouts)
-    rows = sampled_rows(group, objective, config.learner)
+    rows = objective.rows(group, config.learner)
     expected = trl_learned(config, rows, trained, tmp_path, loss_type)
     assert_alike(learned(config, group, trained, tmp_path), expected)
 
@@ -243,18 +247,24 @@ def test_where_the_clip_binds_loss_and_gradient_are_those_of_trl(
     trained: Path,
     tmp_path: Path,
 ):
-    config = settings(LearnerConfig(objective=objective, kl_coefficient=kl_coefficient))
+    config = settings(LearnerConfig(objective=section(objective), kl_coefficient=kl_coefficient))
     rng = np.random.default_rng(2)
     rows = [
         replace(
             row,
-            old_logprobs=[
-                logprob + float(rng.normal(0, 0.1))
-                for logprob, written in zip(row.rollout_logprobs, row.mask, strict=True)
-                if written
-            ],
+            sides=tuple(
+                replace(
+                    side,
+                    old_logprobs=[
+                        logprob + float(rng.normal(0, 0.1))
+                        for logprob, written in zip(side.rollout_logprobs, side.mask, strict=True)
+                        if written
+                    ],
+                )
+                for side in row.sides
+            ),
         )
-        for row in sampled_rows(group_of(rollouts), objective, config.learner)
+        for row in objective.rows(group_of(rollouts), config.learner)
     ]
     expected = trl_learned(config, rows, trained, tmp_path, loss_type)
     assert_alike(updated(config, rows, trained), expected)

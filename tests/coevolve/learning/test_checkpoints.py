@@ -7,7 +7,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from coevolve.journal.mailbox import Mailbox
-from coevolve.learning.batch import Reference, ReferenceRow
 from coevolve.learning.checkpoints import CheckpointWriter
 from coevolve.learning.recorded_checkpoints import RecordedCheckpoints
 from coevolve.learning.trainer import Trainer
@@ -23,6 +22,7 @@ from tests.coevolve.learning.test_learner import (
     settings,
     trained,
 )
+from tests.coevolve.learning.test_trainer import batch
 from tests.learning import MemoryJournal, add_groups, small_model
 
 
@@ -165,10 +165,9 @@ async def test_a_step_waits_for_the_state_to_be_saved_but_not_for_the_rest(
         needed=lambda: (),
         last=0,
     )
-    row = ReferenceRow.of(Reference(token_ids=(1, 2, 3), mask=(0, 1, 1)), 1.0)
     delays: list[float] = []
     for step in range(1, 6):
-        trainer.take_supervised_step(step, [row])
+        trainer.take_step(batch(step))
         writer.begin()
         delays.append(await writer.release())
         if step == 2:

@@ -4,9 +4,10 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from coevolve.learning.batch import ReferenceRow, SampledRow
 from coevolve.learning.constraints import Constraints
+from coevolve.learning.losses.imitation import imitated
 from coevolve.learning.policy import padded
+from coevolve.learning.rows import Conversation, Row
 from coevolve.learning.scoring import score
 from coevolve.models.load import read_model
 from protocols.errors import GeneratorError
@@ -19,14 +20,11 @@ BRACKETS = Grammar(states=(((5, 1), (6, 2)), ((7, 0), (8, END)), ((9, 1),)))
 ALL = frozenset(range(VOCABULARY))
 
 
-def row(token_ids: list[int], mask: list[int], grammar: Grammar | None) -> SampledRow:
-    return SampledRow(
-        token_ids=token_ids,
-        mask=mask,
-        rollout_logprobs=[0.0] * len(mask),
-        advantages=[1.0] * sum(mask[1:]),
-        grammar=grammar,
+def row(token_ids: list[int], mask: list[int], grammar: Grammar | None) -> Row:
+    side = Conversation(
+        token_ids=token_ids, mask=mask, rollout_logprobs=[0.0] * len(mask), grammar=grammar
     )
+    return Row(sides=(side,), streams=())
 
 
 WITHIN = row([1, 2, 6, 9, 7, 5, 8], [0, 0, 1, 1, 1, 1, 1], BRACKETS)
@@ -55,7 +53,7 @@ def test_each_token_has_what_its_answer_could_go_on_with():
 
 
 def test_rows_without_a_grammar_are_not_constrained():
-    given = ReferenceRow(token_ids=[1, 2, 3], mask=[0, 1, 1], weight=1.0)
+    given = imitated(Conversation(token_ids=[1, 2, 3], mask=[0, 1, 1]))
     for rows in ([FREE], [given], []):
         assert Constraints(VOCABULARY).allowed(rows) is None
 

@@ -8,7 +8,6 @@ from coevolve.learning.batch import trained_group
 from coevolve.learning.groups import Groups, use_of
 from protocols.config import LearnerConfig
 from protocols.learner_config import ImitationConfig
-from protocols.objectives import Dapo, NoObjective
 from protocols.rollouts import FailedRollout, Rollout
 from tests.learning import failed, rollout
 
@@ -158,7 +157,7 @@ def test_an_all_fail_group_whose_reference_is_not_confirmed_teaches_nothing():
 @pytest.mark.parametrize("passed", [True, False])
 def test_dapo_replaces_every_group_that_teaches_nothing(passed: bool):
     config = LearnerConfig(
-        groups_per_step=2, objective=Dapo(), imitation=ImitationConfig(weight=0.0)
+        groups_per_step=2, objective={"kind": "dapo"}, imitation=ImitationConfig(weight=0.0)
     )
     groups = Groups(config, step=1, consumed=0)
     filled(groups, list(enumerate(members(0, passed, passed), start=1)))
@@ -220,7 +219,7 @@ def test_groups_replaced_before_a_restart_count_towards_the_bound(replaced: int)
 
 
 def test_without_an_objective_groups_that_differ_fill_the_batch():
-    config = msgspec.structs.replace(REFILL, objective=NoObjective())
+    config = msgspec.structs.replace(REFILL, objective={"kind": "none"})
     groups = Groups(config, step=1, consumed=0)
     complete(groups, [0], True, True)
     complete(groups, [1, 2], True, False)

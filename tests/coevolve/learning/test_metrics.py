@@ -41,17 +41,21 @@ def test_the_ratios_of_a_sequence_are_its_tokens_product():
 
 def test_losses_are_means_over_updates_and_missing_metrics_are_omitted():
     step_metrics = StepMetrics(level="token", cap=2.0)
-    step_metrics.add(policy_loss=1.0)
-    step_metrics.add(policy_loss=2.0, imitation_loss=4.0)
+    step_metrics.add_loss("pg_loss", torch.tensor(1.0))
+    step_metrics.add_loss("pg_loss", torch.tensor(2.0))
+    step_metrics.add_loss("imitation_loss", torch.tensor(4.0))
+    step_metrics.add_to_mean("rewards/margins", torch.tensor([True, False, True]))
+    step_metrics.add_to_mean("rewards/margins", torch.tensor([2.0]))
     metrics = step_metrics.metrics(2)
     assert metrics["actor/pg_loss"] == 1.5
     assert metrics["actor/imitation_loss"] == 2.0
+    assert metrics["rewards/margins"] == 1.0
     assert step_metrics.loss == 7.0
     assert "actor/entropy" not in metrics
 
 
 def test_a_loss_that_is_not_finite_stays_so():
     step_metrics = StepMetrics(level="token", cap=2.0)
-    step_metrics.add(policy_loss=math.inf)
-    step_metrics.add(kl_loss=1.0)
+    step_metrics.add_loss("pg_loss", torch.tensor(math.inf))
+    step_metrics.add_loss("kl_loss", torch.tensor(1.0))
     assert not math.isfinite(step_metrics.loss)

@@ -7,14 +7,15 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from coevolve.learning.batch import ReferenceRow, Row
+from coevolve.learning.losses.imitation import imitated
 from coevolve.learning.policy import Policy, padded
+from coevolve.learning.rows import Conversation, Row
 from coevolve.models.load import read_model
 from protocols.config import PolicyConfig
 from tests.learning import small_model
 
 ROWS: list[Row] = [
-    ReferenceRow(token_ids=list(range(3, 3 + n)), mask=[0, *[1] * (n - 1)], weight=1.0)
+    imitated(Conversation(token_ids=list(range(3, 3 + n)), mask=[0, *[1] * (n - 1)]))
     for n in (5, 8)
 ]
 

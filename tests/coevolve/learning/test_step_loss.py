@@ -11,24 +11,19 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from coevolve.learning.batch import (
-    Batch,
-    Conversation,
-    PairRow,
-    ReferenceRow,
-    Row,
-    SampledRow,
-)
+from coevolve.learning.batch import Batch
 from coevolve.learning.constraints import Constraints
+from coevolve.learning.losses.aggregation import LossNormalizer
+from coevolve.learning.losses.imitation import imitated
 from coevolve.learning.metrics import StepMetrics
-from coevolve.learning.objectives import policy_gradient
-from coevolve.learning.objectives.aggregation import LossNormalizer
+from coevolve.learning.objectives.dpo import Dpo
+from coevolve.learning.objectives.grpo import Grpo
 from coevolve.learning.policy import Policy
+from coevolve.learning.rows import Conversation, Row, Stream
 from coevolve.learning.step_loss import StepLoss
 from coevolve.learning.trainer import Trainer
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.learner_config import ImitationConfig
-from protocols.objectives import Dpo, Grpo, Sft
 from tests.coevolve.learning.test_trainer import batch, slow_logprob
 from tests.learning import small_model
 
@@ -37,30 +32,34 @@ TOKENS = 7.0
 
 TEMPERATURES = pytest.mark.parametrize("temperature", [1.0, 0.6])
 
-SAMPLED = (
-    SampledRow(
-        token_ids=(1, 5, 9, 13, 2),
-        mask=(0, 1, 1, 0, 1),
-        rollout_logprobs=(0.0, -4.0, -4.2, 0.0, -3.9),
-        advantages=(1.5, 1.5, -0.5),
-    ),
-    SampledRow(
-        token_ids=(3, 4, 8),
-        mask=(1, 0, 1),
-        rollout_logprobs=(-4.0, 0.0, -4.1),
-        advantages=(-2.0,),
-    ),
+ADVANTAGES = ((1.5, 1.5, -0.5), (-2.0,))
+SAMPLED = tuple(
+    Row(sides=(side,), streams=(Stream(component=Grpo(), targets=advantages),))
+    for side, advantages in zip(
+        (
+            Conversation(
+                token_ids=(1, 5, 9, 13, 2),
+                mask=(0, 1, 1, 0, 1),
+                rollout_logprobs=(0.0, -4.0, -4.2, 0.0, -3.9),
+            ),
+            Conversation(token_ids=(3, 4, 8), mask=(1, 0, 1), rollout_logprobs=(-4.0, 0.0, -4.1)),
+        ),
+        ADVANTAGES,
+        strict=True,
+    )
 )
-REFERENCES = (
-    ReferenceRow(token_ids=(1, 2, 9, 10), mask=(0, 0, 1, 1), weight=2.0),
-    ReferenceRow(token_ids=(1, 7, 11), mask=(0, 1, 1), weight=0.5),
+GIVEN = (
+    (Conversation(token_ids=(1, 2, 9, 10), mask=(0, 0, 1, 1)), 2.0),
+    (Conversation(token_ids=(1, 7, 11), mask=(0, 1, 1)), 0.5),
 )
-PAIRS = (
-    PairRow(
-        chosen=Conversation(token_ids=(1, 2, 9, 5), mask=(0, 0, 1, 1)),
-        rejected=Conversation(token_ids=(1, 2, 7), mask=(0, 0, 1)),
-        beta=0.5,
+REFERENCES = tuple(imitated(side, weight) for side, weight in GIVEN)
+BETA = 0.5
+PAIR = Row(
+    sides=(
+        Conversation(token_ids=(1, 2, 9, 5), mask=(0, 0, 1, 1)),
+        Conversation(token_ids=(1, 2, 7), mask=(0, 0, 1)),
     ),
+    streams=(Stream(component=Dpo(beta=BETA), targets="initial"),),
 )
 
 
@@ -94,8 +93,7 @@ def of(
         policy,
         config,
         constraints=Constraints(policy.vocabulary),
-        surrogate=policy_gradient.surrogate(Grpo()),
-        normalizer=LossNormalizer(aggregation="constant", tokens=TOKENS, pairs=2.0),
+        normalizer=LossNormalizer(aggregation="constant", tokens=TOKENS, rows=2.0),
         step_metrics=step_metrics,
         version=0,
     ).add(rows, compares=True)
@@ -116,18 +114,19 @@ def test_rollouts_are_scored_at_the_temperature_of_rollouts_each_token_with_its_
     step_metrics, gradient = of(SAMPLED, temperature, model, moved)
     slow_model = AutoModelForCausalLM.from_pretrained(moved).eval()
     loss, value = torch.zeros(()), 0.0
-    for row in SAMPLED:
-        advantages = iter(row.advantages)
-        for position in range(1, len(row.token_ids)):
-            if not row.mask[position]:
+    for row, of_tokens in zip(SAMPLED, ADVANTAGES, strict=True):
+        (side,), advantages = row.sides, iter(of_tokens)
+        for position in range(1, len(side.token_ids)):
+            if not side.mask[position]:
                 continue
-            logprob = slow_logprob(slow_model, list(row.token_ids), position, temperature)
-            ratio = min(math.exp(logprob.item() - row.rollout_logprobs[position]), 1.2)
+            logprob = slow_logprob(slow_model, list(side.token_ids), position, temperature)
+            ratio = min(math.exp(logprob.item() - side.rollout_logprobs[position]), 1.2)
             advantage = next(advantages)
             loss = loss - ratio * advantage * logprob / TOKENS
             value -= ratio * advantage / TOKENS
-    assert step_metrics.sums["policy_loss"] == pytest.approx(value, rel=1e-4)
-    assert step_metrics.sums["advantage"] == pytest.approx(1.5 + 1.5 - 0.5 - 2.0)
+    assert step_metrics.metrics(1)["actor/pg_loss"] == pytest.approx(value, rel=1e-4)
+    mean = (1.5 + 1.5 - 0.5 - 2.0) / 4
+    assert step_metrics.metrics(1)["critic/advantages/mean"] == pytest.approx(mean)
     assert_follows(gradient, loss, slow_model)
 
 
@@ -136,12 +135,12 @@ def test_references_are_scored_at_temperature_1(model: Path, moved: Path, temper
     step_metrics, gradient = of(REFERENCES, temperature, model, moved)
     slow_model = AutoModelForCausalLM.from_pretrained(moved).eval()
     loss = torch.zeros(())
-    for row in REFERENCES:
-        for position in range(1, len(row.token_ids)):
-            if row.mask[position]:
-                logprob = slow_logprob(slow_model, list(row.token_ids), position, 1.0)
-                loss = loss - row.weight * logprob / TOKENS
-    assert step_metrics.sums["imitation_loss"] == pytest.approx(loss.item(), rel=1e-5)
+    for side, weight in GIVEN:
+        for position in range(1, len(side.token_ids)):
+            if side.mask[position]:
+                logprob = slow_logprob(slow_model, list(side.token_ids), position, 1.0)
+                loss = loss - weight * logprob / TOKENS
+    assert step_metrics.metrics(1)["actor/imitation_loss"] == pytest.approx(loss.item(), rel=1e-5)
     assert_follows(gradient, loss, slow_model)
 
 
@@ -149,7 +148,7 @@ def test_references_are_scored_at_temperature_1(model: Path, moved: Path, temper
 def test_pairs_are_scored_at_temperature_1_by_policy_and_reference(
     model: Path, moved: Path, temperature: float
 ):
-    step_metrics, gradient = of(PAIRS, temperature, model, moved)
+    step_metrics, gradient = of([PAIR], temperature, model, moved)
     slow_model = AutoModelForCausalLM.from_pretrained(moved).eval()
     base = AutoModelForCausalLM.from_pretrained(model).eval()
 
@@ -163,16 +162,15 @@ def test_pairs_are_scored_at_temperature_1_by_policy_and_reference(
                 total = total + own - reference
         return total
 
-    (pair,) = PAIRS
-    margin = pair.beta * (gain(pair.chosen) - gain(pair.rejected))
+    margin = BETA * (gain(PAIR.sides[0]) - gain(PAIR.sides[1]))
     loss = (1 + (-margin).exp()).log() / 2.0
     assert abs(margin.item()) > 1e-3
-    assert step_metrics.sums["preference_loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert step_metrics.metrics(1)["actor/preference_loss"] == pytest.approx(loss.item(), rel=1e-5)
     assert_follows(gradient, loss, slow_model)
 
 
 def test_a_micro_batch_of_two_kinds_is_refused(model: Path):
-    with pytest.raises(ValueError, match=r"rows of one kind, found .*ReferenceRow.*SampledRow"):
+    with pytest.raises(ValueError, match="needs rows of one kind, found several"):
         of([REFERENCES[0], SAMPLED[0]], 0.6, model, model)
 
 
@@ -182,12 +180,12 @@ def test_a_micro_batch_without_rows_adds_nothing_to_the_gradient(model: Path):
     assert all(not each.any() for each in gradient)
 
 
-@pytest.mark.parametrize("objective", [Sft(), Dpo(beta=0.5)], ids=["sft", "dpo"])
+@pytest.mark.parametrize("kind", ["sft", "dpo"])
 def test_a_step_of_sft_or_dpo_does_not_know_the_temperature_of_rollouts(
-    model: Path, tmp_path: Path, objective: Sft | Dpo
+    model: Path, tmp_path: Path, kind: str
 ):
     learner = LearnerConfig(
-        objective=objective, imitation=ImitationConfig(weight=0.0, replay_per_step=0)
+        objective={"kind": kind}, imitation=ImitationConfig(weight=0.0, replay_per_step=0)
     )
     step = Batch(step=1, groups=batch().groups[:1])
     written: list[bytes] = []
@@ -200,18 +198,3 @@ def test_a_step_of_sft_or_dpo_does_not_know_the_temperature_of_rollouts(
         trainer.save_weights(folder)
         written.append((folder / "model.safetensors").read_bytes())
     assert written[0] == written[1] != (model / "model.safetensors").read_bytes()
-
-
-def test_given_rows_are_learned_at_temperature_1(model: Path):
-    losses: list[float] = []
-    for temperature in (1.0, 0.6):
-        trainer = Trainer(settings(temperature), model)
-        losses.append(trainer.take_supervised_step(1, REFERENCES)["actor/imitation_loss"])
-    slow_model = AutoModelForCausalLM.from_pretrained(model).eval()
-    summed = sum(
-        row.weight * slow_logprob(slow_model, list(row.token_ids), position, 1.0).item()
-        for row in REFERENCES
-        for position in range(1, len(row.token_ids))
-        if row.mask[position]
-    )
-    assert losses == [pytest.approx(-summed / 4, rel=1e-5)] * 2

@@ -8,28 +8,28 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from coevolve.learning.batch import (
-    Batch,
-    BatchGroup,
-    Conversation,
-    PairRow,
-    Reference,
-    ReferenceRow,
-    Row,
-    row_length,
-)
+from coevolve.learning.batch import Batch, BatchGroup
+from coevolve.learning.losses.imitation import imitated
+from coevolve.learning.losses.policy_gradient import PolicyGradient
+from coevolve.learning.objective import Objective
+from coevolve.learning.objective_registry import objective_of, section
+from coevolve.learning.objectives.dapo import Dapo
+from coevolve.learning.objectives.dpo import Dpo
+from coevolve.learning.objectives.dr_grpo import DrGrpo
+from coevolve.learning.objectives.gspo import Gspo
+from coevolve.learning.objectives.sft import Sft
 from coevolve.learning.optimizers import BETAS, Teacher
 from coevolve.learning.policy import Policy, micro_batches, padded
+from coevolve.learning.rows import Conversation, Row
 from coevolve.learning.trainer import Trainer
 from protocols import columns
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import LearnerError
 from protocols.learner_config import ImitationConfig
 from protocols.learning import TrainedGroup, WeightsFormat
-from protocols.objectives import Dapo, Dpo, DrGrpo, Grpo, Gspo, Sft
 from tests.learning import moments, rollout, small_model
 
-REFERENCE = Reference(token_ids=(1, 2, 9, 10, 11), mask=(0, 0, 1, 1, 1))
+REFERENCE = Conversation(token_ids=(1, 2, 9, 10, 11), mask=(0, 0, 1, 1, 1))
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +101,10 @@ def slow_importance(config: RunConfig, logprobs: list[float], sampler: list[floa
 
 def slow_scale(config: RunConfig, written: int) -> float:
     """Return the weight of a token's loss in a sequence of ``batch()`` with ``written`` tokens."""
-    assert isinstance(config.learner.objective, Grpo | DrGrpo | Dapo | Gspo)
+    objective = objective_of(config.learner)
+    assert isinstance(objective, PolicyGradient)
     tokens = [sum(one.tokens.mask) for group in batch().groups for one in group.rollouts]
-    match config.learner.objective.aggregation:
+    match objective.aggregation:
         case "constant":
             rollouts = config.learner.groups_per_step * 4
             return 1 / (rollouts * config.learner.loss_normalizer_tokens)
@@ -130,7 +131,7 @@ def slow_objective(
 ) -> torch.Tensor:
     """Return the loss of the rollouts of ``batch()``, at the temperature of rollouts."""
     learner, t = config.learner, config.rollout.temperature
-    centred_only = isinstance(learner.objective, DrGrpo)
+    centred_only = isinstance(objective_of(learner), DrGrpo)
     loss = torch.zeros(())
     for one in batch().groups[0].rollouts:
         advantage = (3.0 if one.succeeded else -1.0) * (0.25 if centred_only else 1 / math.sqrt(3))
@@ -170,9 +171,13 @@ def slow_imitation(model: torch.nn.Module, config: RunConfig) -> torch.Tensor:
         ),
         settings(LearnerConfig(groups_per_step=1, kl_coefficient=0.1, importance_cap=0.9)),
         settings(LearnerConfig(groups_per_step=1, max_grad_norm=1e-3, warmup_steps=1)),
-        settings(LearnerConfig(objective=DrGrpo(), importance="sequence", importance_cap=1.5)),
-        settings(LearnerConfig(objective=Dapo(), importance="off")),
-        settings(LearnerConfig(objective=Gspo(), importance="sequence", kl_coefficient=0.1)),
+        settings(
+            LearnerConfig(objective=section(DrGrpo()), importance="sequence", importance_cap=1.5)
+        ),
+        settings(LearnerConfig(objective=section(Dapo()), importance="off")),
+        settings(
+            LearnerConfig(objective=section(Gspo()), importance="sequence", kl_coefficient=0.1)
+        ),
     ],
     ids=["default", "tempered", "kl", "clipped", "dr_grpo", "dapo", "gspo"],
 )
@@ -230,7 +235,7 @@ def test_the_divergence_pulls_an_adapter_back_to_the_model_without_it(model: Pat
 def test_padding_changes_no_probability(model: Path):
     policy = Policy(PolicyConfig(), model)
     rows: list[Row] = [
-        ReferenceRow(token_ids=list(range(n)), mask=[0, *[1] * (n - 1)], weight=1.0)
+        imitated(Conversation(token_ids=list(range(n)), mask=[0, *[1] * (n - 1)]))
         for n in (3, 9, 5)
     ]
     together_N, entropies_N = policy.logprobs(*padded(rows), temperature=1.0)
@@ -241,28 +246,25 @@ def test_padding_changes_no_probability(model: Path):
 
 def test_micro_batches_hold_every_row_once_and_rows_of_like_length_together():
     lengths = [500 + 97 * n % 400 for n in range(60)]
-    rows: list[Row] = [
-        ReferenceRow(token_ids=[0] * n, mask=[1] * n, weight=float(number))
-        for number, n in enumerate(lengths)
-    ]
+    rows: list[Row] = [imitated(Conversation(token_ids=[0] * n, mask=[1] * n)) for n in lengths]
     packs = list(micro_batches(rows, 8192))
     assert len(packs) > 3
-    assert sorted(row_length(row) for pack in packs for row in pack) == sorted(lengths)
-    used = sum(len(pack) * max(map(row_length, pack)) for pack in packs)
+    assert sorted(row.length for pack in packs for row in pack) == sorted(lengths)
+    used = sum(len(pack) * max(row.length for row in pack) for pack in packs)
     assert used < 1.2 * sum(lengths)
 
 
 def test_little_is_padded_on_the_lengths_of_the_quickstart():
     text = (Path(__file__).parent / "quickstart_lengths.json").read_text()
     rows: list[list[Row]] = [
-        [ReferenceRow(token_ids=[0] * n, mask=[1] * n, weight=1.0) for n in lengths]
+        [imitated(Conversation(token_ids=[0] * n, mask=[1] * n)) for n in lengths]
         for lengths in json.loads(text)
     ]
     packs = [
         pack for step in rows for pack in micro_batches(step, LearnerConfig().micro_batch_tokens)
     ]
-    used = sum(len(pack) * max(map(row_length, pack)) for pack in packs)
-    assert 1 - sum(row_length(row) for pack in packs for row in pack) / used <= 0.15
+    used = sum(len(pack) * max(row.length for row in pack) for pack in packs)
+    assert 1 - sum(row.length for pack in packs for row in pack) / used <= 0.15
 
 
 def test_the_same_batches_make_the_same_bits(model: Path, tmp_path: Path):
@@ -336,27 +338,32 @@ def test_one_update_is_as_large_as_a_pass_of_mini_batches(model: Path):
         assert parts[name] == pytest.approx(whole[name], rel=1e-4)
 
 
-def test_given_rows_become_more_likely(model: Path):
-    trainer = Trainer(settings(LearnerConfig(learning_rate=1e-2)), model)
-    rows = [ReferenceRow(token_ids=(1, 2, 9, 10), mask=(0, 0, 1, 1), weight=1.0)]
-    losses = [trainer.take_supervised_step(n, rows)["actor/imitation_loss"] for n in (1, 2, 3)]
-    assert losses[0] == pytest.approx(math.log(64), abs=0.3)
+@pytest.mark.parametrize(
+    ("objective", "loss"),
+    [(Sft(), "actor/imitation_loss"), (Dpo(beta=0.5), "actor/preference_loss")],
+    ids=["sft", "dpo"],
+)
+def test_rollouts_can_be_imitated_or_preferred(model: Path, objective: Objective, loss: str):
+    learner = LearnerConfig(
+        objective=section(objective), imitation=ImitationConfig(weight=0.0, replay_per_step=0)
+    )
+    trainer = Trainer(settings(learner), model)
+    mixed = batch().groups[:2]
+    losses = [trainer.take_step(Batch(step=n, groups=mixed))[loss] for n in (1, 2, 3)]
     assert losses == sorted(losses, reverse=True)
+    assert len(set(losses)) == 3
 
 
 @pytest.mark.parametrize("train", ["full", "lora"])
-def test_the_better_of_given_pairs_is_preferred(model: Path, train: WeightsFormat):
-    learner = LearnerConfig(objective=Dpo(), learning_rate=1e-2)
+def test_the_better_of_two_rollouts_is_preferred(model: Path, train: WeightsFormat):
+    learner = LearnerConfig(
+        objective=section(Dpo(beta=0.5)),
+        learning_rate=1e-2,
+        imitation=ImitationConfig(weight=0.0, replay_per_step=0),
+    )
     trainer = Trainer(settings(learner, train=train), model)
-    rows = [
-        PairRow(
-            chosen=Conversation(token_ids=(1, 2, n, 5), mask=(0, 0, 1, 1)),
-            rejected=Conversation(token_ids=(1, 2, n), mask=(0, 0, 1)),
-            beta=0.5,
-        )
-        for n in (9, 11)
-    ]
-    first, second, third = (trainer.take_supervised_step(step, rows) for step in (1, 2, 3))
+    mixed = batch().groups[:1]
+    first, second, third = (trainer.take_step(Batch(step=n, groups=mixed)) for n in (1, 2, 3))
     assert first["actor/preference_loss"] == pytest.approx(math.log(2))
     assert second["actor/preference_loss"] < math.log(2)
     assert first["rewards/margins"] == pytest.approx(0, abs=1e-6)
@@ -364,27 +371,10 @@ def test_the_better_of_given_pairs_is_preferred(model: Path, train: WeightsForma
     assert third["rewards/margins"] > second["rewards/margins"]
 
 
-def test_a_pair_without_a_reference_is_refused_with_a_remedy(model: Path):
-    side = Conversation(token_ids=(1, 2), mask=(0, 1))
-    rows = [PairRow(chosen=side, rejected=side, beta=0.5)]
-    with pytest.raises(LearnerError, match=r"learner.objective.kind dpo or policy.train lora"):
-        Trainer(settings(LearnerConfig(divergence_every=0)), model).take_supervised_step(1, rows)
-
-
-@pytest.mark.parametrize(
-    ("objective", "loss"),
-    [(Sft(), "actor/imitation_loss"), (Dpo(beta=0.5), "actor/preference_loss")],
-    ids=["sft", "dpo"],
-)
-def test_rollouts_can_be_imitated_or_preferred(model: Path, objective: Sft | Dpo, loss: str):
-    learner = LearnerConfig(
-        objective=objective, imitation=ImitationConfig(weight=0.0, replay_per_step=0)
-    )
-    trainer = Trainer(settings(learner), model)
-    mixed = batch().groups[:2]
-    losses = [trainer.take_step(Batch(step=n, groups=mixed))[loss] for n in (1, 2, 3)]
-    assert losses == sorted(losses, reverse=True)
-    assert len(set(losses)) == 3
+def test_an_initial_model_that_was_not_loaded_is_missed_with_a_remedy(model: Path):
+    rows = [imitated(Conversation(token_ids=(1, 2), mask=(0, 1)))]
+    with pytest.raises(LearnerError, match=r"initial model needs policy.train lora, or an object"):
+        Policy(PolicyConfig(), model).reference_logprobs(*padded(rows), temperature=1.0)
 
 
 def test_bfloat16_and_recomputed_layers_give_nearly_the_same_step(model: Path):

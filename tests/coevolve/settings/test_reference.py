@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coevolve.environments.registry import check_environment, config_types
+from coevolve.learning.objective_registry import check_objective
 from coevolve.run_files import carried
 from coevolve.settings.reference import ENVIRONMENT, Setting, everything, find, plain_path
 from coevolve.settings.text import explanation, overview
@@ -87,6 +88,8 @@ def faults(setting: Setting, value: Any) -> list[str]:
     if outer[:1] == [ENVIRONMENT]:
         use = setting.of[0].partition(" ")[2]
         check_section(config_types()[use], tree[ENVIRONMENT], "$.environment", found)
+    elif outer == ["learner", "objective"]:
+        check_objective(tree["learner"]["objective"], found)
     else:
         check_section(RunConfig, tree, "$", found)
     path = re.escape(setting.path).replace(re.escape("[]"), r"\[0\]")
@@ -150,8 +153,8 @@ def test_a_name_that_is_not_a_setting_suggests_the_nearest(name: str, meant: str
 
 def test_a_setting_of_several_kinds_is_explained_once_with_each_default():
     said = explanation(find("learner.objective.clip_high"))
-    assert said.startswith("learner.objective.clip_high  (kind grpo, dr_grpo, dapo, gspo)\n")
-    assert "default 0.28 (grpo, dapo), 0.2 (dr_grpo), 0.0004 (gspo)" in said
+    assert said.startswith("learner.objective.clip_high  (kind dapo, dr_grpo, grpo, gspo)\n")
+    assert "default 0.28 (dapo, grpo), 0.2 (dr_grpo), 0.0004 (gspo)" in said
     assert said.count("above 1") == 1
 
 

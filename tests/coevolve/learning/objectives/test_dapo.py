@@ -1,10 +1,9 @@
 import pytest
 import torch
 
-from coevolve.learning.objectives import policy_gradient
-from protocols.objectives import Dapo
+from coevolve.learning.objectives.dapo import Dapo
 
-SURROGATE = policy_gradient.surrogate(Dapo())
+SURROGATE = Dapo().surrogate
 
 
 def test_the_upper_bound_is_wider_than_the_lower():
@@ -14,5 +13,5 @@ def test_the_upper_bound_is_wider_than_the_lower():
 
 
 def test_losses_are_averaged_over_tokens():
-    assert SURROGATE.aggregation == "token_mean"
+    assert Dapo().aggregation_rule() == "token_mean"
     assert SURROGATE.advantages([1, 0]) == pytest.approx([1, -1])

@@ -1,7 +1,6 @@
-from coevolve.learning.objectives import policy_gradient
-from protocols.objectives import DrGrpo
+from coevolve.learning.objectives.dr_grpo import DrGrpo
 
-SURROGATE = policy_gradient.surrogate(DrGrpo())
+SURROGATE = DrGrpo().surrogate
 
 
 def test_advantages_are_centred_only():
@@ -10,5 +9,5 @@ def test_advantages_are_centred_only():
 
 
 def test_losses_are_divided_by_a_constant():
-    assert SURROGATE.aggregation == "constant"
+    assert DrGrpo().aggregation_rule() == "constant"
     assert SURROGATE.ratio == "token"

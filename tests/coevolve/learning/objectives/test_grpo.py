@@ -3,10 +3,9 @@ import math
 import pytest
 import torch
 
-from coevolve.learning.objectives import policy_gradient
-from protocols.objectives import Grpo
+from coevolve.learning.objectives.grpo import Grpo
 
-PAPER = policy_gradient.surrogate(Grpo(clip_high=0.2, aggregation="sequence_mean"))
+PAPER = Grpo(clip_high=0.2, aggregation="sequence_mean").surrogate
 
 
 def test_advantages_are_in_standard_deviations_of_the_group():
@@ -26,6 +25,6 @@ def test_the_papers_loss_by_hand():
 
 
 def test_the_default_clips_higher_and_divides_by_a_constant():
-    surrogate = policy_gradient.surrogate(Grpo())
+    surrogate = Grpo().surrogate
     assert (surrogate.clip_low, surrogate.clip_high) == (0.2, 0.28)
-    assert surrogate.aggregation == "constant"
+    assert Grpo().aggregation_rule() == "constant"

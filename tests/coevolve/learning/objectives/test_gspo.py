@@ -3,10 +3,9 @@ import math
 import pytest
 import torch
 
-from coevolve.learning.objectives import policy_gradient
-from protocols.objectives import Gspo
+from coevolve.learning.objectives.gspo import Gspo
 
-SURROGATE = policy_gradient.surrogate(Gspo(clip_low=0.1, clip_high=0.1))
+SURROGATE = Gspo(clip_low=0.1, clip_high=0.1).surrogate
 
 
 def test_the_ratio_is_the_geometric_mean_of_the_rollouts_tokens():
@@ -34,6 +33,6 @@ def test_at_ratio_1_every_rollout_weighs_the_same_whatever_its_length():
 
 
 def test_the_papers_bounds_are_the_default():
-    surrogate = policy_gradient.surrogate(Gspo())
+    surrogate = Gspo().surrogate
     assert (surrogate.clip_low, surrogate.clip_high) == (3e-4, 4e-4)
-    assert surrogate.aggregation == "sequence_mean"
+    assert Gspo().aggregation_rule() == "sequence_mean"

@@ -2,15 +2,16 @@ from collections import Counter
 
 import pytest
 
-from coevolve.learning.batch import ReferenceRow, Row, row_length
+from coevolve.learning.losses.imitation import imitated
 from coevolve.learning.policy import micro_batches
+from coevolve.learning.rows import Conversation, Row
 from coevolve.learning.sharded.partition import share
 from coevolve.learning.sharded.ranks import ALONE, Ranks
 
 
 def rows_of(lengths: list[int]) -> list[Row]:
     return [
-        ReferenceRow(token_ids=[number] * length, mask=[1] * length, weight=1.0)
+        imitated(Conversation(token_ids=[number] * length, mask=[1] * length))
         for number, length in enumerate(lengths)
     ]
 
@@ -30,7 +31,7 @@ def test_every_row_goes_to_one_rank_and_all_ranks_have_as_many_micro_batches(
 def test_ranks_have_about_as_many_tokens():
     rows = rows_of([20 + 7 * n % 50 for n in range(64)])
     tokens = [
-        sum(row_length(row) for pack in share(rows, 200, Ranks(rank=r, count=4)) for row in pack)
+        sum(row.length for pack in share(rows, 200, Ranks(rank=r, count=4)) for row in pack)
         for r in range(4)
     ]
     assert max(tokens) < 1.1 * min(tokens)

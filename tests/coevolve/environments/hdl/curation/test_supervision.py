@@ -9,11 +9,11 @@ from coevolve.environments.hdl.config import HdlConfig, StageConfig
 from coevolve.environments.hdl.curation.supervision import DesignSupervision
 from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.simulate.messages import Coverage, Covered, reward_of
-from coevolve.learning.batch import BatchGroup, SampledRow, learned_rows, trained_group
+from coevolve.learning.batch import BatchGroup, trained_group
 from coevolve.learning.groups import Group
+from coevolve.learning.objectives.dr_grpo import DrGrpo
 from protocols.config import LearnerConfig
 from protocols.learner_config import ImitationConfig
-from protocols.objectives import DrGrpo
 from protocols.rollouts import Rollout, Writer
 from protocols.tasks import body_of
 from tests.coevolve.environments.hdl.policy.test_steps import TASK
@@ -56,18 +56,18 @@ def test_advantages_include_the_bonus_and_records_do_not() -> None:
         sequences=(1, 2, 3),
         rollouts=tuple(enumerate(rollouts, start=1)),
     )
-    plain = LearnerConfig(objective=DrGrpo(), imitation=ImitationConfig(weight=0.0))
+    plain = LearnerConfig(objective={"kind": "dr_grpo"}, imitation=ImitationConfig(weight=0.0))
     assert trained_group(group, plain).use == "nothing"
     record = trained_group(group, plain, lambda group: shape(group, 1.0))
     assert record.use == "policy_gradient"
     batch = BatchGroup(
         record=record, rollouts=rollouts, reference=None, rewards=shape(rollouts, 1.0)
     )
-    rows = learned_rows(batch, plain)
+    rows = DrGrpo().rows(batch, plain)
     # Points 0, 1 and 2 are covered by 2, 3 and 1 of the three.
     alike, rare = (1 / 2 + 1 / 3) / 2, (1 / 3 + 1) / 2
     mean = (2 * alike + rare) / 3
-    advantages = [list(row.advantages) for row in rows if isinstance(row, SampledRow)]
+    advantages = [list(row.streams[0].targets) for row in rows]
     # Each rollout has three sampled tokens, after its first one.
     for found, reward in zip(advantages, [alike, rare, alike], strict=True):
         assert found == pytest.approx([reward - mean] * 3)

@@ -44,7 +44,6 @@ from protocols.interfaces import Generator, Part, Reader
 from protocols.journal import Append, Message, Receipt
 from protocols.learner_config import ImitationConfig
 from protocols.learning import PolicyVersion, ServedWeights, StepReport
-from protocols.objectives import Sft
 from protocols.rollouts import FailedRollout, Rollout, Writer
 from tests.chat_server import fails, serving
 from tests.commands import answered
@@ -128,7 +127,7 @@ def taught(folder: Path, student: Path, base_url: str) -> RunConfig:
             steps=len(TRAINED),
             groups_per_step=1,
             max_staleness=0,
-            objective=Sft(),
+            objective={"kind": "sft"},
             imitation=ImitationConfig(weight=0.0, replay_per_step=0),
         ),
     )

@@ -1,6 +1,9 @@
 import pytest
 
-from coevolve.learning.objectives import aggregation
+from coevolve.learning.losses import aggregation
+from coevolve.learning.losses.imitation import imitated
+from coevolve.learning.objectives.dpo import Dpo
+from coevolve.learning.rows import Conversation, Row, Stream
 from protocols.objectives import Aggregation
 
 LENGTHS = [4, 1, 3]
@@ -31,8 +34,10 @@ def test_mini_batches_together_weigh_as_much_as_the_batch():
 
 
 def test_given_rows_are_averaged_over_their_tokens_and_pairs():
-    normalizer = aggregation.of_supervision(tokens=7, pairs=3)
-    assert (normalizer.tokens, normalizer.pairs, normalizer.scale(5)) == (7.0, 3.0, 1.0)
+    given = Conversation(token_ids=[1, 2, 3, 4], mask=[1, 0, 1, 1])
+    pair = Row(sides=(given, given), streams=(Stream(component=Dpo(), targets="initial"),))
+    normalizer = aggregation.of_rows([imitated(given), pair, imitated(given, 0.5), pair, pair])
+    assert (normalizer.tokens, normalizer.rows, normalizer.scale(5)) == (4.0, 3.0, 1.0)
 
 
 def test_a_batch_without_tokens_causes_no_division_by_zero():

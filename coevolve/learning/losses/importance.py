@@ -16,7 +16,7 @@ from typing import assert_never
 
 import torch
 
-from coevolve.learning.objectives.surrogate import spread
+from coevolve.learning.losses.surrogate import spread
 from protocols.objectives import ImportanceLevel
 
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from coevolve.learning.objectives import divergence
+from coevolve.learning.losses import divergence
 
 
 def test_the_estimate_by_hand():

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from coevolve.learning.objectives import importance
+from coevolve.learning.losses import importance
 
 START_N = torch.tensor([-1.0, -1.0, -3.0], requires_grad=True)
 SAMPLER_N = torch.tensor([-1.0, -3.0, -1.0])

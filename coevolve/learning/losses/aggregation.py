@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from coevolve.learning.rows import Row
 from protocols.objectives import Aggregation
 
 
@@ -25,8 +26,8 @@ class LossNormalizer:
     tokens: float
     """Divisor of the scaled token losses."""
 
-    pairs: float = 1.0
-    """Divisor of the pair losses."""
+    rows: float = 1.0
+    """Divisor of the losses of whole rows."""
 
     def scale(self, length: int) -> float:
         """Return the weight of each token's loss in a rollout of ``length`` written tokens."""
@@ -35,7 +36,7 @@ class LossNormalizer:
     def of_mini_batch(self, count: int) -> "LossNormalizer":
         """Return the normalizer for one of ``count`` mini-batches of about equal size."""
         return LossNormalizer(
-            aggregation=self.aggregation, tokens=self.tokens / count, pairs=self.pairs / count
+            aggregation=self.aggregation, tokens=self.tokens / count, rows=self.rows / count
         )
 
 
@@ -61,8 +62,10 @@ def of_batch(
     return LossNormalizer(aggregation=aggregation, tokens=tokens)
 
 
-def of_supervision(tokens: int, pairs: int) -> LossNormalizer:
-    """Return the normalizer for means over the rows' written tokens and over the pairs."""
+def of_rows(rows: Sequence[Row]) -> LossNormalizer:
+    """Return the normalizer for means over the trained tokens, and over rows with one loss each."""
+    whole = [row for row in rows if all(each.component.is_per_row for each in row.streams)]
+    tokens = sum(row.written for row in rows) - sum(row.written for row in whole)
     return LossNormalizer(
-        aggregation="token_mean", tokens=float(max(1, tokens)), pairs=float(max(1, pairs))
+        aggregation="token_mean", tokens=float(max(1, tokens)), rows=float(max(1, len(whole)))
     )

@@ -6,18 +6,23 @@ from typing import Literal
 
 import pytest
 
-from coevolve.learning.batch import BatchGroup, sampled_rows, trained_group
+from coevolve.learning.batch import BatchGroup, trained_group
 from coevolve.learning.groups import Group, use_of
-from coevolve.learning.objectives import credit, policy_gradient
+from coevolve.learning.losses import credit
+from coevolve.learning.losses.policy_gradient import PolicyGradient
+from coevolve.learning.objective_registry import section
+from coevolve.learning.objectives.dapo import Dapo
+from coevolve.learning.objectives.dr_grpo import DrGrpo
+from coevolve.learning.objectives.grpo import Grpo
+from coevolve.learning.objectives.gspo import Gspo
 from protocols import columns
 from protocols.config import LearnerConfig
 from protocols.learner_config import ImitationConfig
 from protocols.learning import Use
-from protocols.objectives import Dapo, DrGrpo, Grpo, Gspo, PolicyGradient
 from protocols.rollouts import Rollout, Tokens
 
-CENTRED = policy_gradient.surrogate(DrGrpo()).advantages
-STANDARDIZED = policy_gradient.surrogate(Grpo()).advantages
+CENTRED = DrGrpo().surrogate.advantages
+STANDARDIZED = Grpo().surrogate.advantages
 NO_IMITATION = ImitationConfig(weight=0.0, replay_per_step=0)
 
 
@@ -67,14 +72,16 @@ def advantages_of(
     negative_weight: float = 1.0,
 ) -> list[list[float]]:
     config = LearnerConfig(
-        objective=objective,
+        objective=section(objective),
         credit=kind,
         negative_weight=negative_weight,
         imitation=NO_IMITATION,
     )
     record = trained_group(group_of(*rollouts), config)
     batch = BatchGroup(record=record, rollouts=tuple(rollouts), reference=None)
-    return [list(row.advantages) for row in sampled_rows(batch, objective, config)]
+    return [
+        [float(each) for each in row.streams[0].targets] for row in objective.rows(batch, config)
+    ]
 
 
 ALL_THREE = conversation("..## .# .##", passed=3)

@@ -60,6 +60,14 @@ def by_turn(rollouts: Sequence[Rollout], compare: Compare) -> list[list[float]]:
     ]
 
 
+def by_rollout(rollouts: Sequence[Rollout], advantages: Sequence[float]) -> list[list[float]]:
+    """Return the advantage of each rollout for every written token except at position 0."""
+    return [
+        [advantage] * len(written_positions(rollout.tokens.mask))
+        for rollout, advantage in zip(rollouts, advantages, strict=True)
+    ]
+
+
 def written_positions(mask: Sequence[int]) -> list[int]:
     """Return the positions that the policy wrote, except 0, which no token predicts."""
     return [position for position in range(1, len(mask)) if mask[position]]

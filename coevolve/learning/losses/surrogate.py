@@ -17,11 +17,10 @@ probabilities and those at the start (decoupled PPO, AReaL, arXiv 2505.24298).
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
-
-from protocols.objectives import Aggregation
+if TYPE_CHECKING:
+    import torch
 
 NO_SPREAD = 1e-8
 """Standard deviations below this count as rounding errors of equal rewards."""
@@ -39,7 +38,6 @@ class Surrogate:
 
     clip_low: float
     clip_high: float
-    aggregation: Aggregation
 
     def advantages(self, rewards_G: Sequence[float]) -> list[float]:
         """Return each rollout's advantage over its group; all 0 if the rewards are equal.
@@ -54,42 +52,50 @@ class Surrogate:
 
     def losses(
         self,
-        logprobs_N: torch.Tensor,
-        start_N: torch.Tensor,
-        advantages_N: torch.Tensor,
+        logprobs_N: "torch.Tensor",
+        start_N: "torch.Tensor",
+        advantages_N: "torch.Tensor",
         lengths_R: Sequence[int],
-    ) -> torch.Tensor:
+    ) -> "torch.Tensor":
         """Return the loss of every token; ``lengths_R`` holds the rollouts' written tokens."""
         ratios_N = self._ratios(logprobs_N, start_N, lengths_R)
         clipped_N = ratios_N.clamp(1.0 - self.clip_low, 1.0 + self.clip_high)
-        return -torch.minimum(ratios_N * advantages_N, clipped_N * advantages_N)
+        return -(ratios_N * advantages_N).minimum(clipped_N * advantages_N)
 
-    @torch.no_grad()
     def is_clipped(
         self,
-        logprobs_N: torch.Tensor,
-        start_N: torch.Tensor,
-        advantages_N: torch.Tensor,
+        logprobs_N: "torch.Tensor",
+        start_N: "torch.Tensor",
+        advantages_N: "torch.Tensor",
         lengths_R: Sequence[int],
-    ) -> torch.Tensor:
+    ) -> "torch.Tensor":
         """Return the tokens at which clipping removes the gradient."""
-        ratios_N = self._ratios(logprobs_N, start_N, lengths_R)
+        ratios_N = self._ratios(logprobs_N.detach(), start_N, lengths_R)
         return ((advantages_N > 0) & (ratios_N > 1.0 + self.clip_high)) | (
             (advantages_N < 0) & (ratios_N < 1.0 - self.clip_low)
         )
 
     def _ratios(
-        self, logprobs_N: torch.Tensor, start_N: torch.Tensor, lengths_R: Sequence[int]
-    ) -> torch.Tensor:
+        self, logprobs_N: "torch.Tensor", start_N: "torch.Tensor", lengths_R: Sequence[int]
+    ) -> "torch.Tensor":
         differences_N = logprobs_N - start_N
         if self.ratio == "sequence":
-            parts = torch.split(differences_N, list(lengths_R))
+            parts = split(differences_N, lengths_R)
             differences_N = spread([part.mean() for part in parts], lengths_R)
         return differences_N.exp()
 
 
-def spread(values_R: Sequence[torch.Tensor], lengths_R: Sequence[int]) -> torch.Tensor:
+def split(values_N: "torch.Tensor", lengths_R: Sequence[int]) -> "Sequence[torch.Tensor]":
+    """Return the values of each sequence."""
+    import torch
+
+    return torch.split(values_N, list(lengths_R))
+
+
+def spread(values_R: "Sequence[torch.Tensor]", lengths_R: Sequence[int]) -> "torch.Tensor":
     """Repeat the value of each rollout for each token that it wrote."""
+    import torch
+
     parts = [
         value.expand(length) for value, length in zip(values_R, lengths_R, strict=True) if length
     ]

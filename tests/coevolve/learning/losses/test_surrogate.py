@@ -5,15 +5,11 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from coevolve.learning.objectives import importance
-from coevolve.learning.objectives.surrogate import Surrogate, spread
+from coevolve.learning.losses import importance
+from coevolve.learning.losses.surrogate import Surrogate, spread
 
-CLIPPED = Surrogate(
-    scale_rewards=True, ratio="token", clip_low=0.2, clip_high=0.28, aggregation="constant"
-)
-BY_SEQUENCE = Surrogate(
-    scale_rewards=True, ratio="sequence", clip_low=0.2, clip_high=0.28, aggregation="constant"
-)
+CLIPPED = Surrogate(scale_rewards=True, ratio="token", clip_low=0.2, clip_high=0.28)
+BY_SEQUENCE = Surrogate(scale_rewards=True, ratio="sequence", clip_low=0.2, clip_high=0.28)
 
 
 def test_the_clip_binds_where_the_ratio_runs_ahead_of_the_advantage():

@@ -1,0 +1,160 @@
+"""Finds classes of users and of installed packages by name, and tells their errors.
+
+Errors of users' classes and files become one-sentence errors of this project.
+"""
+
+import contextlib
+import difflib
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from coevolve.foreign import boundary, described, shown
+from protocols.errors import ConfigError
+
+
+@contextlib.contextmanager
+def told(what: str, remedy: str = "") -> Generator[None]:
+    """Raise ConfigError for any exception of the block, and send its prints to standard error.
+
+    ``what`` says what is required and where. A CoevolveError and an interrupt pass unchanged.
+    """
+    with boundary(ConfigError, what, remedy), contextlib.redirect_stdout(sys.stderr):
+        try:
+            yield
+        except (Exception, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # SystemExit, or a class of one's own
+            raise ConfigError(f"{what}: {described(error)}{remedy}") from error
+
+
+@contextlib.contextmanager
+def exits_raised() -> Generator[None]:
+    """Raise SystemExit in place of an ``os._exit`` of the block, which would end this process.
+
+    Other threads and forked processes still end at once.
+    """
+    end, caller = os._exit, (os.getpid(), threading.get_ident())
+
+    def refuse(status: int) -> NoReturn:
+        if os._exit is refuse and (os.getpid(), threading.get_ident()) == caller:
+            raise SystemExit(f"it calls os._exit({status})")
+        end(status)
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = end
+
+
+@dataclass(frozen=True)
+class NamedClass:
+    """A setting that names a class: a built-in one, one of an installed package, or one's own."""
+
+    setting: str
+    """Name of the setting, for messages."""
+
+    what: str
+    """What the class is, with its article."""
+
+    group: str
+    """The entry point group in which packages offer such classes."""
+
+    def offered(self) -> dict[str, str]:
+        """Return name -> ``package.module:Class`` of what installed packages offer."""
+        return {each.name: each.value for each in entry_points(group=self.group)}
+
+    def load(self, use: str, path: str, names: Sequence[str]) -> Any:
+        """Return the class at ``path``, for which the user wrote ``use``.
+
+        ``names`` are those that the setting knows, for hints. Raises ConfigError.
+        """
+        module, colon, name = path.partition(":")
+        if not colon:
+            raise ConfigError(
+                f"{self.setting}: needs the name of {self.what}, or package.module:Class of your "
+                f"own, found {shown(use)}; {_hint(use, names)}"
+            )
+        remedy = "; correct the module, or install what it imports"
+        self._check_name(module, use)
+        with told(f"{self.setting}: {shown(use)} cannot be imported", remedy), exits_raised():
+            held = self._module(module, use)
+        found: Any = getattr(held, name, None)
+        if found is None:
+            raise ConfigError(
+                f"{self.setting}: module {module} has no {name!r}; it is "
+                f"{getattr(held, '__file__', 'a folder without __init__.py')}{_alike(name, held)}"
+            )
+        return found
+
+    def _check_name(self, module: str, use: str) -> None:
+        """Refuse the name of a module of Python, which hides a user's. Raises ConfigError."""
+        package, dot, rest = module.partition(".")
+        if package in sys.stdlib_module_names:
+            raise ConfigError(
+                f"{self.setting}: {shown(use)} cannot be imported: the name {package!r} is taken "
+                f"by Python's own module; give yours another name, for example "
+                f"my_{package}{dot}{rest}"
+            )
+
+    def _module(self, name: str, use: str) -> ModuleType:
+        """Import a module. Raises ConfigError if there is none, and the module's own errors."""
+        meant = f"did you mean {_dotted(name)}{use.removeprefix(name)}?"
+        advice = "install its package, or name the folder that holds it, which may be no run's: "
+        advice += "launch from there, and give --code FOLDER to commands on a run"
+        missing = ConfigError(
+            f"{self.setting}: {shown(use)} cannot be imported: there is no module {name!r}; "
+            "package.module:Class names a module, and no file: "
+            f"{meant if name.endswith('.py') else advice}"
+        )
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise missing
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if f"{name}.".startswith(f"{error.name}."):
+                raise missing from error
+            raise
+
+
+def _hint(use: str, names: Sequence[str]) -> str:
+    """Return what a name without a colon may mean."""
+    if near := difflib.get_close_matches(use, names, 1):
+        return f"did you mean {near[0]!r}?"
+    module = _dotted(use)
+    if _has_file(module):
+        return f"write {module}:CLASS, with the name of your class"
+    package, _, name = module.rpartition(".")
+    if package and _has_file(package):
+        return f"did you mean {package}:{name}?"
+    return f"there are {', '.join(names)}"
+
+
+def _alike(name: str, module: ModuleType) -> str:
+    """Return a hint at the class of ``module`` that ``name`` may mean, in whatever case."""
+    held = (kind for kind in vars(module).values() if isinstance(kind, type))
+    folded = {
+        kind.__name__.casefold(): kind.__name__
+        for kind in held
+        if kind.__module__ == module.__name__
+    }
+    near = difflib.get_close_matches(name.casefold(), folded, 1)
+    return f"; did you mean {module.__name__}:{folded[near[0]]}?" if near else ""
+
+
+def _has_file(module: str) -> bool:
+    parts = module.split(".")
+    return all(map(str.isidentifier, parts)) and Path(*parts).with_suffix(".py").is_file()
+
+
+def _dotted(module: str) -> str:
+    """Return the name under which a module is imported, also if its file is given."""
+    return ".".join(Path(module.removesuffix(".py")).parts)
