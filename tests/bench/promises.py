@@ -189,7 +189,7 @@ OTHERS: tuple[Mutant, ...] = (
         file="coevolve/learning/batch.py",
         old="return [a if a >= 0 else config.negative_weight * a for a in plain(rewards)]",
         new="return list(plain(rewards))",
-        tests=(f"{UNIT}/learning/objectives/test_credit.py",),
+        tests=(f"{UNIT}/learning/losses/test_credit.py",),
     ),
     Mutant(
         promise="a brief never contains a held-out task",
