@@ -28,6 +28,7 @@ SAVED = {
     "mine.yaml": (README, "name: mine"),
     "keyvalue.py": (README, "class KeyValue"),
     "keyvalue.jsonl": (README, '{"id": "put-1"'),
+    "rloo.py": (FOLDER / "learning.md", '"""RLOO'),
     "letters.py": (FOLDER / "environments.md", "class Letters"),
     "letters.jsonl": (FOLDER / "environments.md", '{"id": "after-a"'),
     "letters.yaml": (FOLDER / "environments.md", "name: letters"),

@@ -33,7 +33,7 @@ def is_copied(config: RunConfig) -> bool:
 
 def runtime_environment(config: RunConfig) -> Mapping[str, Any]:
     """Return the part of Ray's runtime environment that copies the class's folder, if one does."""
-    if ":" not in config.uses or _of_job() or (folder := code_folder()) is None:
+    if not _own_classes(config) or _of_job() or (folder := code_folder()) is None:
         return {}
     return {"working_dir": str(folder), "excludes": list(LEFT_BEHIND)}
 
@@ -72,6 +72,15 @@ def warning(config: RunConfig) -> str:
     )
 
 
+def _own_classes(config: RunConfig) -> dict[str, str]:
+    """Return setting -> import path of the user's own classes that the run uses."""
+    named = {
+        "environment.use": config.uses,
+        "learner.objective.kind": config.learner.objective_kind,
+    }
+    return {setting: name for setting, name in named.items() if ":" in name}
+
+
 def _of_job() -> bool:
     """Return whether a Ray job copies its own working folder."""
     return "working_dir" in jobs.runtime_environment()
@@ -80,8 +89,10 @@ def _of_job() -> bool:
 def _needed(config: RunConfig) -> Iterator[tuple[str, Path]]:
     """Yield the setting and the path of each file of the working folder that the run names."""
     folder = code_folder() or Path.cwd()
-    spec = find_spec(config.uses.partition(":")[0])
-    places = [("environment.use", Path(spec.origin))] if spec and spec.origin else []
+    places: list[tuple[str, Path]] = []
+    for setting, name in _own_classes(config).items():
+        spec = find_spec(name.partition(":")[0])
+        places += [(setting, Path(spec.origin))] if spec and spec.origin else []
     texts = ((name, each) for name, each in config.environment.items() if isinstance(each, str))
     places += [(f"environment.{name}", folder / text) for name, text in texts if text]
     for setting, path in places:

@@ -117,6 +117,11 @@ class Conversation:
     """Logprobs of the written tokens at the start of the step. Empty if the step makes a single
     update, because the current policy then is that policy."""
 
+    @property
+    def written(self) -> int:
+        """Return the number of written tokens."""
+        return sum(self.mask[1:])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -147,7 +152,7 @@ class Row:
     @property
     def written(self) -> int:
         """Return the number of written tokens."""
-        return sum(sum(side.mask[1:]) for side in self.sides)
+        return sum(side.written for side in self.sides)
 
     def is_like(self, other: "Row") -> bool:
         """Return whether one forward pass can serve both rows."""

@@ -180,14 +180,14 @@ OTHERS: tuple[Mutant, ...] = (
     Mutant(
         promise="importance weights are truncated",
         file="coevolve/learning/step_loss.py",
-        old="ratios_N.clamp(max=learner.importance_cap) * losses_N",
-        new="ratios_N * losses_N",
+        old="importance_N = ratios_N.clamp(max=cap)",
+        new="importance_N = ratios_N",
         tests=(f"{UNIT}/learning/test_trainer.py",),
     ),
     Mutant(
         promise="failures have the weight of learner.negative_weight",
-        file="coevolve/learning/batch.py",
-        old="return [a if a >= 0 else config.negative_weight * a for a in plain(rewards)]",
+        file="coevolve/learning/losses/policy_gradient.py",
+        old="return [a if a >= 0 else learner.negative_weight * a for a in plain(rewards)]",
         new="return list(plain(rewards))",
         tests=(f"{UNIT}/learning/losses/test_credit.py",),
     ),

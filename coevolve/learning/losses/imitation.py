@@ -38,5 +38,5 @@ LIKELIHOOD = Likelihood()
 
 def imitated(given: Conversation, weight: float = 1.0, source: Source = "objective") -> Row:
     """Return the row that raises the probability of ``given``."""
-    stream = Stream(component=LIKELIHOOD, weights=[weight] * sum(given.mask[1:]))
+    stream = Stream(component=LIKELIHOOD, weights=[weight] * given.written)
     return Row(sides=(given,), streams=(stream,), source=source)
