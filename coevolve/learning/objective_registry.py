@@ -74,7 +74,7 @@ def check_objective(given: Any, faults: list[str]) -> None:
     kind = DEFAULT_OBJECTIVE if settings is None else settings.get("kind", DEFAULT_OBJECTIVE)
     if settings is None or not _is_own(kind):
         union = Union[tuple(built_in().values())]  # noqa: UP007 -- it is made from a list
-        value: Any = given if settings is None else {"kind": kind, **settings}
+        value = cast("object", given) if settings is None else {"kind": kind, **settings}
         before = len(faults)
         check_value(union, value, PATH, faults)
         faults[before:] = [each if "; " in each else f"{each}{OWN}" for each in faults[before:]]

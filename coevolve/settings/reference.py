@@ -214,7 +214,7 @@ def _default(field: msgspec.structs.FieldInfo, kinds: Sequence[Kind]) -> str | N
     if isinstance(field.default, msgspec.Struct):
         tag = field.default.__struct_config__.tag
         return f"{{kind: {tag}}}" if tag else ""
-    default = field.default
+    default = cast("Any", field.default)
     if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory()
     if kinds and NoneType not in get_args(field.type) and "kind" not in default:
