@@ -214,10 +214,11 @@ def _default(field: msgspec.structs.FieldInfo, kinds: Sequence[Kind]) -> str | N
     if isinstance(field.default, msgspec.Struct):
         tag = field.default.__struct_config__.tag
         return f"{{kind: {tag}}}" if tag else ""
-    default = cast("Any", field.default)
+    default: object = field.default
     if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory()
-    if kinds and NoneType not in get_args(field.type) and "kind" not in default:
+    names_kind = isinstance(default, dict) and "kind" in cast("dict[str, Any]", default)
+    if kinds and NoneType not in get_args(field.type) and not names_kind:
         return ""
     return as_yaml(default)
 
