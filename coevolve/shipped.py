@@ -14,15 +14,11 @@ def import_folder() -> Path:
 
 def configs() -> Path:
     """Return the folder of run files."""
-    return _folder("configs")
+    return shipped_folder("configs")
 
 
-def designs() -> Path:
-    """Return the folder of hardware designs."""
-    return _folder("designs")
-
-
-def _folder(name: str) -> Path:
+def shipped_folder(name: str) -> Path:
+    """Return a folder that comes with coevolve: ``configs`` or ``designs``."""
     package = Path(__file__).parent
     carried = package / "shipped" / name
     return carried if carried.is_dir() else package.parent / name

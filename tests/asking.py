@@ -2,11 +2,14 @@
 
 import pytest
 
-from coevolve.llm.client import Chat, Message, Said
+from coevolve.llm.client import Chat, PromptMessage, Said
 from protocols.errors import EndpointError
 from tests.synthesizing import model_at
 
-QUESTION = (Message(role="system", content="Be brief."), Message(role="user", content="Well?"))
+QUESTION = (
+    PromptMessage(role="system", content="Be brief."),
+    PromptMessage(role="user", content="Well?"),
+)
 
 
 async def ask(base_url: str, **changes: object) -> Said:

@@ -24,7 +24,7 @@ from coevolve.environments.tools.chat.calls import CallForm, MalformedCallsError
 from coevolve.environments.tools.synthesis import answers
 from coevolve.environments.tools.task_files import read_tasks
 from coevolve.history.directory import RunDirectory, RunIdentity, digest_line
-from coevolve.llm.client import Chat, Message, Said
+from coevolve.llm.client import Chat, PromptMessage, Said
 from coevolve.yaml_text import write_yaml
 from protocols.errors import ConfigError, EndpointError, RunError
 from protocols.synthesizers import EndpointModel
@@ -389,7 +389,9 @@ class Endpoint:
     def answer(self, content: bytes) -> Said:
         """Return what the client makes of bytes. Raises EndpointError."""
         self.content = content
-        return self._loop.run_until_complete(self._chat.ask([Message(role="user", content="a")]))
+        return self._loop.run_until_complete(
+            self._chat.ask([PromptMessage(role="user", content="a")])
+        )
 
     async def _send(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -5,7 +5,7 @@ import signal
 import time
 from pathlib import Path
 
-from coevolve.environments.sandbox.fork_server import serve
+from coevolve.environments.hdl.gate.fork_server import serve
 
 
 def answer(question: bytes) -> bytes:

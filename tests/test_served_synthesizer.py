@@ -24,7 +24,7 @@ from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer
 from coevolve.environments.tools.synthesis.judge import EndpointJudge
 from coevolve.environments.tools.task import read_body
 from coevolve.journal.codec import decode
-from coevolve.llm.client import Chat, Message, cost_usd
+from coevolve.llm.client import Chat, PromptMessage, cost_usd
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
 from protocols import journal
 from protocols.config import RunConfig
@@ -138,7 +138,10 @@ async def test_the_client_gets_a_constrained_answer_with_the_servers_own_counts(
     served: Served, server: VllmServer
 ):
     chat = Chat(model_of(server))
-    question = (Message(role="system", content="Be brief."), Message(role="user", content="Well?"))
+    question = (
+        PromptMessage(role="system", content="Be brief."),
+        PromptMessage(role="user", content="Well?"),
+    )
     said = await chat.ask(question)
     await chat.close()
     tokenizer = AutoTokenizer.from_pretrained(served.export)
@@ -204,7 +207,7 @@ async def test_garbage_is_refused_and_paid_for(server: VllmServer):
 def call_log(
     book: MemoryJournal, config: SynthesizerConfig, signal: str = "signal-7"
 ) -> JournalCallLog:
-    async def append(messages: Sequence[journal.Message]) -> tuple[int, ...]:
+    async def append(messages: Sequence[journal.PromptMessage]) -> tuple[int, ...]:
         return book.add(*messages)
 
     ledger = Ledger(Budget.of_synthesizer(config), book)

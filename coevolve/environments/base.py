@@ -30,7 +30,14 @@ from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
-from protocols.evolution import Candidate, Gate, GroupSummary, PatternCount, Signal
+from protocols.evolution import (
+    Candidate,
+    EnvironmentRecord,
+    Gate,
+    GroupSummary,
+    PatternCount,
+    Signal,
+)
 from protocols.generation import Grammar
 from protocols.interfaces import ComputingPart, Reader, SimulatorService, Supervision
 from protocols.journal import Message
@@ -200,7 +207,13 @@ class TaskObserver:
         assert isinstance(message, GroupSummary | Signal)
         self._detector.recall(message)
 
-    async def judge(self, group: CompleteGroup) -> tuple[GroupSummary, Sequence[Signal]]:
+    def signals(self, summary: GroupSummary) -> Sequence[Signal]:
+        """Add a summary to the detector's history; return its signals."""
+        return self._detector.judge(summary)
+
+    async def judge(
+        self, group: CompleteGroup
+    ) -> tuple[GroupSummary, Sequence[Signal | EnvironmentRecord]]:
         """Return the group's summary and its signals; see `coevolve.signals.extractor.Observer`."""
         rollouts = [each for _, each in group.members if isinstance(each, Rollout)]
         summary = summary_of(
@@ -209,7 +222,7 @@ class TaskObserver:
             calls=sum(len(rollout.actions) for rollout in rollouts),
             patterns=self.patterns(rollouts),
         )
-        return summary, self._detector.judge(summary)
+        return summary, self.signals(summary)
 
 
 class RewardsAlone:

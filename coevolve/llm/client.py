@@ -62,7 +62,7 @@ _NO_SYSTEM = re.compile(
 Setting = Literal["response_format", "temperature", "max_tokens", "system"]
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class PromptMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a chat."""
 
     role: Literal["system", "user", "assistant"]
@@ -93,7 +93,7 @@ class Chat:
         self._http = HttpClient(model.base_url, self._key or _NO_KEY)
         self._refused = frozenset[Setting](() if form == "json" else ("response_format",))
 
-    async def ask(self, messages: Sequence[Message], max_answer_tokens: int = 0) -> Said:
+    async def ask(self, messages: Sequence[PromptMessage], max_answer_tokens: int = 0) -> Said:
         """Return the answer to ``messages``, limited to ``max_answer_tokens`` (0: the model's own).
 
         Raises:
@@ -123,7 +123,7 @@ class Chat:
         await self._http.close()
 
     async def _try(
-        self, messages: Sequence[Message], limit: int, left_s: float
+        self, messages: Sequence[PromptMessage], limit: int, left_s: float
     ) -> Completion | Fault:
         timeout_s = min(self._model.timeout_s, left_s)
         try:
@@ -142,7 +142,7 @@ class Chat:
             return completion_in(reply.body)
         return fault_of(error, self._key_state(), _seconds(reply.retry_after))
 
-    async def _send(self, messages: Sequence[Message], limit: int) -> Reply:
+    async def _send(self, messages: Sequence[PromptMessage], limit: int) -> Reply:
         """Return the reply; omit the settings that the server refuses."""
         refused = self._refused
         most_bytes = REPLY_BYTES + BYTES_PER_TOKEN * limit
@@ -158,7 +158,7 @@ class Chat:
             refused = refused.union((setting,))
 
     def _request(
-        self, messages: Sequence[Message], limit: int, refused: frozenset[Setting]
+        self, messages: Sequence[PromptMessage], limit: int, refused: frozenset[Setting]
     ) -> Mapping[str, Any]:
         length = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
         sent = _without_system(messages) if "system" in refused else messages
@@ -188,7 +188,7 @@ class Chat:
         )
 
 
-def most_prompt_tokens(messages: Sequence[Message]) -> int:
+def most_prompt_tokens(messages: Sequence[PromptMessage]) -> int:
     """Return an upper bound on the tokens of ``messages``: a token has at least one byte."""
     return sum(len(message.content.encode()) + _MESSAGE_TOKENS for message in messages)
 
@@ -201,7 +201,7 @@ def cost_usd(model: EndpointModel, prompt_tokens: int, answer_tokens: int) -> fl
     ) / 1e6
 
 
-def _answer(messages: Sequence[Message], completion: Completion, wall_s: float) -> Said:
+def _answer(messages: Sequence[PromptMessage], completion: Completion, wall_s: float) -> Said:
     text, usage = completion.text, completion.usage
     asked = "".join(message.content for message in messages)
     return Said(
@@ -218,7 +218,7 @@ def _count(counted: int | None, text: str) -> int:
 
 
 def _refused_setting(
-    error: ServerError, messages: Sequence[Message], left_out: frozenset[Setting]
+    error: ServerError, messages: Sequence[PromptMessage], left_out: frozenset[Setting]
 ) -> Setting | None:
     """Return the setting that the server probably refuses; None if none is left to omit."""
     words, refuses = error.text, error.status in _REFUSING
@@ -233,14 +233,14 @@ def _refused_setting(
     return next((name for name, is_it in probable.items() if is_it and name not in left_out), None)
 
 
-def _without_system(messages: Sequence[Message]) -> list[Message]:
+def _without_system(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
     """Return the messages with the text of system messages at the beginning of the first other."""
     texts = [message.content for message in messages if message.role == "system"]
     others = [message for message in messages if message.role != "system"]
     if not others or others[0].role != "user":
-        others.insert(0, Message(role="user", content=""))
+        others.insert(0, PromptMessage(role="user", content=""))
     first = "\n\n".join(filter(None, (*texts, others[0].content)))
-    return [Message(role="user", content=first), *others[1:]]
+    return [PromptMessage(role="user", content=first), *others[1:]]
 
 
 def _seconds(retry_after: str) -> float | None:

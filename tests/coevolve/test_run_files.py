@@ -4,7 +4,7 @@ import pytest
 
 from coevolve.config import load_config
 from coevolve.run_files import carried, purpose, run_file
-from coevolve.shipped import configs, designs
+from coevolve.shipped import configs, shipped_folder
 from protocols.errors import ConfigError
 
 
@@ -22,7 +22,7 @@ def refusal(name: str) -> str:
 
 def test_what_is_carried_is_there():
     assert {"quickstart", "hdl_tiny"} <= carried().keys()
-    assert list(designs().glob("*/design.yaml"))
+    assert list(shipped_folder("designs").glob("*/design.yaml"))
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,10 @@ from protocols.tasks import SPLITS, Task, TaskText
 if TYPE_CHECKING:
     from coevolve.curriculum.task_sampler import TaskSampler
     from coevolve.delivery.engine import VerifiedEngine
+    from coevolve.environments.hdl.observer import DesignObserver
     from coevolve.parts.context import PartContext
     from coevolve.rollouts.agent import Agent
     from coevolve.rollouts.evaluator import Scorer
-    from coevolve.signals.extractor import Observer
 
 
 class Hdl(BaseEnvironment):
@@ -221,7 +221,7 @@ class Hdl(BaseEnvironment):
 
     def observer(
         self, context: "PartContext", simulators: Sequence[SimulatorService]
-    ) -> "Observer":
+    ) -> "DesignObserver":
         """Return the observer of coverage points."""
         from coevolve.environments.hdl.observer import DesignObserver
 

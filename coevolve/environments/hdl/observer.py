@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from coevolve.environments.base import TaskObserver
 from coevolve.environments.hdl.curation.signals import counts
 from coevolve.environments.hdl.curation.states import average
 from coevolve.environments.hdl.designs.catalogue import Catalogue
@@ -19,9 +20,8 @@ from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
 from coevolve.environments.hdl.policy.transition import coverage_of, graded_of
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Point, Unit
-from coevolve.journal.codec import RECORDS_BY_KEY, record_key, topics_of
+from coevolve.journal.lookups import environment_record
 from coevolve.journal.task_cache import TaskCache
-from coevolve.signals.detector import Detector, DetectorState
 from coevolve.signals.groups import CompleteGroup, summary_of
 from protocols.config import RunConfig
 from protocols.evolution import EnvironmentRecord, GroupSummary, Signal
@@ -95,14 +95,8 @@ def summary_on(group: CompleteGroup, task: CoverageTask) -> DesignSummary:
     return DesignSummary(summary, details)
 
 
-class DesignObserver:
-    """A `coevolve.signals.extractor.Observer` of rollouts on designs.
-
-    It is a `coevolve.journal.snapshots.Piece`.
-    """
-
-    keeps = ()
-    topics = topics_of(GroupSummary, Signal)
+class DesignObserver(TaskObserver):
+    """Observes the points that testbenches covered, besides rewards."""
 
     def __init__(
         self,
@@ -113,7 +107,7 @@ class DesignObserver:
         simulator: TestbenchSimulator,
     ) -> None:
         """Start without memory; ``simulator`` provides the points of designs."""
-        self._detector = Detector(config.signals, (), config.remembered_tasks)
+        super().__init__(config)
         self._reader = reader
         self._tasks = TaskCache(reader, coverage_task)
         self._catalogue = catalogue
@@ -121,37 +115,18 @@ class DesignObserver:
         self._recorded: set[str] = set()
         """Designs whose points are in the journal, or were returned to be written."""
 
-    @property
-    def settings(self) -> object:
-        """The settings on which the detector's state depends."""
-        return self._detector.settings
-
-    @property
-    def state(self) -> DetectorState:
-        """The detector's state."""
-        return self._detector.state
-
-    @state.setter
-    def state(self, state: DetectorState) -> None:
-        self._detector.state = state
-
     def recall(self, message: Message) -> None:
-        """Process a summary or a signal; see `coevolve.signals.extractor.Observer`."""
-        match message:
-            case Signal():
-                self._detector.recall(message)
-            case GroupSummary() if _is_evidence(message):
-                self._detector.recall(message)
-            case _:
-                pass
+        """Add a signal, or a summary that is evidence, to the detector's history."""
+        if not isinstance(message, GroupSummary) or _is_evidence(message):
+            super().recall(message)
 
     async def judge(
         self, group: CompleteGroup
     ) -> tuple[GroupSummary, Sequence[Signal | EnvironmentRecord]]:
-        """Summarize the group and apply the rules; see `coevolve.signals.extractor.Observer`."""
+        """Return the group's summary, its signals and the design's points, once in a run."""
         task = await self._tasks.get(group.members[0][1].task_id)
         summary = summary_on(group, task)
-        signals = self._detector.judge(summary.group) if _is_evidence(summary.group) else ()
+        signals = self.signals(summary.group) if _is_evidence(summary.group) else ()
         return summary.group, [*signals, *await self._points(summary)]
 
     async def _points(self, summary: DesignSummary) -> list[EnvironmentRecord]:
@@ -160,7 +135,7 @@ class DesignObserver:
         if summary.group.author != "policy" or not points_hash or name in self._recorded:
             return []
         self._recorded.add(name)
-        if await self._reader.find(RECORDS_BY_KEY, record_key(DESIGN_POINTS, name), limit=1):
+        if await environment_record(self._reader, DESIGN_POINTS, name) is not None:
             return []
         unit = self._catalogue.get(name).unit
         points = tuple(await self._simulator.points(unit))

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coevolve import shipped
 from coevolve.environments.hdl.config import LocalTeacher, TeacherModel
 from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.policy.interfaces import StepRenderer
@@ -18,6 +17,7 @@ from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.history.progress import HELD_OUT
 from coevolve.models.model_files import has_chat_template
 from coevolve.models.model_folder import model_folder, whole_model
+from coevolve.shipped import shipped_folder
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
 from protocols.interfaces import Generator, Reader, SimulatorService
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 UNIFORM = 1e6
 """Temperature at which a model samples almost uniformly from the edits that its grammar allows."""
 
-DESIGNS = shipped.designs()
+DESIGNS = shipped_folder("designs")
 
 
 def clients(services: Sequence[SimulatorService]) -> "list[TestbenchClient]":

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
-from coevolve.environments.sandbox.supervision import found
+from coevolve.environments.sandbox.supervision import found_program
 
 TEMPORARY = "/tmp"  # noqa: S108, the sandbox has its own
 TEMPORARY_BYTES = 64 << 20
@@ -124,7 +124,7 @@ def command(
 ) -> tuple[str, ...]:
     """Return the command to put before a program, which is given by its absolute path."""
     return (
-        *(found("bwrap", "bubblewrap"), *namespaces, "--hostname", "sandbox"),
+        *(found_program("bwrap", "bubblewrap"), *namespaces, "--hostname", "sandbox"),
         *("--die-with-parent", "--new-session", "--as-pid-1", *_files(read_only, work)),
         *("--chdir", str(cwd), "--seccomp", str(filter_fd), "--json-status-fd", str(report_fd)),
         *("--", *_FIRST),

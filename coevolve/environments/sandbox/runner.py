@@ -44,7 +44,7 @@ from coevolve.environments.sandbox import bubblewrap, seccomp
 from coevolve.environments.sandbox.bubblewrap import Namespaces
 from coevolve.environments.sandbox.levels import LEVELS, SandboxLevel
 from coevolve.environments.sandbox.piped import PipedProgram
-from coevolve.environments.sandbox.supervision import Confined, Ended, found, supervise
+from coevolve.environments.sandbox.supervision import Confined, Ended, found_program, supervise
 from protocols.errors import DependencyError, SimulatorError
 
 REMEDIES: dict[SandboxLevel, str] = {
@@ -265,7 +265,7 @@ def _ways(level: SandboxLevel | None) -> Iterator[tuple[SandboxLevel, Namespaces
 
 def _become(user: int | None) -> tuple[str, ...]:
     """Return a command that changes to ``user``, if given, and dies with this process."""
-    setpriv = (found("setpriv", "util-linux"), "--no-new-privs", "--pdeathsig", "KILL")
+    setpriv = (found_program("setpriv", "util-linux"), "--no-new-privs", "--pdeathsig", "KILL")
     if user is None:
         return setpriv
     if user not in USERS:
@@ -280,7 +280,7 @@ def _rlimits(limits: StageLimits, count_is_shared: bool) -> tuple[str, ...]:
     cpu_s = math.ceil(limits.cpu_s)
     processes = limits.processes + (_threads_of_user() if count_is_shared else 1)
     return (
-        *(found("prlimit", "util-linux"), f"--cpu={cpu_s}:{cpu_s + 1}", "--core=0"),
+        *(found_program("prlimit", "util-linux"), f"--cpu={cpu_s}:{cpu_s + 1}", "--core=0"),
         *(f"--as={limits.memory_mb << 20}", f"--fsize={limits.file_mb << 20}"),
         *(f"--nofile={OPEN_FILES}", f"--nproc={processes}", "--"),
     )

@@ -72,7 +72,7 @@ class Ended:
 
 
 @cache
-def found(program: str, package: str) -> str:
+def found_program(program: str, package: str) -> str:
     """Return the path of a program. Raises DependencyError."""
     path = shutil.which(program)
     if not path:

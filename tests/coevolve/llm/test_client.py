@@ -5,7 +5,14 @@ from email.utils import format_datetime
 
 import pytest
 
-from coevolve.llm.client import FIRST_PAUSE_S, Chat, Message, Said, cost_usd, most_prompt_tokens
+from coevolve.llm.client import (
+    FIRST_PAUSE_S,
+    Chat,
+    PromptMessage,
+    Said,
+    cost_usd,
+    most_prompt_tokens,
+)
 from protocols.errors import DependencyError, EndpointError
 from tests.chat_server import (
     Behaviour,
@@ -22,7 +29,10 @@ from tests.chat_server import (
 )
 from tests.synthesizing import model_at
 
-QUESTION = (Message(role="system", content="Be brief."), Message(role="user", content="Well?"))
+QUESTION = (
+    PromptMessage(role="system", content="Be brief."),
+    PromptMessage(role="user", content="Well?"),
+)
 
 
 @pytest.fixture
@@ -266,7 +276,7 @@ async def test_a_request_that_is_wrong_otherwise_is_final_and_changes_nothing(
 
 
 def test_no_prompt_has_more_tokens_than_are_allowed_for() -> None:
-    assert most_prompt_tokens((Message(role="user", content="é"),)) >= 2 + 10
+    assert most_prompt_tokens((PromptMessage(role="user", content="é"),)) >= 2 + 10
 
 
 def test_cost_is_that_of_the_configured_prices() -> None:

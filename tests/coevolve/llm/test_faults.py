@@ -2,7 +2,7 @@
 
 import pytest
 
-from coevolve.llm.client import Chat, Message
+from coevolve.llm.client import Chat, PromptMessage
 from tests.asking import QUESTION, ask, refusal
 from tests.chat_server import Behaviour, replies, serving
 from tests.synthesizing import model_at
@@ -129,7 +129,7 @@ async def test_a_server_without_a_system_role_gets_its_text_from_the_user(name: 
 
 
 async def test_only_the_first_message_of_a_talk_gets_the_text_of_a_missing_system_role() -> None:
-    talk = (*QUESTION, Message(role="assistant", content="No."), QUESTION[-1])
+    talk = (*QUESTION, PromptMessage(role="assistant", content="No."), QUESTION[-1])
     with serving(lambda messages: "well") as server:
         server.then(NO_SYSTEM["Gemma's template"])
         chat = Chat(model_at(server.base_url, tries=1))

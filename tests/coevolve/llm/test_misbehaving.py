@@ -5,12 +5,12 @@ import time
 import pytest
 
 from coevolve.environments.tools.synthesis.answers import UnusableAnswerError, read_reflection
-from coevolve.llm.client import Chat, Message
+from coevolve.llm.client import Chat, PromptMessage
 from protocols.errors import EndpointError
 from tests.misbehaving import BEHAVIOURS, misbehaving
 from tests.synthesizing import model_at
 
-QUESTION = (Message(role="user", content="Well?"),)
+QUESTION = (PromptMessage(role="user", content="Well?"),)
 TIMEOUT_S = 0.5
 SLACK_S = 2.0
 

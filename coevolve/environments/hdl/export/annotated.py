@@ -10,8 +10,8 @@ from coevolve.environments.hdl.coverage.holes import reachable
 from coevolve.environments.hdl.observer import DESIGN_POINTS, DesignPoints, DesignSummary
 from coevolve.environments.hdl.simulate.messages import Point, SourceFile
 from coevolve.history.annotated_source import AnnotatedSource, SourceLine
-from coevolve.journal.codec import RECORDS_BY_KEY, decode_as, record_key
-from protocols.evolution import EnvironmentRecord, GroupSummary
+from coevolve.journal.lookups import environment_record
+from protocols.evolution import GroupSummary
 from protocols.interfaces import Reader
 
 _decoder = msgspec.msgpack.Decoder(DesignPoints)
@@ -26,10 +26,9 @@ async def annotated(reader: Reader, visits: Iterable[GroupSummary]) -> list[Anno
             summaries.setdefault(summary.details.design, []).append(summary)
     found: list[AnnotatedSource] = []
     for design, groups in summaries.items():
-        records = await reader.find(RECORDS_BY_KEY, record_key(DESIGN_POINTS, design), limit=1)
-        for record in records:
-            known = _decoder.decode(decode_as(record, EnvironmentRecord).body)
-            found += _files(design, known, groups)
+        body = await environment_record(reader, DESIGN_POINTS, design)
+        if body is not None:
+            found += _files(design, _decoder.decode(body), groups)
     return found
 
 

@@ -19,6 +19,7 @@ from coevolve.environments.hdl.designs.rtl import (
 )
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH, Question, Refusal
 from coevolve.environments.hdl.gate.extents import excesses
+from coevolve.environments.hdl.gate.fork_server import serve
 from coevolve.environments.hdl.gate.parameters import without_parameters
 from coevolve.environments.hdl.gate.testbench_top import top_module
 from coevolve.environments.hdl.simulate.messages import (
@@ -29,7 +30,6 @@ from coevolve.environments.hdl.simulate.messages import (
     Unit,
     Violation,
 )
-from coevolve.environments.sandbox.fork_server import serve
 from protocols.errors import ConfigError
 
 MOST_STEPS = 10_000

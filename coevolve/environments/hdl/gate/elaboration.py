@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from coevolve.environments.hdl.gate.fork_server import NO_MEMORY, TOO_DEEP, ForkServer, Limits
 from coevolve.environments.hdl.simulate.messages import (
     CompileFailed,
     NotCovered,
@@ -24,7 +25,6 @@ from coevolve.environments.hdl.simulate.messages import (
     Unit,
     Violation,
 )
-from coevolve.environments.sandbox.fork_server import NO_MEMORY, TOO_DEEP, ForkServer, Limits
 from protocols.errors import ConfigError, SimulatorError
 
 TESTBENCH = "tb.sv"

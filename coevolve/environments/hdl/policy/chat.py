@@ -16,7 +16,7 @@ from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.transition import ChatText, Graded
 from coevolve.environments.hdl.simulate.messages import Point, Submission
 from coevolve.llm.reading import opens_thinking, spoken
-from coevolve.models.chat_template import SENTINEL, ChatTemplate, Message
+from coevolve.models.chat_template import SENTINEL, ChatTemplate
 from protocols.config import ChatConfig
 
 _ROLES: tuple[tuple[Literal["user", "assistant"], ...], ...] = (
@@ -100,5 +100,5 @@ class ChatStepRenderer:
         return prompts.extract(text, task.form, base)
 
 
-def _chat(messages: Sequence[ChatText]) -> list[Message]:
+def _chat(messages: Sequence[ChatText]) -> list[dict[str, str]]:
     return [{"role": each.role, "content": each.text} for each in messages]

@@ -23,7 +23,7 @@ from coevolve.environments.hdl.config import LocalTeacher
 from coevolve.environments.hdl.policy.steps import Step
 from coevolve.environments.hdl.policy.transition import ChatText
 from coevolve.llm.breaker import Breaker
-from coevolve.llm.client import Chat, Message, Said, cost_usd, most_prompt_tokens
+from coevolve.llm.client import Chat, PromptMessage, Said, cost_usd, most_prompt_tokens
 from coevolve.llm.reading import without_thoughts
 from protocols.errors import EndpointError
 from protocols.evolution import CallFailed, ModelCall
@@ -253,8 +253,8 @@ def call_id(task_id: str, seed: int) -> str:
     return f"{task_id}#{seed}"
 
 
-def _chat(messages: Sequence[ChatText]) -> tuple[Message, ...]:
-    return tuple(Message(role=each.role, content=each.text) for each in messages)
+def _chat(messages: Sequence[ChatText]) -> tuple[PromptMessage, ...]:
+    return tuple(PromptMessage(role=each.role, content=each.text) for each in messages)
 
 
 def _without_reasoning(answer: str) -> str:

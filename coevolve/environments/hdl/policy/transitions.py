@@ -19,8 +19,7 @@ from coevolve.environments.hdl.policy.transition import (
     graded_of,
 )
 from coevolve.environments.hdl.settings import hdl_settings
-from coevolve.journal.codec import decode_as, topic_of
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.lookups import all_rollouts
 from coevolve.journal.task_cache import TaskCache
 from protocols import columns
 from protocols.config import RunConfig
@@ -39,8 +38,7 @@ async def of_run(
     Raises ValueError if a prompt does not match ``renderer``'s template.
     """
     tasks = TaskCache(reader, coverage_task)
-    async for record in whole_topic(reader, topic_of(Rollout)):
-        rollout = decode_as(record, Rollout)
+    async for rollout in all_rollouts(reader):
         graded = graded_of(rollout)
         if graded is not None:
             task = await tasks.get(rollout.task_id)

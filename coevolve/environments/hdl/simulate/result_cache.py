@@ -28,9 +28,8 @@ from coevolve.environments.hdl.simulate.messages import (
 )
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from coevolve.environments.hdl.simulate.verilator import evaluation_key
-from coevolve.journal.codec import ROLLOUTS_BY_OUTCOME, decode_as
+from coevolve.journal.lookups import rollout_with_outcome
 from protocols.interfaces import Reader
-from protocols.rollouts import Rollout
 
 
 class RecallingSimulator:
@@ -64,10 +63,10 @@ class RecallingSimulator:
         return await self._simulator.points(unit)
 
     async def _known(self, key: str, request: Evaluate) -> Evaluated | None:
-        found = await self._reader.find(ROLLOUTS_BY_OUTCOME, key, limit=1)
-        if not found:
+        found = await rollout_with_outcome(self._reader, key)
+        if found is None:
             return None
-        graded = graded_of(decode_as(found[0], Rollout))
+        graded = graded_of(found)
         assert graded is not None, "only rollouts with a testbench are in this index"
         return Evaluated(
             key=key,

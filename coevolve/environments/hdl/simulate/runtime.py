@@ -27,7 +27,7 @@ from coevolve.environments.cache_folder import (
     shared_folder,
 )
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
-from coevolve.environments.sandbox.supervision import found
+from coevolve.environments.sandbox.supervision import found_program
 from protocols.errors import SimulatorError
 
 SOURCES = Path(__file__).parent / "cpp"
@@ -196,7 +196,7 @@ def _clang(toolchain: Toolchain, arguments: Sequence[str]) -> None:
     """Run the compiler. Raises SimulatorError with its error output."""
     # The compiler has to die with this process: else it would write into the folder while the next
     # process fills it.
-    dying = (found("setpriv", "util-linux"), "--pdeathsig", "KILL")
+    dying = (found_program("setpriv", "util-linux"), "--pdeathsig", "KILL")
     try:
         done = subprocess.run(  # noqa: S603, our own sources
             [*dying, toolchain.clang, *arguments],

@@ -18,7 +18,7 @@ from pathlib import Path
 from coevolve.dependencies import lacking, refuse
 from coevolve.environments import packages
 from coevolve.environments.packages import Package
-from coevolve.environments.sandbox.supervision import found as found_program
+from coevolve.environments.sandbox.supervision import found_program
 from protocols.errors import DependencyError
 
 # The wheel holds a native program, and asks for a newer Python than that needs.

@@ -10,7 +10,7 @@ from coevolve.environments.tools.synthesis.structured_call import (
     StructuredCall,
     ordinal_of,
 )
-from coevolve.llm.client import Chat, Message
+from coevolve.llm.client import Chat, PromptMessage
 from protocols.evolution import Candidate, SignalKind
 from protocols.interfaces import CallLog
 from protocols.synthesizers import EndpointModel
@@ -46,7 +46,7 @@ class CandidateQuestions:
         self,
         candidate: Candidate,
         first_ordinal: int,
-        messages: Sequence[Message],
+        messages: Sequence[PromptMessage],
         read: Callable[[str], T],
     ) -> T:
         """Return what ``read`` makes of the answer; its ordinal is ``first_ordinal`` or above.

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from coevolve.environments.tools.synthesis.answers import Move
 from coevolve.environments.tools.synthesis.brief import tool_context
-from coevolve.llm.client import Message
+from coevolve.llm.client import PromptMessage
 from protocols.evolution import OnPattern, Reflection, SignalKind
 from protocols.rollouts import Action
 from protocols.synthesis import Anything, Attempt, Brief
@@ -108,7 +108,7 @@ def reviewed(brief: Brief, reflection: Reflection) -> tuple[str, ...]:
     return (f"The review of what was flagged:\n{marked(_reviewed(reflection))}",)
 
 
-def reflect(brief: Brief) -> tuple[Message, ...]:
+def reflect(brief: Brief) -> tuple[PromptMessage, ...]:
     """Return the prompt that asks for the cause behind the request's signal."""
     parts = [_FLAGGED[brief.kind]]
     if isinstance(brief.about, OnPattern):
@@ -127,7 +127,7 @@ def reflect(brief: Brief) -> tuple[Message, ...]:
     return as_chat(_REFLECT, "\n\n".join(parts))
 
 
-def example() -> tuple[Message, ...]:
+def example() -> tuple[PromptMessage, ...]:
     """Return a prompt like that of `reflect`, about an example: it shows what a model can do."""
     asked = marked("turn 1: Show me 'notes.txt'.")
     return as_chat(
@@ -142,28 +142,32 @@ def example() -> tuple[Message, ...]:
     )
 
 
-def so_far(brief: Brief, taken: Sequence[tuple[Move, Action]], field: str) -> tuple[Message, ...]:
+def so_far(
+    brief: Brief, taken: Sequence[tuple[Move, Action]], field: str
+) -> tuple[PromptMessage, ...]:
     """Return the steps of an exploration as a chat; ``field`` is the answer's field of a step."""
-    messages: list[Message] = []
+    messages: list[PromptMessage] = []
     for number, (move, action) in enumerate(taken, 1):
         said = json.dumps({"reason": move.reason, field: move.action}, ensure_ascii=False)
         outcome = "The call failed:" if action.failed else "Result:"
         left = f"{brief.steps - number} calls are left."
         seen = f"{outcome}\n{marked(cut(action.result, OBSERVATION_CHARS))}\n{left}"
         messages += (
-            Message(role="assistant", content=said),
-            Message(role="user", content=seen),
+            PromptMessage(role="assistant", content=said),
+            PromptMessage(role="user", content=seen),
         )
     return tuple(messages)
 
 
-def again(messages: Sequence[Message], answer: str, complaint: str) -> tuple[Message, ...]:
+def again(
+    messages: Sequence[PromptMessage], answer: str, complaint: str
+) -> tuple[PromptMessage, ...]:
     """Return the prompt that asks once more after an unusable answer."""
     return (
         *messages,
         # Some servers refuse an empty message.
-        Message(role="assistant", content=cut(answer, OBSERVATION_CHARS) or "(nothing)"),
-        Message(
+        PromptMessage(role="assistant", content=cut(answer, OBSERVATION_CHARS) or "(nothing)"),
+        PromptMessage(
             role="user",
             content=f"That answer cannot be used: {complaint}. Answer again, with one JSON object "
             "of the form that was asked for and nothing else.",
@@ -180,9 +184,9 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:head]} [... {len(text) - limit} characters left out ...] {text[-tail:]}"
 
 
-def as_chat(system: str, user: str) -> tuple[Message, ...]:
+def as_chat(system: str, user: str) -> tuple[PromptMessage, ...]:
     """Return a chat of two messages."""
-    return Message(role="system", content=system), Message(role="user", content=user)
+    return PromptMessage(role="system", content=system), PromptMessage(role="user", content=user)
 
 
 def marked(text: str) -> str:

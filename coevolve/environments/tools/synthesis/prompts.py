@@ -29,7 +29,7 @@ from coevolve.environments.tools.synthesis.prompt_parts import (
 )
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
 from coevolve.environments.tools.toolsets import ToolDocument, tool_documents
-from coevolve.llm.client import Message
+from coevolve.llm.client import PromptMessage
 from protocols.evolution import Candidate, Reflection
 from protocols.rollouts import Action
 from protocols.synthesis import Brief
@@ -127,7 +127,7 @@ name, literal values."""
 
 def explore(
     brief: Brief, reflection: Reflection, start: Start, steps: Sequence[tuple[Move, Action]]
-) -> tuple[Message, ...]:
+) -> tuple[PromptMessage, ...]:
     """Return the prompt for the next call of an exploration after ``steps``."""
     opening = [f"Goal: {goal_of(brief)}", *reviewed(brief, reflection)]
     opening.append(f"You have {brief.steps} calls. The environment is in its initial state.")
@@ -135,7 +135,7 @@ def explore(
     return (*as_chat(system, "\n\n".join(opening)), *so_far(brief, steps, "action"))
 
 
-def abstract(brief: Brief, start: Start, steps: Sequence[Action]) -> tuple[Message, ...]:
+def abstract(brief: Brief, start: Start, steps: Sequence[Action]) -> tuple[PromptMessage, ...]:
     """Return the prompt for tasks made from one exploration."""
     return as_chat(
         _ABSTRACT,
@@ -146,7 +146,7 @@ def abstract(brief: Brief, start: Start, steps: Sequence[Action]) -> tuple[Messa
     )
 
 
-def judge(candidate: Candidate) -> tuple[Message, ...]:
+def judge(candidate: Candidate) -> tuple[PromptMessage, ...]:
     """Return the prompt that asks whether a candidate is sound."""
     task = read_body(candidate.body)
     turns = "\n".join(
@@ -160,7 +160,9 @@ def judge(candidate: Candidate) -> tuple[Message, ...]:
     )
 
 
-def contrast(task: ToolTask, options: Sequence[Sequence[Sequence[str]]]) -> tuple[Message, ...]:
+def contrast(
+    task: ToolTask, options: Sequence[Sequence[Sequence[str]]]
+) -> tuple[PromptMessage, ...]:
     """Return the prompt that asks which options, each with calls by turn, the task asks for."""
     offered = "\n\n".join(
         f"Option {number}:\n" + "\n".join(f"turn {n}: {'; '.join(calls)}" for n, calls in turns)
@@ -169,7 +171,7 @@ def contrast(task: ToolTask, options: Sequence[Sequence[Sequence[str]]]) -> tupl
     return as_chat(_CONTRAST, f"{_asked(task)}\n\n{marked(offered)}")
 
 
-def rebuild(task: ToolTask, seen: Sequence[Action] = ()) -> tuple[Message, ...]:
+def rebuild(task: ToolTask, seen: Sequence[Action] = ()) -> tuple[PromptMessage, ...]:
     """Return the prompt that asks for the calls of each turn, without any option to choose.
 
     ``seen`` are the calls that the model wrote before, with their answers.

@@ -11,12 +11,12 @@ from coevolve.environments.tools.synthesis import answers, prompts
 from coevolve.environments.tools.synthesis.answers import AbstractedTask, Move, Rebuilt
 from coevolve.environments.tools.synthesis.brief import Start
 from coevolve.environments.tools.task import ToolTask
-from coevolve.llm.client import Message
+from coevolve.llm.client import PromptMessage
 from protocols.evolution import Candidate, Reflection
 from protocols.rollouts import Action
 from protocols.synthesis import Brief
 
-Chat = tuple[Message, ...]
+Chat = tuple[PromptMessage, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

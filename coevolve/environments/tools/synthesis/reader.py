@@ -10,7 +10,7 @@ from coevolve.environments.tools.synthesis.answers import Pick, Rebuilt, read_pi
 from coevolve.environments.tools.synthesis.questions import CALLS, Questions
 from coevolve.environments.tools.task import ToolTask
 from coevolve.llm.breaker import Breaker
-from coevolve.llm.client import Message
+from coevolve.llm.client import PromptMessage
 from protocols.errors import EndpointError
 from protocols.evolution import Candidate
 from protocols.rollouts import Action
@@ -57,7 +57,7 @@ class EndpointReader:
         self,
         candidate: Candidate,
         first: int,
-        messages: Sequence[Message],
+        messages: Sequence[PromptMessage],
         read: Callable[[str], T],
     ) -> T:
         """Return what ``read`` makes of the answer to ``messages``.

@@ -9,7 +9,7 @@ import structlog
 
 from coevolve.environments.tools.synthesis.answers import UnusableAnswerError
 from coevolve.environments.tools.synthesis.prompt_parts import again
-from coevolve.llm.client import Chat, Message, cost_usd, most_prompt_tokens
+from coevolve.llm.client import Chat, PromptMessage, cost_usd, most_prompt_tokens
 from protocols.errors import AnswerError, EndpointError
 from protocols.evolution import CallFailed, ModelCall, SignalKind
 from protocols.interfaces import CallLog
@@ -54,7 +54,7 @@ class StructuredCall:
         self,
         ordinal: int,
         purpose: Purpose,
-        messages: Sequence[Message],
+        messages: Sequence[PromptMessage],
         read: Callable[[str], T],
     ) -> T:
         """Return the answer as parsed by ``read``; it uses `ORDINALS` ordinals from ``ordinal`` on.
@@ -87,7 +87,7 @@ class StructuredCall:
         self,
         ordinal: int,
         purpose: Purpose,
-        messages: Sequence[Message],
+        messages: Sequence[PromptMessage],
     ) -> ModelCall:
         """Return the recorded call, or make the call and record it."""
         recorded = await self._calls.recorded(ordinal)

@@ -16,7 +16,7 @@ from coevolve.environments.sandbox import seccomp
 from coevolve.environments.sandbox.bubblewrap import TEMPORARY_BYTES
 from coevolve.environments.sandbox.levels import LEVELS, SandboxLevel
 from coevolve.environments.sandbox.runner import Finished, Sandbox, StageLimits
-from coevolve.environments.sandbox.supervision import found
+from coevolve.environments.sandbox.supervision import found_program
 from protocols.errors import DependencyError, SimulatorError
 
 ROOT = os.geteuid() == 0
@@ -254,11 +254,11 @@ def test_the_strongest_level_is_used_and_a_missing_one_is_refused(
             continue
         assert Sandbox([]).level == level
         break
-    found.cache_clear()
+    found_program.cache_clear()
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(DependencyError, match="bubblewrap"):
         Sandbox([], "namespaces")
-    found.cache_clear()
+    found_program.cache_clear()
 
 
 def test_many_threads_may_run_at_once(work: Path) -> None:

@@ -12,7 +12,7 @@ from coevolve.environments.tools.synthesis.answers import Move
 from coevolve.environments.tools.synthesis.brief import tool_context
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
 from coevolve.environments.tools.toolsets import tool_documents
-from coevolve.llm.client import Message
+from coevolve.llm.client import PromptMessage
 from protocols.evolution import Candidate, OnPattern, Reflection, SignalKind
 from protocols.rollouts import Action
 from protocols.synthesis import Anything
@@ -32,7 +32,7 @@ STEP = Action(turn=0, text="ls()", result="{}", failed=False)
 KINDS: tuple[SignalKind, ...] = ("forgetting", "boundary", "rare", "uncertainty")
 
 
-def said(messages: Sequence[Message]) -> str:
+def said(messages: Sequence[PromptMessage]) -> str:
     return "\n".join(message.content for message in messages)
 
 
@@ -186,7 +186,7 @@ def test_asking_again_says_why() -> None:
     first = prompt_parts.reflect(brief_about(BODY))
     messages = prompt_parts.again(first, "", "it holds no JSON object")
     assert messages[:2] == first
-    assert messages[2] == Message(role="assistant", content="(nothing)")
+    assert messages[2] == PromptMessage(role="assistant", content="(nothing)")
     assert "cannot be used: it holds no JSON object." in messages[3].content
 
 

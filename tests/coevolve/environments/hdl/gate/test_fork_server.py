@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from coevolve.environments.sandbox.fork_server import (
+from coevolve.environments.hdl.gate.fork_server import (
     MOST_FRAMES,
     NO_MEMORY,
     RAISED,

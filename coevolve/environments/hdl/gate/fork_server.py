@@ -26,7 +26,7 @@ import msgspec
 
 from protocols.errors import SimulatorError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 """Working directory of a server, from which it imports its module."""
 
 MOST_FRAMES = 600
