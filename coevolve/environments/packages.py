@@ -128,7 +128,7 @@ def use(package: Package, environment: str) -> Path:
     return folder
 
 
-def files(package: Package, environment: str) -> Path:
+def package_files(package: Package, environment: str) -> Path:
     """Return the package's folder without making it importable. Raises DependencyError."""
     return _held(package, environment)
 

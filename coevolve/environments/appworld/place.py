@@ -62,7 +62,7 @@ def plain_python() -> Path:
 
 def engine_folder() -> Path:
     """Return the folder to import the engine from. Raises DependencyError if it is not set up."""
-    return _ready(packages.files(PACKAGE, NAME))
+    return _ready(packages.package_files(PACKAGE, NAME))
 
 
 def interpreter_folder() -> Path:
@@ -70,7 +70,7 @@ def interpreter_folder() -> Path:
 
     Raises DependencyError if it is not set up.
     """
-    return _beside(_ready(packages.files(PACKAGE, NAME)))
+    return _beside(_ready(packages.package_files(PACKAGE, NAME)))
 
 
 def missing() -> str:
@@ -81,7 +81,7 @@ def missing() -> str:
 
 def prepare(out: TextIO) -> None:
     """Unpack the apps, and make the interpreter's folder. Raises DependencyError."""
-    folder = packages.files(PACKAGE, NAME)
+    folder = packages.package_files(PACKAGE, NAME)
     if _is_ready(folder):
         return
 

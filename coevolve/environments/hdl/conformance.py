@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coevolve.environments.findings import EARNED, Checks, Finding, findings
 from coevolve.environments.hdl.curation.states import average, meets
 from coevolve.environments.hdl.designs.design import GOOD_AT_LEAST, QUALITIES, Design, Quality
 from coevolve.environments.hdl.designs.instances import DesignInstances
@@ -13,6 +12,7 @@ from coevolve.environments.hdl.policy.transition import coverage_of
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Coverage, SimulationLimits, Testbench
+from coevolve.environments.sdk import EARNED, Checks, Finding, findings
 from protocols.capabilities import Capabilities
 
 INSTANCE = 1

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from coevolve.dependencies import lacking
-from coevolve.environments.base import BaseEnvironment
-from coevolve.environments.findings import Finding
 from coevolve.environments.hdl import parts
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.export.exporters import EXPORTERS
@@ -21,14 +18,20 @@ from coevolve.environments.hdl.policy.tiny.vocabulary import MODEL, TINY_HDL
 from coevolve.environments.hdl.requires import REQUIRES
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.toolchain import TOOLS
-from coevolve.environments.interface import Fault
-from coevolve.environments.packages import Requirements
-from coevolve.export.exporter import Exporter
-from coevolve.history.annotated_source import AnnotatedSource
-from coevolve.learning.objective_registry import objective_of
-from coevolve.models.architecture import ModelConfig
-from coevolve.models.model_files import has_chat_template
-from coevolve.models.model_folder import TINY, whole_model
+from coevolve.environments.sdk import (
+    TINY,
+    AnnotatedSource,
+    BaseEnvironment,
+    Exporter,
+    Fault,
+    Finding,
+    ModelConfig,
+    Requirements,
+    has_chat_template,
+    lacking,
+    objective_of,
+    whole_model,
+)
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
@@ -39,12 +42,8 @@ from protocols.synthesizers import EndpointModel
 from protocols.tasks import SPLITS, Task, TaskText
 
 if TYPE_CHECKING:
-    from coevolve.curriculum.task_sampler import TaskSampler
-    from coevolve.delivery.engine import VerifiedEngine
     from coevolve.environments.hdl.observer import DesignObserver
-    from coevolve.parts.context import PartContext
-    from coevolve.rollouts.agent import Agent
-    from coevolve.rollouts.evaluator import Scorer
+    from coevolve.environments.sdk import Agent, PartContext, Scorer, TaskSampler, VerifiedEngine
 
 
 class Hdl(BaseEnvironment):

@@ -1,6 +1,6 @@
 """The package that reads RTL, which an installation may lack."""
 
-from coevolve.dependencies import extra, require
+from coevolve.environments.sdk import extra, require
 
 
 def require_slang() -> None:

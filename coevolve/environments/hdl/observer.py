@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from coevolve.environments.base import TaskObserver
 from coevolve.environments.hdl.curation.signals import counts
 from coevolve.environments.hdl.curation.states import average
 from coevolve.environments.hdl.designs.catalogue import Catalogue
@@ -20,9 +19,13 @@ from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
 from coevolve.environments.hdl.policy.transition import coverage_of, graded_of
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Point, Unit
-from coevolve.journal.lookups import environment_record
-from coevolve.journal.task_cache import TaskCache
-from coevolve.signals.groups import CompleteGroup, summary_of
+from coevolve.environments.sdk import (
+    CompleteGroup,
+    TaskCache,
+    TaskObserver,
+    environment_record,
+    summary_of,
+)
 from protocols.config import RunConfig
 from protocols.evolution import EnvironmentRecord, GroupSummary, Signal
 from protocols.interfaces import Reader

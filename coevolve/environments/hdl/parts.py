@@ -14,17 +14,19 @@ from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.policy.interfaces import StepRenderer
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
-from coevolve.history.progress import HELD_OUT
-from coevolve.models.model_files import has_chat_template
-from coevolve.models.model_folder import model_folder, whole_model
-from coevolve.shipped import shipped_folder
+from coevolve.environments.sdk import (
+    HELD_OUT,
+    has_chat_template,
+    model_folder,
+    shipped_folder,
+    whole_model,
+)
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
 from protocols.interfaces import Generator, Reader, SimulatorService
 from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
-    from coevolve.delivery.engine import VerifiedEngine
     from coevolve.environments.hdl.curation.supervision import GrammarOf
     from coevolve.environments.hdl.designs.catalogue import Catalogue
     from coevolve.environments.hdl.designs.design import Design
@@ -34,10 +36,7 @@ if TYPE_CHECKING:
     from coevolve.environments.hdl.simulate.compiled_harness import HarnessSimulator
     from coevolve.environments.hdl.simulate.pool import EvaluationPool
     from coevolve.environments.hdl.simulate.wire import TestbenchClient
-    from coevolve.journal.mailbox import Appender
-    from coevolve.parts.context import PartContext
-    from coevolve.rollouts.agent import Agent
-    from coevolve.rollouts.evaluator import Scorer
+    from coevolve.environments.sdk import Agent, Appender, PartContext, Scorer, VerifiedEngine
     from protocols.config import RunConfig
     from protocols.rollouts import Writer
     from protocols.tasks import Task
@@ -239,7 +238,7 @@ def teacher_agent(
     assert model is not None, "a run file whose stages have a teacher names its model"
     from coevolve.environments.hdl.policy.chat import ChatStepRenderer
     from coevolve.environments.hdl.policy.teacher import TeacherWriter
-    from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
+    from coevolve.environments.sdk import Budget, JournalCallLog, Ledger
 
     known = catalogue(config)
     folder = model_folder(config.policy.model)
@@ -276,8 +275,7 @@ def _teacher(model: TeacherModel, run_dir: Path, concurrent: int) -> "Teacher":
         case EndpointModel():
             return EndpointTeacher(model)
         case LocalTeacher():
-            from coevolve.engine.generator import TransformersGenerator
-            from coevolve.models.chat_template import ChatTemplate
+            from coevolve.environments.sdk import ChatTemplate, TransformersGenerator
 
             folder = model_folder(model.model)
             generator = TransformersGenerator(

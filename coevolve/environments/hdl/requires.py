@@ -5,7 +5,7 @@ from typing import TextIO
 
 from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.simulate.toolchain import VERILATOR
-from coevolve.environments.packages import Requirements
+from coevolve.environments.sdk import Requirements
 
 
 def missing() -> str:

@@ -3,7 +3,7 @@
 import msgspec
 
 from coevolve.environments.hdl.config import HdlConfig
-from coevolve.environments.settings import section, settings_of
+from coevolve.environments.sdk import section, settings_of
 from protocols.config import RunConfig
 
 

@@ -229,7 +229,7 @@ def test_files_alone_are_not_hidden_by_another_version(
     monkeypatch.syspath_prepend(str(users_own(tmp_path, "1.3")))
     program = Package(name=NAME, version="1.2", module="", needs=())
     packages.install(Requirements(packages=(program,)), "tiny", lambda _: None)
-    assert packages.files(program, "tiny") == packages.private_folder(program)
+    assert packages.package_files(program, "tiny") == packages.private_folder(program)
 
 
 def users_own(folder: Path, version: str) -> Path:

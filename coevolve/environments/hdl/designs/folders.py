@@ -17,8 +17,7 @@ from coevolve.environments.hdl.designs.design import QUALITIES, Design, DesignFi
 from coevolve.environments.hdl.designs.rtl import elaborate, ports, ports_of
 from coevolve.environments.hdl.gate.encoding import rtl_text
 from coevolve.environments.hdl.simulate.messages import Port, Reset, SourceFile, Unit
-from coevolve.yaml_structs import check_section
-from coevolve.yaml_text import NotYamlError, parse_yaml
+from coevolve.environments.sdk import NotYamlError, check_section, parse_yaml
 from protocols.errors import ConfigError
 
 TESTBENCH_FILE = "tb.sv"

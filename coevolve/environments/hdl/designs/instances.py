@@ -17,7 +17,7 @@ from coevolve.environments.hdl.policy.transition import Blank, coverage_of
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Coverage, SimulationLimits, Testbench
-from coevolve.environments.instances import instances_of
+from coevolve.environments.sdk import instances_of
 from protocols.errors import ConfigError
 from protocols.tasks import Instantiated, Task, attempted
 

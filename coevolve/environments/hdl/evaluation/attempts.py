@@ -36,7 +36,7 @@ from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import SimulationLimits, Stimulus
 from coevolve.environments.hdl.stimulus.language import format as printed
-from coevolve.rollouts.agent import sampling_seed
+from coevolve.environments.sdk import sampling_seed
 
 AGENTIC, DIRECT, FIRST = "agentic", "direct", "direct, 1 call"
 LONG, RANDOM, STRUCTURAL = "long random runs", "random programs", "structural"

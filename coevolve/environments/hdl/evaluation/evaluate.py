@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 from rich.console import Group
 
-from coevolve.environments.evaluation import EvaluationRequest
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.evaluation.attempts import Budget, Writer
@@ -36,9 +35,7 @@ from coevolve.environments.hdl.settings import hdl_settings, with_hdl
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated, Point, Unit
 from coevolve.environments.hdl.simulate.verilator import open_simulator
-from coevolve.environments.settings import section
-from coevolve.llm.keys import check_key
-from coevolve.llm.usage import ModelUsage
+from coevolve.environments.sdk import EvaluationRequest, ModelUsage, check_key, section
 from protocols.config import EvaluatorConfig, RunConfig
 from protocols.errors import ConfigError, SimulatorError
 from protocols.synthesizers import EndpointModel

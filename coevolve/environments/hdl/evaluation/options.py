@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coevolve.environments.evaluation import EvaluationRequest, OwnEvaluation
 from coevolve.environments.hdl.needs import require_slang
-from coevolve.llm.urls import url_of
+from coevolve.environments.sdk import EvaluationRequest, OwnEvaluation, url_of
 
 if TYPE_CHECKING:
     from rich.console import Group

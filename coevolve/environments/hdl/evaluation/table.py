@@ -17,8 +17,7 @@ from coevolve.environments.hdl.evaluation.measures import (
     mean_score,
 )
 from coevolve.environments.hdl.simulate.messages import SubmissionForm
-from coevolve.history.score import score_of
-from coevolve.llm.usage import ModelUsage
+from coevolve.environments.sdk import ModelUsage, score_of
 from protocols.tasks import Split
 
 SPLITS: tuple[tuple[Split, str], ...] = (

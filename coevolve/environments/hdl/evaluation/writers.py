@@ -12,8 +12,7 @@ from coevolve.environments.hdl.policy.teacher import Teacher
 from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
-from coevolve.llm.usage import ModelUsage
-from coevolve.rollouts.agent import Agent
+from coevolve.environments.sdk import Agent, ModelUsage
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from coevolve.environments.hdl.coverage.holes import reachable
 from coevolve.environments.hdl.observer import DESIGN_POINTS, DesignPoints, DesignSummary
 from coevolve.environments.hdl.simulate.messages import Point, SourceFile
-from coevolve.history.annotated_source import AnnotatedSource, SourceLine
-from coevolve.journal.lookups import environment_record
+from coevolve.environments.sdk import AnnotatedSource, SourceLine, environment_record
 from protocols.evolution import GroupSummary
 from protocols.interfaces import Reader
 

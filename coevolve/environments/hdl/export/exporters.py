@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from coevolve.export.exporter import Exporter
+from coevolve.environments.sdk import Exporter
 
 EXPORTERS: Mapping[str, Exporter] = {
     "transitions": Exporter(

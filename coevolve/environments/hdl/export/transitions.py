@@ -35,9 +35,7 @@ from coevolve.environments.hdl.policy.stages import is_learned_from
 from coevolve.environments.hdl.policy.transition import Transition
 from coevolve.environments.hdl.policy.transitions import of_run
 from coevolve.environments.hdl.settings import hdl_settings
-from coevolve.export.source import Source
-from coevolve.models.model_files import has_chat_template
-from coevolve.models.model_folder import model_folder
+from coevolve.environments.sdk import Source, has_chat_template, model_folder
 from protocols.errors import RunError
 
 Keep = Literal["stage", "paper", "released", "warm_up", "unfiltered"]

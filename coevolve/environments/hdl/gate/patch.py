@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coevolve.environments.hdl.gate.line_search import occurrences
-from coevolve.foreign import boundary, shown
+from coevolve.environments.sdk import boundary, shown
 
 NO_CHANGES = "NO_CHANGES"
 

@@ -39,7 +39,7 @@ from coevolve.environments.hdl.gate.rules import (
 from coevolve.environments.hdl.gate.scope import UNITS, declared_outside, imports_outside
 from coevolve.environments.hdl.gate.tokens import Comment, Positions, Word, read
 from coevolve.environments.hdl.simulate.messages import SourceFile, Unit, Violation
-from coevolve.foreign import plain
+from coevolve.environments.sdk import plain
 
 _PRAGMA = re.compile(
     r"/[/*]\s*(?:[vV]erilator\b|(?:synopsys|synthesis|cadence|pragma|vcs)\s+(?:coverage|translate))"

@@ -21,7 +21,7 @@ from coevolve.environments.hdl.simulate.messages import (
     Testbench,
     Unit,
 )
-from coevolve.foreign import boundary
+from coevolve.environments.sdk import boundary
 from protocols.errors import ConfigError
 
 MAX_FILE_BYTES = 4 << 20

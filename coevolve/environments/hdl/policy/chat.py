@@ -15,8 +15,7 @@ from coevolve.environments.hdl.policy import prompts
 from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.transition import ChatText, Graded
 from coevolve.environments.hdl.simulate.messages import Point, Submission
-from coevolve.llm.reading import opens_thinking, spoken
-from coevolve.models.chat_template import SENTINEL, ChatTemplate
+from coevolve.environments.sdk import SENTINEL, ChatTemplate, opens_thinking, spoken
 from protocols.config import ChatConfig
 
 _ROLES: tuple[tuple[Literal["user", "assistant"], ...], ...] = (

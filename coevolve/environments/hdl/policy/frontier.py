@@ -21,7 +21,6 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from coevolve.curriculum.task_sampler import Draw
 from coevolve.environments.hdl.curation.states import average, state_key
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy.prompts import instance_name
@@ -29,7 +28,7 @@ from coevolve.environments.hdl.policy.stages import stage_of, writer_of
 from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
 from coevolve.environments.hdl.policy.transition import Blank, Graded, coverage_of, graded_of
 from coevolve.environments.hdl.settings import hdl_settings
-from coevolve.journal.codec import topics_of
+from coevolve.environments.sdk import Draw, topics_of
 from protocols.config import RunConfig
 from protocols.journal import Message
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest

@@ -33,8 +33,7 @@ from coevolve.environments.hdl.simulate.messages import (
     Unit,
 )
 from coevolve.environments.hdl.simulate.summary import message, status
-from coevolve.foreign import boundary
-from coevolve.llm.reading import spoken, without_thoughts
+from coevolve.environments.sdk import boundary, spoken, without_thoughts
 
 FEEDBACK_CHARACTERS = 4000
 """Default maximum length of feedback: about 1,300 tokens."""

@@ -25,8 +25,7 @@ from coevolve.environments.hdl.policy.transition import (
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Point, SimulationLimits, reward_of
-from coevolve.rollouts.agent import Agent, Episode, room_left
-from coevolve.rollouts.transcript import Transcript
+from coevolve.environments.sdk import Agent, Episode, Transcript, room_left
 from protocols.config import RolloutConfig
 from protocols.generation import Generation, GenerationRequest
 from protocols.interfaces import Generator

@@ -22,9 +22,15 @@ import msgspec
 from coevolve.environments.hdl.config import LocalTeacher
 from coevolve.environments.hdl.policy.steps import Step
 from coevolve.environments.hdl.policy.transition import ChatText
-from coevolve.llm.breaker import Breaker
-from coevolve.llm.client import Chat, PromptMessage, Said, cost_usd, most_prompt_tokens
-from coevolve.llm.reading import without_thoughts
+from coevolve.environments.sdk import (
+    Breaker,
+    Chat,
+    PromptMessage,
+    Said,
+    cost_usd,
+    most_prompt_tokens,
+    without_thoughts,
+)
 from protocols.errors import EndpointError
 from protocols.evolution import CallFailed, ModelCall
 from protocols.generation import Generation, GenerationRequest
@@ -33,7 +39,7 @@ from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
     from coevolve.environments.hdl.policy.chat import ChatStepRenderer
-    from coevolve.models.chat_template import ChatTemplate
+    from coevolve.environments.sdk import ChatTemplate
 
 
 class Teacher(Protocol):

@@ -19,8 +19,7 @@ from coevolve.environments.hdl.policy.transition import (
     graded_of,
 )
 from coevolve.environments.hdl.settings import hdl_settings
-from coevolve.journal.lookups import all_rollouts
-from coevolve.journal.task_cache import TaskCache
+from coevolve.environments.sdk import TaskCache, all_rollouts
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.interfaces import Reader

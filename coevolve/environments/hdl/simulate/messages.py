@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from coevolve.environments.sandbox.levels import SandboxLevel
+from coevolve.environments.sdk import SandboxLevel
 from protocols.numbers import Megabytes, Seconds
 
 Metric = Literal["line", "branch", "expr", "toggle", "fsm"]

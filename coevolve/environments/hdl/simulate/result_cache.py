@@ -28,7 +28,7 @@ from coevolve.environments.hdl.simulate.messages import (
 )
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from coevolve.environments.hdl.simulate.verilator import evaluation_key
-from coevolve.journal.lookups import rollout_with_outcome
+from coevolve.environments.sdk import rollout_with_outcome
 from protocols.interfaces import Reader
 
 

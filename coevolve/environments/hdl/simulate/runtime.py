@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from coevolve.environments.cache_folder import (
+from coevolve.environments.hdl.simulate.toolchain import Toolchain
+from coevolve.environments.sdk import (
     CACHE_VARIABLE,
     cache_folder,
+    found_program,
     named_folder,
     shared_folder,
 )
-from coevolve.environments.hdl.simulate.toolchain import Toolchain
-from coevolve.environments.sandbox.supervision import found_program
 from protocols.errors import SimulatorError
 
 SOURCES = Path(__file__).parent / "cpp"

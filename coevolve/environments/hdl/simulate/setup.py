@@ -12,7 +12,7 @@ from typing import TextIO
 
 from coevolve.environments.hdl.simulate.runtime import open_runtime
 from coevolve.environments.hdl.simulate.toolchain import CLANGS, find_toolchain
-from coevolve.environments.sandbox.runner import Sandbox
+from coevolve.environments.sdk import Sandbox
 from protocols.errors import DependencyError
 
 NEEDED = ("clang-19", "mold", "bubblewrap")

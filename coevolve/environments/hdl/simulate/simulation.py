@@ -35,8 +35,7 @@ from coevolve.environments.hdl.simulate.messages import (
 )
 from coevolve.environments.hdl.simulate.runtime import SOURCES, Runtime
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
-from coevolve.environments.sandbox.runner import Finished, Sandbox, StageLimits
-from coevolve.environments.sandbox.work_folders import WorkFolder
+from coevolve.environments.sdk import Finished, Sandbox, StageLimits, WorkFolder
 from protocols.errors import SimulatorError
 
 MODEL = "model"

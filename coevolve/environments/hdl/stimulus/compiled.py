@@ -19,7 +19,6 @@ from typing import Literal
 
 import msgspec
 
-from coevolve.environments.cache_folder import CACHE_VARIABLE, shared_folder
 from coevolve.environments.hdl.coverage import points as reading
 from coevolve.environments.hdl.coverage.instrument import Instrumented, instrument
 from coevolve.environments.hdl.coverage.points import (
@@ -49,7 +48,7 @@ from coevolve.environments.hdl.simulate.simulation import (
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from coevolve.environments.hdl.stimulus import pin_map
 from coevolve.environments.hdl.stimulus.program import Pins
-from coevolve.environments.sandbox.runner import Sandbox, StageLimits
+from coevolve.environments.sdk import CACHE_VARIABLE, Sandbox, StageLimits, shared_folder
 from protocols.errors import ConfigError, SimulatorError
 
 SOURCES = Path(__file__).parent / "cpp"

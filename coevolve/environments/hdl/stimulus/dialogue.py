@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from coevolve.environments.sandbox.runner import Finished, Sandbox, StageLimits
+from coevolve.environments.sdk import Finished, Sandbox, StageLimits
 from protocols.errors import SimulatorError
 
 REQUESTS = "in"

@@ -27,7 +27,7 @@ from coevolve.environments.hdl.stimulus.compiled import Compiled, Optimise, comp
 from coevolve.environments.hdl.stimulus.instructions import request
 from coevolve.environments.hdl.stimulus.program import Pins, Program, pins
 from coevolve.environments.hdl.stimulus.server import PROGRAM_S, Server
-from coevolve.environments.sandbox.runner import Sandbox
+from coevolve.environments.sdk import Sandbox
 
 BATCH = 64
 """Maximum programs in one request to the child."""

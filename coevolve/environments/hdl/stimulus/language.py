@@ -46,7 +46,7 @@ from coevolve.environments.hdl.stimulus.program import (
     pins,
     word_bits,
 )
-from coevolve.foreign import described, plain, shown
+from coevolve.environments.sdk import described, plain, shown
 
 WORDS = ("rst", "step", "set", "rand", "prob", *WAYS, "rep", "endrep", "wait")
 

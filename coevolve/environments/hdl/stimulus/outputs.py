@@ -17,7 +17,7 @@ from coevolve.environments.hdl.stimulus.compiled import compiled
 from coevolve.environments.hdl.stimulus.instructions import request
 from coevolve.environments.hdl.stimulus.program import WORD_BITS, Pins, Program, pins
 from coevolve.environments.hdl.stimulus.server import PROGRAM_S, Server
-from coevolve.environments.sandbox.runner import Sandbox
+from coevolve.environments.sdk import Sandbox
 
 TOLD_BYTES = 16
 """Size of an answer: the hash, and how often the outputs changed."""

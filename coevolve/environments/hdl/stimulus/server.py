@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from coevolve.environments.hdl.stimulus.compiled import Compiled
 from coevolve.environments.hdl.stimulus.dialogue import ANSWERS, REQUESTS, Dialogue
-from coevolve.environments.sandbox.runner import Sandbox, StageLimits
-from coevolve.environments.sandbox.work_folders import WorkFolder
+from coevolve.environments.sdk import Sandbox, StageLimits, WorkFolder
 from protocols.errors import SimulatorError
 
 LIFE_S = 3600.0

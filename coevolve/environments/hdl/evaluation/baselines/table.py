@@ -23,7 +23,7 @@ from coevolve.environments.hdl.simulate.messages import Coverage
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from coevolve.environments.hdl.stimulus.harness import Harness
 from coevolve.environments.hdl.stimulus.program import Program
-from coevolve.terminal import Terminal
+from coevolve.environments.sdk import Terminal
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):

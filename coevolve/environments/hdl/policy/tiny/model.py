@@ -16,7 +16,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, MARKS, MODEL, PAD, WORDS
-from coevolve.models.atomic_folder import write_folder
+from coevolve.environments.sdk import write_folder
 
 
 def write_model(seed: int, folder: Path) -> None:

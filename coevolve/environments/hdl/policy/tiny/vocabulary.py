@@ -8,7 +8,7 @@ meaning on every design. Ports beyond `SLOTS`, and constants of the specificatio
 from typing import Literal
 
 from coevolve.environments.hdl.simulate.messages import METRICS
-from coevolve.models.architecture import ModelConfig
+from coevolve.environments.sdk import ModelConfig
 
 TINY_HDL = "tiny_hdl"
 """Name of the policy in a run file; its model folder is made in the run's folder at the start."""
