@@ -207,7 +207,7 @@ async def test_garbage_is_refused_and_paid_for(server: VllmServer):
 def call_log(
     book: MemoryJournal, config: SynthesizerConfig, signal: str = "signal-7"
 ) -> JournalCallLog:
-    async def append(messages: Sequence[journal.PromptMessage]) -> tuple[int, ...]:
+    async def append(messages: Sequence[journal.Message]) -> tuple[int, ...]:
         return book.add(*messages)
 
     ledger = Ledger(Budget.of_synthesizer(config), book)
