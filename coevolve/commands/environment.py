@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import shutil
 import sys
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 from rich.table import Table
 from rich.text import Text
 
@@ -25,7 +27,7 @@ from coevolve.yaml_text import NotYamlError, parse_yaml
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import CoevolveError, ConfigError, RunError
 
-COLOURS = {"holds": "green", "fails": "red", "absent": "yellow"}
+COLOURS = {"holds": "green", "fails": "red", "absent": "yellow", "warns": "yellow"}
 
 NO_SUITE = Finding(
     check="hostile input", state="absent", found="the environment brings no adversary's suite"
@@ -48,6 +50,8 @@ def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_jso
 
     ``hostile`` adds those of an adversary's suite.
     """
+    # What a run logs of its tasks, the table says.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with told(f"environment.use: {use!r} cannot be checked"), exits_raised():
         config = configured(use, settings)
         findings = asyncio.run(_findings(config, most, hostile=hostile))
@@ -87,10 +91,21 @@ async def _findings(config: RunConfig, most: int, *, hostile: bool) -> tuple[Fin
     own = await environment_of(config).conformance(most)
     own += () if any(each.check == EARNED for each in own) else (UNTRIED,)
     model = (_conversation(config),) if config.policy != PolicyConfig() else ()
-    if not hostile:
-        return (*common, *own, *model)
-    suite = await environment_of(config).hostile(most)
-    return (*common, *own, *model, *(suite or (NO_SUITE,)))
+    found = (*common, *own, *model)
+    if hostile:
+        found += tuple(await environment_of(config).hostile(most)) or (NO_SUITE,)
+    return _told_once(found)
+
+
+def _told_once(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings, where one that fails for the same reason as another points to it."""
+    first: dict[str, str] = {}
+    told: list[Finding] = []
+    for each in findings:
+        check = first.setdefault(each.found, each.check) if each.state == "fails" else each.check
+        found = each.found if check == each.check else f"not measured: see {check!r}"
+        told.append(msgspec.structs.replace(each, found=found))
+    return tuple(told)
 
 
 def _conversation(config: RunConfig) -> Finding:

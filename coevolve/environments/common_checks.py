@@ -10,7 +10,7 @@ from functools import cached_property
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.curriculum.held_out import HeldOut
 from coevolve.curriculum.task_sampler import Draw
-from coevolve.environments.findings import Checks, Finding, measured
+from coevolve.environments.findings import Checks, Finding, counted, measured
 from coevolve.environments.interface import Environment
 from coevolve.environments.registry import environment_of
 from coevolve.history.score import wilson
@@ -88,7 +88,8 @@ async def _tasks_exist(found: _Twice) -> tuple[bool, str]:
     watched = {task.task_id for task in found.one.canaries()} - found.trained.keys() - scored
     total = len(found.trained.keys() | scored) + len(watched)
     counts = (
-        f"{total} tasks: {len(found.trained)} training tasks at first, {len(scored)} scored tasks"
+        f"{counted(total, 'task')}: {counted(len(found.trained), 'training task')} at first, "
+        f"{counted(len(scored), 'scored task')}"
     )
     if watched:
         counts += f", {len(watched)} canaries, which only the guard uses (learner.guard)"
@@ -104,7 +105,7 @@ async def _draws_are_known(found: _Twice) -> tuple[bool, str]:
 
 async def _held_out_is_apart(found: _Twice) -> tuple[bool, str]:
     HeldOut(found.scored).refuse(tuple(found.trained.values()))
-    return True, f"{len(found.trained)} training tasks, none of them held out"
+    return True, f"{counted(len(found.trained), 'training task')}, none held out"
 
 
 async def _canaries_are_apart(found: _Twice) -> tuple[bool, str]:
@@ -136,7 +137,7 @@ async def _tasks_are_described(found: _Twice) -> tuple[bool, str]:
     for task in shown:
         if not found.one.describe(task).headline:
             return False, f"task {task.task_id!r} has no headline"
-    return True, f"{len(shown)} tasks"
+    return True, counted(len(shown), "task")
 
 
 async def _error_of_a_score(found: _Twice) -> tuple[bool, str]:
@@ -145,7 +146,8 @@ async def _error_of_a_score(found: _Twice) -> tuple[bool, str]:
     if not tasks:
         return True, "no task is held out"
     points, wanted = _half_width(tasks), FINE_TASKS
-    said = f"{tasks} held-out tasks: the 95 % interval of a score is up to \N{PLUS-MINUS SIGN} "
+    said = f"{counted(tasks, 'held-out task')}: the 95 % interval of a score is up to "
+    said += "\N{PLUS-MINUS SIGN} "
     more = f"; with {wanted} tasks \N{PLUS-MINUS SIGN} {_half_width(wanted):.0f}"
     return True, f"{said}{points:.0f} points{more if tasks < wanted else ''}"
 

@@ -15,8 +15,9 @@ from protocols.errors import CoevolveError
 EARNED = "rewards are earned"
 """The check that no task is solved by an attempt that does not do what the task asks."""
 
-State = Literal["holds", "fails", "absent"]
-"""``absent``: a capability that the environment neither has nor declares."""
+State = Literal["holds", "fails", "absent", "warns"]
+"""``absent``: a capability that the environment does not have, or that no task needs; ``warns``:
+what may be right or wrong, as only the author of the tasks can tell."""
 
 SubjectT = TypeVar("SubjectT")
 
@@ -32,6 +33,14 @@ class UnfitError(CoevolveError):
     """A task or a tool is wrong, whatever the environment declares; the message has the remedy."""
 
 
+class UnmeasuredError(CoevolveError):
+    """Nothing that a capability is measured on occurs in the tasks; the message says what."""
+
+
+class DoubtError(CoevolveError):
+    """Something may be wrong; the message says what, where, and the remedy."""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one check."""
 
@@ -39,6 +48,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     found: str
     """What was measured, or what is wrong and where."""
+
+
+def counted(count: int, noun: str) -> str:
+    """Return ``1 task`` or ``3 tasks``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 async def findings(
@@ -79,6 +93,10 @@ async def _finding(
         holds, found = await checks[name](subject)
     except UnfitError as error:
         return Finding(check=name, state="fails", found=str(error))
+    except UnmeasuredError as error:
+        return Finding(check=name, state="absent", found=f"{error}: nothing to measure")
+    except DoubtError as error:
+        return Finding(check=name, state="warns", found=str(error))
     except CoevolveError as error:
         holds, found = False, str(error)
     except (KeyboardInterrupt, asyncio.CancelledError):

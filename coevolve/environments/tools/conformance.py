@@ -14,8 +14,19 @@ from typing import Any
 
 import msgspec
 
-from coevolve.environments.findings import EARNED, Checks, Finding, UnfitError, findings
-from coevolve.environments.tools.adversary.play import Grading, solved
+from coevolve.environments.findings import (
+    EARNED,
+    Checks,
+    DoubtError,
+    Finding,
+    UnfitError,
+    UnmeasuredError,
+    counted,
+    findings,
+)
+from coevolve.environments.tools.adversary.found import Named
+from coevolve.environments.tools.adversary.grading import Grading
+from coevolve.environments.tools.adversary.play import solved
 from coevolve.environments.tools.adversary.words import texts_in
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.commands import Passed, Tried
@@ -23,7 +34,7 @@ from coevolve.environments.tools.endings import HOST_REACHED
 from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.session_pool import SimulatorPool
-from coevolve.environments.tools.simple import REWARD
+from coevolve.environments.tools.simple import REWARD, plain_class
 from coevolve.environments.tools.source import (
     LEAKS,
     OTHER_ANSWERS,
@@ -48,9 +59,14 @@ END_OF_TURN = ""
 ENOUGH_NAMED = 10
 """Fewer tasks with a name than this may lack other names that can take its place."""
 
+DOUBTED = "no task is in doubt"
+
 DETERMINISTIC = "make the tools deterministic: take what varies from the world"
 
 LEAKING = "share their requests with held-out ones, so a run does not train on them"
+
+MOST_NAMED = 6
+"""Maximum number of tasks that a doubt names."""
 
 MOST_ANSWERS = 8
 """Maximum number of a task's own values that are graded as answers."""
@@ -66,7 +82,9 @@ class _Subject:
     train: Sequence[Task]
     held_out: Sequence[Task]
     left_out: Mapping[str, str]
-    unearned: Mapping[str, str] | None
+    played: Named | None
+    """What the adversary found as the tasks were opened; None if it was not played then."""
+
     claimed: Capabilities
     service: ToolService
     grading: Grading
@@ -74,6 +92,14 @@ class _Subject:
     @property
     def tasks(self) -> Sequence[Task]:
         return (*self.train, *self.held_out)
+
+    async def unearned(self) -> Named:
+        """Return what the adversary finds; it plays if it has not played."""
+        if self.played is not None:
+            return self.played
+        bodies = list(map(tool_task, self.tasks))
+        found = await solved(bodies, self.pool, self.service, self.grading)
+        return found.named([task.task_id for task in self.tasks])
 
     async def verdict(
         self, session: str, task: Task, calls: Sequence[str] = (), words: str = ""
@@ -137,7 +163,7 @@ async def conformance(
         train=source.pool()[:most],
         held_out=source.held_out()[:most],
         left_out=source.left_out if isinstance(source, FixedSource) else {},
-        unearned=source.unearned if isinstance(source, FixedSource) else None,
+        played=source.adversary if isinstance(source, FixedSource) else None,
         claimed=claimed,
         service=simulator,
         grading=grading,
@@ -158,7 +184,7 @@ async def _schemas_valid(subject: _Subject) -> tuple[bool, str]:
             unknown = set(arguments) - set(known[name]["properties"])
             if unknown:
                 return False, f"{task.task_id}: {call}: no argument {', '.join(sorted(unknown))}"
-    return True, f"{len(known)} tools"
+    return True, counted(len(known), "tool")
 
 
 async def _references_pass(subject: _Subject) -> tuple[bool, str]:
@@ -177,14 +203,14 @@ async def _references_pass(subject: _Subject) -> tuple[bool, str]:
             tried = await subject.carried_out(f"reference-{attempt}", task)
             if reason := fault(tried):
                 return False, f"{task.task_id}, attempt {attempt + 1}: {reason}"
-    return True, f"{len(tasks)} of {len(subject.tasks)} tasks have a reference"
+    return True, f"{len(tasks)} of {counted(len(subject.tasks), 'task')} have a reference"
 
 
 async def _replayable(subject: _Subject) -> tuple[bool, str]:
     """Check that the same calls in the same world give the same answers."""
     subject.refuse(OTHER_ANSWERS)
     if not any(map(_calls, subject.tasks)):
-        return False, "no task has a reference to execute"
+        raise UnmeasuredError("no task has a reference")
     for task in subject.tasks:
         one, other = [await subject.carried_out(f"replay-{n}", task) for n in range(2)]
         for call, first, second in zip(_calls(task), _answers(one), _answers(other), strict=True):
@@ -192,7 +218,7 @@ async def _replayable(subject: _Subject) -> tuple[bool, str]:
                 tool = call.partition("(")[0]
                 shown = f"{first!r:.60}, {second!r:.60}"
                 return False, f"{task.task_id}: {tool} {OTHER_ANSWERS}: {shown}"
-    return True, f"{len(subject.tasks)} tasks, twice each"
+    return True, f"{counted(len(subject.tasks), 'task')}, twice each"
 
 
 async def _state_digest(subject: _Subject) -> tuple[bool, str]:
@@ -205,8 +231,25 @@ async def _state_digest(subject: _Subject) -> tuple[bool, str]:
             return False, f"{task.task_id} ends in another state the second time"
         changed += any(turn.state != one.initial for turn in one.turns)
     if not changed:
-        return False, "no reference changes the state"
+        _refuse_unseen_changes(subject)
+        raise UnmeasuredError("all your tasks only read")
     return True, f"{changed} of {len(subject.tasks)} references change the state"
+
+
+def _refuse_unseen_changes(subject: _Subject) -> None:
+    """Raise UnfitError or DoubtError if references change what the state does not show."""
+    if subject.grading.rewards and not subject.grading.judges_words:
+        raise UnfitError(
+            "reward() judges what calls change, but no reference changes the state that is "
+            "compared; keep what calls change in attributes of the object, or return it from "
+            "state()"
+        )
+    classes = [plain_class(name) for name in subject.tool_sets if ":" in name]
+    if any(hasattr(each, "state") for each in classes):
+        raise DoubtError(
+            "no reference changes what state() returns; that is right if all your tasks only read, "
+            "otherwise let it return all that calls change"
+        )
 
 
 async def _fresh_instances(subject: _Subject) -> tuple[bool, str]:
@@ -231,26 +274,45 @@ async def _separate_sessions(subject: _Subject) -> tuple[bool, str]:
         alone = [await subject.carried_out(name, each) for name, each in pair.items()]
         if await subject.side_by_side(pair) != list(map(_seen, alone)):
             return False, f"{task.task_id} and {other.task_id}: a session sees what another one did"
-    return True, f"{len(subject.tasks)} pairs"
+    return True, counted(len(subject.tasks), "pair")
 
 
 async def _nothing_unearned(subject: _Subject) -> tuple[bool, str]:
     """Check that no task is solved by the cheap adversary (`tools.adversary`)."""
-    unearned = subject.unearned
-    if unearned is None:
-        bodies = list(map(tool_task, subject.tasks))
-        found = await solved(bodies, subject.pool, subject.service, subject.grading)
-        unearned = {subject.tasks[number].task_id: how for number, how in found.items()}
-    if not unearned:
-        return True, f"{len(subject.tasks)} tasks, none is solved without doing what it asks"
+    found = await subject.unearned()
+    if not found.solved:
+        none = f"{counted(len(subject.tasks), 'task')}, none is solved without doing what it asks"
+        return True, none + _idle_words(found)
     by_kind: dict[str, list[str]] = {}
-    for task_id, how in unearned.items():
+    for task_id, how in found.solved.items():
         by_kind.setdefault(how.partition(" (")[0], []).append(task_id)
-    named = "; ".join(f"{', '.join(names)}: {unearned[names[0]]}" for names in by_kind.values())
-    return False, (
-        f"{len(unearned)} tasks are solved without doing what they ask, and a run leaves them out "
-        f"(environment.unearned): {named}. {_grade_remedy(subject.grading)}"
+    named = "; ".join(f"{', '.join(names)}: {found.solved[names[0]]}" for names in by_kind.values())
+    count = len(found.solved)
+    tasks = "1 task is solved without doing what it asks, and a run leaves it out"
+    if count > 1:
+        tasks = f"{count} tasks are solved without doing what they ask, and a run leaves them out"
+    return False, f"{tasks} (environment.unearned): {named}. {_grade_remedy(subject.grading)}"
+
+
+def _idle_words(found: Named) -> str:
+    """Return what doing nothing earns; empty for nothing."""
+    if not found.idle_reward:
+        return ""
+    return f"; doing nothing earns up to {found.idle_reward:g} of the reward"
+
+
+async def _none_doubted(subject: _Subject) -> tuple[bool, str]:
+    """Report what only the author of the tasks can tell to be right or wrong."""
+    found = await subject.unearned()
+    if not found.doubts:
+        tasks = counted(len(subject.tasks), "task")
+        return True, f"{tasks}, no call and no argument was found that does not count"
+    named = "; ".join(
+        f"{', '.join(names[:MOST_NAMED])}{' and others' if len(names) > MOST_NAMED else ''} {what}"
+        for what, names in found.doubts.items()
     )
+    remedy = "if they ask for it, let reward(), the state or the reference show it"
+    raise DoubtError(f"look at these tasks: {named}{_idle_words(found)}; {remedy}")
 
 
 def _grade_remedy(grading: Grading) -> str:
@@ -315,7 +377,8 @@ async def _disjoint_worlds(subject: _Subject) -> tuple[bool, str]:
             f"{len(shared)} worlds or instructions are on both sides, such as those of "
             f"{task.task_id}"
         )
-    found = f"{len(subject.train)} training tasks, {len(subject.held_out)} held out"
+    train = counted(len(subject.train), "training task")
+    found = f"{train}, {len(subject.held_out)} held out"
     leaking = sum(reason == LEAKS for reason in subject.left_out.values())
     return True, found + (f"; {leaking} others {LEAKING}" if leaking else "")
 
@@ -343,6 +406,7 @@ CHECKS: Checks[_Subject] = {
     "rewards are from 0 to 1": _rewards_fit,
     "deterministic_reward": _same_reward,
     EARNED: _nothing_unearned,
+    DOUBTED: _none_doubted,
     "worlds of the splits are disjoint": _disjoint_worlds,
     "speed": _speed,
 }

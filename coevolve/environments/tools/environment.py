@@ -19,7 +19,7 @@ from coevolve.dependencies import lacking
 from coevolve.environments.base import BaseEnvironment, RewardsAlone
 from coevolve.environments.findings import Finding
 from coevolve.environments.gate_rates import GateRates
-from coevolve.environments.tools.adversary.play import Grading
+from coevolve.environments.tools.adversary.grading import Grading
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.cells import tools_by_turn
 from coevolve.environments.tools.conversations import check_conversations

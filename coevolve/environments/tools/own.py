@@ -9,8 +9,10 @@ import msgspec
 from coevolve.dependencies import lacking
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
+from coevolve.environments.tools.adversary.found import Found, Named
+from coevolve.environments.tools.adversary.grading import Grading
 from coevolve.environments.tools.adversary.kept import kept
-from coevolve.environments.tools.adversary.play import Grading, solved
+from coevolve.environments.tools.adversary.play import solved
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.references import played_apart
 from coevolve.environments.tools.session_pool import SimulatorPool
@@ -107,15 +109,15 @@ class OwnTools(ToolEnvironment):
             keeps_unearned=keeps_unearned,
         )
 
-    def _adversary(self, tasks: Sequence[Task]) -> Mapping[str, str]:
-        """Return, by its id, how a task is solved without doing what it asks."""
+    def _adversary(self, tasks: Sequence[Task]) -> Named:
+        """Return how tasks are solved without doing what they ask."""
         bodies, grading = list(map(tool_task, tasks)), self.grading()
         found = kept(
             self._class, bodies, grading, lambda: run_to_end(self._played(bodies, grading))
         )
-        return {tasks[number].task_id: how for number, how in found.items()}
+        return found.named([task.task_id for task in tasks])
 
-    async def _played(self, bodies: Sequence[ToolTask], grading: Grading) -> Mapping[int, str]:
+    async def _played(self, bodies: Sequence[ToolTask], grading: Grading) -> Found:
         service = self.simulator()
         try:
             return await solved(bodies, SimulatorPool([ToolClient(service)]), service, grading)
@@ -137,7 +139,7 @@ class OwnTools(ToolEnvironment):
 
     def unearned(self) -> Mapping[str, str]:
         """Return how the cheap adversary solves tasks of the file, by task id."""
-        return self.source().unearned or {}
+        return self.source().unearned
 
     def _tasks(self) -> tuple[Task, ...]:
         tasks = read_tasks(

@@ -13,6 +13,8 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from coevolve.environments.findings import counted
+from coevolve.environments.tools.adversary.found import Named
 from coevolve.environments.tools.commands import Broken, Failed, Tried, with_results
 from coevolve.environments.tools.digest import DEFINE_STATE
 from coevolve.environments.tools.gates.similarity import SAME_REQUEST, Likenesses
@@ -37,8 +39,8 @@ OTHER_STATE = "led to different states of the same world"
 log = structlog.get_logger()
 
 
-Adversary = Callable[[Sequence[Task]], Mapping[str, str]]
-"""Returns, by its id, how each task is solved without doing what it asks."""
+Adversary = Callable[[Sequence[Task]], Named]
+"""Returns how tasks are solved without doing what they ask."""
 
 
 class FixedSettings(Protocol):
@@ -71,8 +73,8 @@ class FixedSource(SplitTasks):
     left_out: dict[str, str]
     """Tasks whose reference does not pass here, or that leak, or are unearned -> the reason."""
 
-    unearned: Mapping[str, str] | None
-    """Tasks that the cheap adversary solves -> how; None if it was not played."""
+    adversary: Named | None
+    """What the cheap adversary found; None if it was not played."""
 
     def __init__(
         self,
@@ -91,7 +93,7 @@ class FixedSource(SplitTasks):
         reference fails by the verdict. What the ``adversary`` solves is left out, or kept.
         """
         tasks, self.left_out = _checked(given, played, certain=certain)
-        self.unearned = None if adversary is None else adversary(tasks)
+        self.adversary = None if adversary is None else adversary(tasks)
         if self.unearned and not keeps_unearned:
             tasks = [task for task in tasks if task.task_id not in self.unearned]
             self.left_out |= {name: f"{UNEARNED}: {how}" for name, how in self.unearned.items()}
@@ -102,10 +104,16 @@ class FixedSource(SplitTasks):
         train = _of_split(tasks, "train", (settings.split_seed, _CANARY_STREAM))
         super().__init__(config, train, scored, seeds=settings.seeds, streams=_STREAMS)
         if not (self._train and held_out):
-            left = f"{len(self._train)} training tasks and {len(held_out)} held-out tasks"
+            train = counted(len(self._train), "training task")
+            left = f"{train} and {counted(len(held_out), 'held-out task')}"
             raise ConfigError(_too_few(settings, left, len(given), left_out_words(self.left_out)))
         if self.left_out:
             log.warning("tasks_left_out", count=len(self.left_out), reasons=_firsts(self.left_out))
+
+    @property
+    def unearned(self) -> Mapping[str, str]:
+        """Tasks that the cheap adversary solves -> how."""
+        return {} if self.adversary is None else self.adversary.solved
 
 
 def _checked(
@@ -174,6 +182,8 @@ def _firsts(left_out: Mapping[str, str]) -> dict[str, str]:
 def left_out_words(left_out: Mapping[str, str]) -> str:
     """Return the number of tasks left out, with the reason for the first; empty for none."""
     for task_id, reason in left_out.items():
+        if len(left_out) == 1:
+            return f"1 task was left out, {task_id}: {reason}"
         return f"{len(left_out)} tasks were left out, the first one {task_id}: {reason}"
     return ""
 

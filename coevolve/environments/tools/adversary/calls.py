@@ -6,14 +6,15 @@ Calls that include the task's reference are left out: they do what it asks.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from coevolve.environments.tools.adversary.probes import Attempt, Probe, Turns
+from coevolve.environments.tools.adversary.arguments import OtherValues, Parameter, Variants
+from coevolve.environments.tools.adversary.probes import Attempt, Turns
 from coevolve.environments.tools.adversary.words import fields_of
 from coevolve.environments.tools.calls import NotACallError, RefusedCallError
 from coevolve.environments.tools.gates.mutants import IDLE, Slot, slots, wrong_values
 from coevolve.environments.tools.gates.reading import Argument, ReadCall, read_call, tools_of
-from coevolve.environments.tools.task import ToolTask, asked_in
+from coevolve.environments.tools.task import ToolTask
 from coevolve.environments.tools.toolsets import ToolDocument
 
 MOST = 12
@@ -21,9 +22,6 @@ MOST = 12
 
 MOST_TASKS = 100
 """Number of tasks whose references are tried on one, as far as there is room: the next ones."""
-
-MOST_NAMES = 64
-"""Maximum number of texts in references that are tried as other arguments."""
 
 MADE: tuple[Mapping[str, object], ...] = tuple(
     {
@@ -34,8 +32,23 @@ MADE: tuple[Mapping[str, object], ...] = tuple(
 )
 """Two arguments of each type, for a tool that no reference calls; one may be right by chance."""
 
+Place = tuple[int, int]
+"""A turn, and a call's place in it."""
+
 _Read = Sequence[Sequence[ReadCall]]
 """Calls by turn."""
+
+
+class Changed(NamedTuple):
+    """A reference with other values in one argument."""
+
+    variants: Variants
+    attempts: Sequence[Attempt]
+
+    @property
+    def place(self) -> Place:
+        """The turn of the call that has the argument, and the call's place in the turn."""
+        return self.variants.slot.turn, self.variants.slot.call
 
 
 class Calls(NamedTuple):
@@ -53,8 +66,11 @@ class Calls(NamedTuple):
     same_tools: Sequence[Attempt]
     """With its reference's tools, and other arguments throughout."""
 
-    arguments: Sequence[Probe]
-    """With one argument of its reference, of which the instruction says the value, changed."""
+    parts: Mapping[Place, Attempt]
+    """All of its reference but one call, by the turn of this call and its place in the turn."""
+
+    arguments: Sequence[Changed]
+    """With one argument of its reference changed."""
 
 
 class OtherCalls:
@@ -70,14 +86,7 @@ class OtherCalls:
         for body, turns in zip(bodies, self._read, strict=True):
             for call in chain.from_iterable(turns):
                 self._examples.setdefault(call.tool, []).append((call, body.world))
-        values = (
-            argument.value
-            for known in self._examples.values()
-            for call, _ in known
-            for argument in call.arguments
-            if isinstance(argument.value, str)
-        )
-        self._names = tuple(islice(dict.fromkeys(values), MOST_NAMES))
+        self._values = OtherValues(bodies, self._read)
 
     def calls(self, number: int) -> Calls:
         """Return the calls to try on task ``number``."""
@@ -104,21 +113,49 @@ class OtherCalls:
             ],
             same_tools=fresh(_interleaved(alike, _mutants(own)), half),
             fields=fresh(self._with_fields(body), half),
+            parts=dict(islice(self._parts(own), half)),
             arguments=[*islice(self._arguments(body, own), half)],
         )
 
-    def _arguments(self, body: ToolTask, own: _Read) -> Iterator[Probe]:
-        """Yield a probe for each argument of the reference that has several wrong values."""
-        every = slots(own)
-        for slot in every:
-            said = str(slot.argument.value).casefold()
-            wrong = wrong_values(slot, every, self._names)
-            if len(wrong) > 1 and said and said in asked_in(body, slot.turn).casefold():
-                variants = (_with_value(own, slot, value) for value in wrong)
-                attempts = [Attempt(_texts(each), self._words) for each in variants]
-                kind = f"another {slot.argument.name} of {slot.tool}"
-                without = Attempt(_texts(_without(own, slot)), self._words)
-                yield Probe(kind, attempts, without, slot.tool)
+    def renamed(self, number: int) -> list[Attempt]:
+        """Return the task's reference with the values of a parameter exchanged throughout.
+
+        Each becomes another one that the parameter has in some task, or the opposite number. If the
+        reference has one tool, its calls in the opposite order are tried, too.
+        """
+        body, own = self._bodies[number], self._read[number]
+        seen = {_texts(own)}
+        found = map(_texts, self._renamed(body, own))
+        new = (turns for turns in found if turns not in seen and not seen.add(turns))
+        return [Attempt(turns, self._words) for turns in islice(new, self._most)]
+
+    def _renamed(self, body: ToolTask, own: _Read) -> Iterator[_Read]:
+        parameters = dict.fromkeys((each.tool, each.argument.name) for each in slots(own))
+        for parameter in parameters:
+            values = self._values.values(body, parameter)
+            shown = list(map(repr, values))
+            for shift in range(1, len(values)):
+                moved = dict(zip(shown, values[shift:] + values[:shift], strict=True))
+                yield _exchanged(own, parameter, moved)
+            if all(isinstance(value, int | float) for value in values):
+                opposite = dict(zip(shown, (-cast("float", each) for each in values), strict=True))
+                yield _exchanged(own, parameter, opposite)
+        if len(set(_tools(own))) == 1:
+            yield [[*reversed(calls)] for calls in own]
+
+    def _parts(self, own: _Read) -> Iterator[tuple[Place, Attempt]]:
+        """Yield the reference without each of its calls, unless it has only one."""
+        if sum(map(len, own)) > 1:
+            for turn, calls in enumerate(own):
+                for place in range(len(calls)):
+                    yield (turn, place), Attempt(_texts(_without(own, turn, place)), self._words)
+
+    def _arguments(self, body: ToolTask, own: _Read) -> Iterator[Changed]:
+        """Yield each argument of the reference with its other values, those that are said first."""
+        found = self._values.variants(body, slots(own))
+        for variants in sorted(found, key=lambda each: not each.said):
+            changed = (_with_value(own, variants.slot, value) for value in variants.others)
+            yield Changed(variants, [Attempt(_texts(each), self._words) for each in changed])
 
     def _references(self, number: int) -> tuple[Iterator[_Read], Iterator[_Read]]:
         """Return references of other tasks that use the same tools, and those that do not."""
@@ -224,11 +261,31 @@ def _with_value(turns: _Read, slot: Slot, value: object) -> _Read:
     return changed
 
 
-def _without(turns: _Read, slot: Slot) -> _Read:
-    """Return the reference without the call of a slot: what that says is of no matter then."""
+def _without(turns: _Read, turn: int, place: int) -> _Read:
+    """Return the reference without one call."""
     left = [list(calls) for calls in turns]
-    del left[slot.turn][slot.call]
+    del left[turn][place]
     return left
+
+
+def _exchanged(turns: _Read, parameter: Parameter, values: Mapping[str, object]) -> _Read:
+    """Return the calls with the values of a parameter replaced, found by their texts."""
+    tool, name = parameter
+    return [
+        [
+            ReadCall(
+                call.tool,
+                tuple(
+                    Argument(each.name, values[repr(each.value)])
+                    if call.tool == tool and each.name == name
+                    else each
+                    for each in call.arguments
+                ),
+            )
+            for call in calls
+        ]
+        for calls in turns
+    ]
 
 
 def _made(document: ToolDocument, values: Mapping[str, object]) -> ReadCall:

@@ -1,15 +1,16 @@
 """Keeps what the cheap adversary found, so that the processes of a run do not each play it.
 
 A finding is kept in the cache of this machine under a digest of the tasks with the answers of their
-references, and of the code that answers and grades: the modules of the class's folder, and the
-names, sizes and times of the files beside it, which the modules may read. Another code or task
-has another digest. What cannot be kept is found again.
+references, and of the code that answers and grades: this package's own for tools, the modules of
+the class's folder, and the names, sizes and times of the files beside it, which the modules may
+read. Another code or task has another digest. What cannot be kept is found again.
 """
 
 import contextlib
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,13 @@ from typing import Any
 import msgspec
 
 from coevolve.durable_files import replace_file
+from coevolve.environments import tools
 from coevolve.environments.cache_folder import cache_folder
-from coevolve.environments.tools.adversary.play import Grading
+from coevolve.environments.tools.adversary.found import Found
+from coevolve.environments.tools.adversary.grading import Grading
 from coevolve.environments.tools.simple import folder_of
 from coevolve.environments.tools.task import ToolTask
 from protocols.errors import DependencyError
-
-Found = Mapping[int, str]
-"""Place of a task -> what solves it."""
 
 MOST_KEPT = 100
 """Findings that are kept; the oldest go."""
@@ -48,7 +48,7 @@ def _from_disk(key: str, play: Callable[[], Found]) -> Found:
     except DependencyError:
         return play()
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(file.read_bytes(), type=dict[int, str])
+        return msgspec.json.decode(file.read_bytes(), type=Found)
     found = play()
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -62,9 +62,16 @@ def _from_disk(key: str, play: Callable[[], Found]) -> Found:
 def _key(kind: type[Any], bodies: Sequence[ToolTask], grading: Grading) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update(msgspec.msgpack.encode((version("coevolve"), sys.version, grading, list(bodies))))
-    for content in _code(kind):
+    for content in (*_own_code(), *_code(kind)):
         digest.update(len(content).to_bytes(8) + content)
     return digest.hexdigest()
+
+
+@cache
+def _own_code() -> tuple[bytes, ...]:
+    """Return what the modules contain that play, answer and grade."""
+    files = sorted(Path(tools.__file__ or "").parent.rglob("*.py"))
+    return tuple(file.read_bytes() for file in files)
 
 
 def _code(kind: type[Any]) -> Iterator[bytes]:

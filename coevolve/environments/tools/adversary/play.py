@@ -7,84 +7,82 @@ cannot be graded earns nothing.
 
 - by doing nothing, by a call of no tool, or by words that answer nothing (`adversary.words`);
 - by most of the calls that are not its own (`adversary.calls`);
-- by its own tools with all other arguments that were tried, or with all other values of an argument
-  whose value the instruction says (where the reference is compared, of a tool whose answer never
-  varies, because answers are compared, too);
+- by its own tools with all other arguments that were tried;
+- by all other values of an argument that its tool takes (`adversary.tried`), at least two, if the
+  task says the value: in its instruction, or in an answer to an earlier call of the reference
+  (`adversary.arguments`). Where the reference is compared, its tool's answer never varies, because
+  answers are compared, too;
 - if the reference is compared and changes no state, by a call of another kind that has the same
-  answer, where this answer never varies: it is the same in all tasks and for all arguments.
+  answer, where this answer never varies: it is the same in all tasks and for all arguments. A
+  reference that ends where it began is tried with exchanged arguments, too;
+- by what only several tasks show (`adversary.across`).
 
 *What does not.* A single wrong call may do what was asked, such as a switch that is toggled instead
 of turned on, or find the same number by chance. The reference's own calls are the solution, also
 where they only read.
 """
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
 
-from coevolve.environments.tools.adversary.calls import MOST, Calls, OtherCalls, no_call, tools_in
-from coevolve.environments.tools.adversary.probes import Attempt, Probe
-from coevolve.environments.tools.adversary.words import SENTENCE, Words
-from coevolve.environments.tools.commands import Tried
+from coevolve.environments.tools.adversary.across import Across
+from coevolve.environments.tools.adversary.arguments import Parameter
+from coevolve.environments.tools.adversary.calls import (
+    MOST,
+    Changed,
+    OtherCalls,
+    no_call,
+    tools_in,
+)
+from coevolve.environments.tools.adversary.found import Found
+from coevolve.environments.tools.adversary.grading import Grading
+from coevolve.environments.tools.adversary.player import Player, Restarts
+from coevolve.environments.tools.adversary.probes import Attempt, Probe, plainest
+from coevolve.environments.tools.adversary.tried import (
+    FIRST,
+    Made,
+    Played,
+    Undecided,
+    all_pass,
+    all_passed,
+    carried_out,
+    changed,
+    made,
+)
+from coevolve.environments.tools.adversary.words import IDLE_KINDS, SENTENCE, Words
+from coevolve.environments.tools.commands import Failed, Tried
 from coevolve.environments.tools.gates.trials import passes
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import ToolTask
-from protocols.errors import SimulatorError
 
 MOST_ATTEMPTS = 40_000
 """Attempts on all tasks of a set, as far as one of each kind on each task allows."""
 
-MOST_LOST = 20
-"""Processes that attempts may end before words are no longer tried again alone."""
-
 ENOUGH = 2
 """Fewer calls with other arguments than this may do the same by chance."""
 
-AGAIN = 2
-"""Further attempts that have to pass, too, where equal attempts may get different rewards."""
-
-
-class Grading(NamedTuple):
-    """How the tools of a set of tasks grade."""
-
-    rewards: bool
-    """Whether by a reward of their own; otherwise by comparison with the reference."""
-
-    judges_words: bool
-    certain: bool
-    """Whether equal attempts get equal rewards."""
-
-    is_own: bool
-    """Whether the user can correct it. A benchmark's verdict is what it is, so what it overlooks in
-    single arguments is not looked for."""
-
-
-class Restarts(Protocol):
-    """What counts the processes that were lost."""
-
-    @property
-    def restarts(self) -> int:
-        """Number of processes that were replaced."""
-        ...
+SILENCE = "silence (no call, no answer) gets the full reward"
+AT_START = ", for example because the goal already holds at the start"
+NO_TOOL = "a call of no tool"
 
 
 async def solved(
     bodies: Sequence[ToolTask], pool: SimulatorPool, service: Restarts, grading: Grading
-) -> Mapping[int, str]:
+) -> Found:
     """Return, by its place, the attempt that solves a task without doing what it asks."""
-    adversary = _Adversary(bodies, _Player(pool, service, certain=grading.certain), grading)
-    return await adversary.solved()
+    adversary = _Adversary(bodies, Player(pool, service, certain=grading.certain), grading)
+    return await adversary.found()
 
 
 def probes_of(body: ToolTask, words: Words | None, number: int, room: int) -> list[Probe]:
-    """Return the probes of task ``number`` without calls of its tools.
+    """Return the probes of task ``number`` without calls of its tools, the plainest first.
 
     With ``words`` they are about as many as ``room``, but at least one of each kind; where one is
     left out of a kind, the choice differs from task to task.
     """
-    silent = Probe("silence", [Attempt(((),) * len(body.turns))])
-    probes = [silent, Probe("a call of no tool", [no_call(body)])]
+    nothing = SILENCE + (AT_START if words is None else "")
+    silent = Probe(nothing, [Attempt(((),) * len(body.turns))])
+    probes = [silent, Probe(NO_TOOL, [no_call(body)])]
     if words is None:
         return probes
     of_kind: defaultdict[str, list[Probe]] = defaultdict(list)
@@ -97,83 +95,8 @@ def probes_of(body: ToolTask, words: Words | None, number: int, room: int) -> li
     return probes
 
 
-class _Player:
-    """Makes attempts."""
-
-    def __init__(self, pool: SimulatorPool, service: Restarts, *, certain: bool) -> None:
-        self._pool = pool
-        self._service = service
-        self._again = 0 if certain else AGAIN
-        self._lost = 0
-        self._fatal: set[str] = set()
-        """Tools that ended the process."""
-
-    async def play(self, body: ToolTask, attempts: Sequence[Attempt]) -> list[Tried | None]:
-        """Return the results; None for an attempt that cannot be made or graded.
-
-        If one of them ends the process, the others are made again, each alone.
-        """
-        before = self._service.restarts
-        found = list(await asyncio.gather(*(self._played(body, each) for each in attempts)))
-        if self._service.restarts > before:
-            for place, attempt in enumerate(attempts):
-                if found[place] is None:
-                    found[place] = await self._alone(body, attempt)
-        return found
-
-    async def _alone(self, body: ToolTask, attempt: Attempt) -> Tried | None:
-        tools, before = tools_in(attempt), self._service.restarts
-        if not tools and self._lost >= MOST_LOST:
-            return None
-        tried = await self._played(body, attempt)
-        if self._service.restarts > before:
-            self._lost += 1
-            self._fatal |= tools
-        return tried
-
-    async def _played(self, body: ToolTask, attempt: Attempt) -> Tried | None:
-        if self._fatal & tools_in(attempt):
-            return None
-        try:
-            tried = await self._trial(body, attempt)
-            for _ in range(self._again if passes(tried) else 0):
-                again = await self._trial(body, attempt)
-                tried = tried if passes(again) else again
-        except SimulatorError:
-            return None
-        return tried
-
-    async def _trial(self, body: ToolTask, attempt: Attempt) -> Tried:
-        return await self._pool.trial("adversary", body, attempt.turns, attempt.words)
-
-
-class _Played(NamedTuple):
-    """The calls of a task that were tried, with their results."""
-
-    reference: Sequence[tuple[Attempt, Tried]]
-    """The reference; empty if it could not be played."""
-
-    other: Sequence[tuple[Attempt, Tried]]
-    fields: Sequence[tuple[Attempt, Tried]]
-    same: Sequence[tuple[Attempt, Tried]]
-    arguments: Sequence[Probe]
-    """Those of which every attempt passed."""
-
-    @property
-    def every(self) -> Iterator[tuple[Attempt, Tried]]:
-        """All of them but those with one other argument."""
-        yield from (*self.other, *self.fields, *self.same)
-
-    @property
-    def changes(self) -> bool:
-        """Whether the reference changes the state, as the grade sees it."""
-        return any(
-            turn.state != tried.initial for _, tried in self.reference for turn in tried.turns
-        )
-
-
 class _Adversary:
-    def __init__(self, bodies: Sequence[ToolTask], player: _Player, grading: Grading) -> None:
+    def __init__(self, bodies: Sequence[ToolTask], player: Player, grading: Grading) -> None:
         self._bodies = bodies
         self._player = player
         self._grading = grading
@@ -181,78 +104,152 @@ class _Adversary:
         self._words = Words(bodies) if grading.judges_words else None
         said = SENTENCE if grading.judges_words else ""
         self._calls = OtherCalls(bodies, said, max(min(self._room // 4, MOST), 1))
-        self._answers: defaultdict[str, set[str]] = defaultdict(set)
-        """Tool -> its answers that are no errors."""
+        self._answers: defaultdict[str, set[tuple[str, bool]]] = defaultdict(set)
+        """Tool -> its answers that are no errors, and whether it may have changed the state."""
 
-    async def solved(self) -> Mapping[int, str]:
-        """Return what solves each task that is solved, by its place."""
-        found = [await self._tried(number) for number in range(len(self._bodies))]
-        reasons = (each if isinstance(each, str) else self._by_calls(each) for each in found)
-        return {number: reason for number, reason in enumerate(reasons) if reason}
+        self._changing: set[str] = set()
+        """Tools that change the state without another tool."""
 
-    async def _tried(self, number: int) -> str | _Played:
+        self._idle: dict[int, float] = {}
+        """Place of a task -> the highest reward below 1 of doing nothing."""
+
+    async def found(self) -> Found:
+        """Return what solves each task that is solved, by its place, and what may be wrong."""
+        tried = [await self._tried(number) for number in range(len(self._bodies))]
+        played = {n: each for n, each in enumerate(tried) if not isinstance(each, str)}
+        by_words = {n: each for n, each in enumerate(tried) if isinstance(each, str)}
+        reasons = by_words | {n: self._by_calls(each) for n, each in played.items()}
+        across = Across(self._bodies, played, self._one_answer, self._changing, self._grading)
+        by_several = across.by_one_call()
+        if self._grading.is_own:
+            by_several |= across.by_arguments()
+        every = {n: reasons[n] or by_several.get(n, "") for n in reasons}
+        named = {n: reason for n, reason in every.items() if reason}
+        return Found(
+            solved=named,
+            doubts=across.doubts(named, self._idle) if self._grading.is_own else (),
+            idle_reward=max(self._idle.values(), default=0.0),
+        )
+
+    async def _tried(self, number: int) -> str | Played:
         """Return the probe that solves the task, or the results of other calls."""
         body = self._bodies[number]
         probes = probes_of(body, self._words, number, self._room)
-        tried = await self._player.play(body, [each for probe in probes for each in probe.attempts])
-        results = iter(tried)
+        tried = await self._player.play(body, [each for probe in probes for each in probe.every])
+        results, passing = iter(tried), list[Probe]()
         for probe in probes:
-            if _all_passed([next(results) for _ in probe.attempts]):
-                return probe.shown
-        calls = self._calls.calls(number)
+            outcomes = [next(results) for _ in probe.every]
+            attempts, unless = outcomes[: len(probe.attempts)], outcomes[len(probe.attempts) :]
+            if all_passed(attempts) and not (unless and all_passed(unless)):
+                passing.append(probe)
+            if probe.kind.startswith((SILENCE, NO_TOOL, *IDLE_KINDS)):
+                self._note_idle(number, attempts)
+        if passing:
+            return passing[0].shown
+        return await self._called(number)
+
+    def _note_idle(self, number: int, tried: Sequence[Tried | None]) -> None:
+        verdicts = (each.turns[-1].verdict for each in tried if each is not None)
+        rewards = (each.reward for each in verdicts if isinstance(each, Failed))
+        self._idle[number] = max(self._idle.get(number, 0.0), *rewards, 0.0)
+
+    async def _called(self, number: int) -> Played:
+        """Return the results of calls that are not the task's own."""
+        body, calls = self._bodies[number], self._calls.calls(number)
+        kinds = (calls.other_tools, calls.fields, calls.same_tools, [*calls.parts.values()])
         reference, *results = await self._player.play(
-            body,
-            [
-                *(calls.reference, *calls.other_tools, *calls.fields, *calls.same_tools),
-                *(each for probe in calls.arguments for each in probe.every),
-            ],
+            body, [calls.reference, *(attempt for kind in kinds for attempt in kind)]
         )
-        return self._noted(calls, reference, results)
-
-    def _noted(
-        self, calls: Calls, reference: Tried | None, results: Sequence[Tried | None]
-    ) -> _Played:
-        """Return the results by kind, and remember the answers of tools."""
         left = iter(results)
-        other, fields, same = (
-            [(each, tried) for each in kind if (tried := next(left)) is not None]
-            for kind in (calls.other_tools, calls.fields, calls.same_tools)
+        other, fields, same, parts = (
+            [(each, tried) for each in kind if (tried := next(left)) is not None] for kind in kinds
         )
+        places = {attempt: place for place, attempt in calls.parts.items()}
+        by_place = {places[attempt]: (attempt, tried) for attempt, tried in parts}
         own = [(calls.reference, reference)] if reference is not None else []
-        outcomes = [(probe, [next(left) for _ in probe.every]) for probe in calls.arguments]
-        arguments = [
-            probe
-            for probe, (*tried, without) in outcomes
-            if _all_passed(tried) and not _all_passed([without])
-        ]
-        played = _Played(own, other, fields, same, arguments)
-        for attempt, tried in (*own, *played.every):
-            for made, turn in zip(attempt.turns, tried.turns, strict=True):
-                for call, answer in zip(made, turn.observed, strict=True):
-                    if not answer.failed:
-                        self._answers[call.partition("(")[0]].add(answer.result)
-        return played
-
-    def _by_calls(self, played: _Played) -> str:
-        """Return which calls solve the task although they are not its own; empty if none do."""
-        passing = _made([*played.every])
+        played = Played(own, other, fields, same, by_place)
+        self._remember((*played.reference, *played.every))
+        if not self._grading.is_own:
+            return played
         if not self._grading.rewards and not played.changes:
-            own = [attempt for attempt, _ in played.reference]
-            if not self._never_vary(*own):
-                return ""
-            if alike := [each for each in passing if self._never_vary(each)]:
-                return Probe("a call with the same answer", alike).shown
-        for probe in played.arguments if self._grading.is_own else ():
-            if self._grading.rewards or self._one_answer(probe.tool):
-                return probe.shown
-        if _all_pass(played.same, ENOUGH):
-            return Probe("its own tools with other arguments", _made(played.same)).shown
-        if _all_pass(played.fields):
-            return Probe("a field of the task as an argument", _made(played.fields)).shown
-        counted = _carried_out((*played.other, *played.same))
-        if 2 * sum(map(passes, counted)) > len(counted):
-            return Probe("most calls that are not its own", passing).shown
+            played = await self._renamed(number, played)
+        return await self._judged(body, played, calls.arguments)
+
+    async def _renamed(self, number: int, played: Played) -> Played:
+        """Return the results with those of exchanged arguments, for a reference of several calls.
+
+        It may be a tour that ends where it began.
+        """
+        several = any(len(attempt.calls) > 1 for attempt, _ in played.reference)
+        renamed = self._calls.renamed(number) if several else []
+        ended = zip(renamed, await self._player.play(self._bodies[number], renamed), strict=True)
+        return played._replace(renamed=[(each, how) for each, how in ended if how is not None])
+
+    async def _judged(self, body: ToolTask, played: Played, arguments: Sequence[Changed]) -> Played:
+        """Return the results with the arguments of which no value decides, and those that do."""
+        matter = [each for each in arguments if played.matters(each.place)]
+        attempts = [attempt for each in matter for attempt in each.attempts[:FIRST]]
+        left = iter(await self._player.play(body, attempts))
+        undecided, decided = list[Undecided](), set[Parameter]()
+        for each in matter:
+            tried = [next(left) for _ in each.attempts[:FIRST]]
+            found = played.judged(each, tried)
+            if found is not None and len(each.attempts) > FIRST:
+                tried += await self._player.play(body, each.attempts[FIRST:])
+                found = played.judged(each, tried)
+            pairs = zip(each.attempts, tried, strict=False)
+            self._remember([(attempt, one) for attempt, one in pairs if one is not None])
+            if found is None:
+                decided.add(each.variants.parameter)
+            else:
+                undecided.append(found)
+        return played._replace(undecided=undecided, decided=frozenset(decided))
+
+    def _remember(self, made: Sequence[Made]) -> None:
+        """Remember the answers of tools, and which tools change the state alone."""
+        for attempt, tried in made:
+            tools, changes = tools_in(attempt), changed(tried)
+            if len(tools) == 1 and changes:
+                self._changing |= tools
+            for calls, turn in zip(attempt.turns, tried.turns, strict=True):
+                for call, answer in zip(calls, turn.observed, strict=True):
+                    if not answer.failed:
+                        counts = changes or len(tools) > 1
+                        self._answers[call.partition("(")[0]].add((answer.result, counts))
+
+    def _by_calls(self, played: Played) -> str:
+        """Return which calls solve the task although they are not its own; empty if none do."""
+        passing = made([*played.every])
+        if not self._grading.rewards and not played.changes:
+            return self._by_answer(played)
+        kind = self._kind(played)
+        if not kind.attempts:
+            return ""
+        parts = [attempt for _, attempt in played.idle_parts]
+        if parts and min(each.size for each in parts) < min(each.size for each in passing):
+            kind = Probe("a part of its calls", parts)
+        return kind._replace(attempts=plainest(kind.attempts)).shown
+
+    def _by_answer(self, played: Played) -> str:
+        """Return a call with the answer of a reference that changes nothing; empty if none has."""
+        if not self._never_vary(*(attempt for attempt, _ in played.reference)):
+            return ""
+        if alike := [each for each in made([*played.every]) if self._never_vary(each)]:
+            return Probe("a call with the same answer", plainest(alike)).shown
+        if renamed := made(played.renamed):
+            return Probe("its own tools with other arguments", plainest(renamed)).shown
         return ""
+
+    def _kind(self, played: Played) -> Probe:
+        """Return the calls that solve the task; without attempts if none do."""
+        if all_pass(played.same, ENOUGH):
+            return Probe("its own tools with other arguments", made(played.same))
+        if all_pass(played.fields):
+            return Probe("a field of the task as an argument", made(played.fields))
+        counted = carried_out((*played.other, *played.same))
+        if 2 * sum(map(passes, counted)) > len(counted):
+            return Probe("most calls that are not its own", made([*played.every]))
+        return Probe("", ())
 
     def _never_vary(self, *attempts: Attempt) -> bool:
         """Return whether the tools of these attempts have one answer each, in all tasks."""
@@ -260,26 +257,10 @@ class _Adversary:
         return all(map(self._one_answer, tools))
 
     def _one_answer(self, tool: str) -> bool:
-        return len(self._answers[tool]) <= 1
-
-
-def _made(tried: Sequence[tuple[Attempt, Tried]]) -> list[Attempt]:
-    return [attempt for attempt, each in tried if passes(each)]
-
-
-def _all_passed(tried: Sequence[Tried | None]) -> bool:
-    return all(each is not None and passes(each) for each in tried)
-
-
-def _carried_out(tried: Sequence[tuple[Attempt, Tried]]) -> list[Tried]:
-    """Return the attempts that passed, or of which a call was carried out."""
-    return [
-        each
-        for _, each in tried
-        if passes(each) or any(not call.failed for turn in each.turns for call in turn.observed)
-    ]
-
-
-def _all_pass(tried: Sequence[tuple[Attempt, Tried]], least: int = 1) -> bool:
-    counted = _carried_out(tried)
-    return len(counted) >= least and all(map(passes, counted))
+        """Return whether a tool has one answer; if it changes the state, then wherever it does."""
+        counted = {
+            answer
+            for answer, changes in self._answers[tool]
+            if changes or tool not in self._changing
+        }
+        return len(counted) <= 1

@@ -1,12 +1,12 @@
 """What the cheap adversary tries, and when it counts as solving a task."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 Turns = tuple[tuple[str, ...], ...]
 """Calls by turn."""
 
-SHOWN_CHARS = 60
+SHOWN_CHARS = 90
 
 
 class Attempt(NamedTuple):
@@ -14,6 +14,16 @@ class Attempt(NamedTuple):
 
     turns: Turns
     words: str = ""
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """All its calls."""
+        return tuple(call for calls in self.turns for call in calls)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Number of its calls, and of its characters; the plainest attempt has the least."""
+        return len(self.calls), len(self.words) + sum(map(len, self.calls))
 
 
 class Probe(NamedTuple):
@@ -37,9 +47,16 @@ class Probe(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The kind, and the words or the call of the first attempt."""
-        turns, words = self.attempts[0]
-        made = (call for calls in turns for call in calls if call.startswith(self.tool))
-        said = next(made, "") or words
+        """The kind, and the words or the calls of the first attempt."""
+        first = self.attempts[0]
+        calls = (
+            call for call in first.calls if call.partition("(")[0] == self.tool or not self.tool
+        )
+        said = ", ".join(list(calls)[: 1 if self.tool else None]) or first.words
         more = f" and {len(self.attempts) - 1} more" if len(self.attempts) > 1 else ""
         return f"{self.kind} ({said!r:.{SHOWN_CHARS}}{more})" if said.strip() else self.kind
+
+
+def plainest(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """Return the attempts, those with the fewest calls and characters first."""
+    return sorted(attempts, key=lambda each: each.size)

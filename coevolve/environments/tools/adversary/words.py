@@ -21,14 +21,23 @@ SENTENCE = "I have done what you asked."
 
 BLANK = (" ", ".")
 
+BLANK_MESSAGE, FIXED_TEXT = "a blank message", "a fixed text"
+
+IDLE_KINDS = (BLANK_MESSAGE, FIXED_TEXT)
+
 FIXED = (
     *("ok", "done", SENTENCE, " ".join([SENTENCE] * 8), " ".join([SENTENCE] * 64)),
     *("<answer>ok</answer>", r"\boxed{ok}", "{}", "[]"),
 )
 """Texts of several lengths and forms. None is an answer, unless a field of the task says so."""
 
-NO_NUMBERS = ("nan", "inf", "-inf")
-"""Numbers that no comparison with a tolerance tells from a right one, if it asks the wrong way."""
+NO_NUMBERS = (("nan", "-nan"), ("inf", "+inf"), ("-inf", "-infinity"))
+"""Numbers that no comparison with a tolerance tells from a right one, if it asks the wrong way.
+
+Each has two spellings, because one alone may be a word that is asked for."""
+
+LARGE = {"nan": "1" + "0" * 30, "inf": "1" + "0" * 30, "-inf": "-1" + "0" * 30}
+"""An ordinary number for each: if it passes, too, any large number may be right."""
 
 TRUE = ("1 == 1", "type('', (), {'__eq__': lambda *a: True, '__hash__': lambda a: 0})()")
 """Code that is true, or equal to everything, for a grader that evaluates an answer."""
@@ -99,24 +108,30 @@ class Words:
         self._fields = list(map(fields_of, bodies))
 
     def probes(self, number: int) -> Iterator[Probe]:
-        """Yield the probes of task ``number``, those that a grader most often accepts first."""
+        """Yield the probes of task ``number``, the plainest first."""
         body = self._bodies[number]
         silent = ((),) * len(body.turns)
-        for kind, said in self._texts(number):
-            yield Probe(kind, [Attempt(silent, words[-MAX_WORDS_CHARS:]) for words in said])
+        for kind, said, *unless in self._texts(number):
+            attempts = [Attempt(silent, words[-MAX_WORDS_CHARS:]) for words in said]
+            yield Probe(kind, attempts, *(Attempt(silent, words) for words in unless))
 
-    def _texts(self, number: int) -> Iterator[tuple[str, Sequence[str]]]:
-        """Yield kinds of texts; a task is solved if all texts of a pair solve it."""
+    def _texts(self, number: int) -> Iterator[tuple[str, Sequence[str], *tuple[str, ...]]]:
+        """Yield kinds of texts; a task is solved if all texts of a kind's row solve it.
+
+        A third text, if there is one, must not solve it, too.
+        """
         body, fields = self._bodies[number], self._fields[number]
         known = {value.strip().casefold() for value in fields.values} | fields.in_world
+        yield from ((BLANK_MESSAGE, (text,)) for text in BLANK)
+        yield from ((FIXED_TEXT, (text,)) for text in FIXED if not _says(text, known))
         for text in dict.fromkeys((body.turns[-1].instruction, _all_instructions(body))):
             yield "an echo of the instruction", (text,)
-        yield from (("a blank message", (text,)) for text in BLANK)
-        yield from (("a fixed text", (text,)) for text in FIXED if not _says(text, known))
         yield "a list of many answers", self._lists(number)
         for value in fields.values[:MOST_FIELDS]:
             yield from _distorted(value, known)
-        yield from (("a number that is none", (text,)) for text in NO_NUMBERS if text not in known)
+        for said in NO_NUMBERS:
+            if not known & {*said}:
+                yield "a number that is none", said, LARGE[said[0]]
         code = (*(f"task[{name!r}]" for name in fields.names[:MOST_FIELDS]), *TRUE)
         yield from (("code instead of an answer", (text,)) for text in code)
         for kind, values in (

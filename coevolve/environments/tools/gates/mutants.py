@@ -102,7 +102,7 @@ def wrong_values(slot: Slot, every: Sequence[Slot], names: Sequence[str]) -> tup
         for other in every
         if other.argument.name == slot.argument.name and isinstance(other.argument.value, str)
     ]
-    alike = [name for name in names if _kind(name) == _kind(value)]
+    alike = [name for name in names if kind_of(name) == kind_of(value)]
     seen = [other for other in dict.fromkeys((*used, *alike)) if other != value]
     return (*seen[: MAX_ALTERNATIVES - 1], _changed(value))
 
@@ -162,7 +162,8 @@ def _other_dicts(entries: dict[object, object]) -> Iterator[object]:
     yield {name: entry for name, entry in entries.items() if name != key}
 
 
-def _kind(text: str) -> str:
+def kind_of(text: str) -> str:
+    """Return what a text looks like: a file, a number, several words or one."""
     if _FILE.fullmatch(text):
         return "file"
     if text.isdigit():

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 from coevolve.environments.findings import EARNED
 from coevolve.environments.registry import environment_named
+from coevolve.environments.tools.adversary.found import Doubt, Found
 from coevolve.environments.tools.adversary.kept import _found as memory  # pyright: ignore
 from coevolve.environments.tools.adversary.kept import kept
 from coevolve.environments.tools.adversary.play import MOST_ATTEMPTS, probes_of
@@ -354,7 +355,7 @@ def made(folder: Path, source: str, tasks: Sequence[dict[str, Any]], **settings:
 
 
 def unearned(environment: OwnTools) -> dict[str, str]:
-    return dict(environment.source().unearned or {})
+    return dict(environment.source().unearned)
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -437,15 +438,17 @@ def test_a_finding_is_kept_until_the_code_or_the_tasks_change(tmp_path: Path) ->
     bodies = [tool_task(task) for task in environment.source().pool()]
     grading, played = environment.grading(), list[int]()
 
-    def play() -> dict[int, str]:
-        played.append(1)
-        return {0: "silence"}
+    silent = Found(solved={0: "silence"}, doubts=(Doubt("ask nothing", (1, 2)),), idle_reward=0.5)
 
-    def found(bodies: list[ToolTask]) -> Mapping[int, str]:
+    def play() -> Found:
+        played.append(1)
+        return silent
+
+    def found(bodies: list[ToolTask]) -> Found:
         memory.clear()
         return kept(kind, bodies, grading, play)
 
-    assert [found(bodies), found(bodies)] == [{0: "silence"}] * 2
+    assert [found(bodies), found(bodies)] == [silent] * 2
     assert len(played) == 1
     found(bodies[1:])
     assert len(played) == 2
@@ -454,7 +457,7 @@ def test_a_finding_is_kept_until_the_code_or_the_tasks_change(tmp_path: Path) ->
     assert len(played) == 3
     for file in (tmp_path / "cache" / "adversary").glob("*.json"):
         file.write_text("damaged")
-    assert found(bodies) == {0: "silence"}
+    assert found(bodies) == silent
     assert len(played) == 4
 
 
