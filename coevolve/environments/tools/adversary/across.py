@@ -49,12 +49,14 @@ class Across:
         played: Mapping[int, Played],
         one_answer: Callable[[str], bool],
         changing: Container[str],
+        decided: Container[Parameter],
         grading: Grading,
     ) -> None:
         self._bodies = bodies
         self._played = played
         self._one_answer = one_answer
         self._changing = changing
+        self._decided = decided
         self._rewards = grading.rewards
         self._undecided = self._arguments()
 
@@ -83,7 +85,7 @@ class Across:
             number: each.probe._replace(attempts=plainest(each.passing)).shown
             for parameter, found in self._undecided.items()
             for number, each in found
-            if _is_shown(each) or (self._nowhere_decides(parameter) and _is_meant(found))
+            if _is_shown(each) or (parameter not in self._decided and _is_meant(found))
         }
 
     def doubts(self, named: Container[int], idle: Mapping[int, float]) -> tuple[Doubt, ...]:
@@ -117,7 +119,7 @@ class Across:
     def _free_arguments(self) -> Iterator[tuple[int, str]]:
         for (tool, name), found in self._undecided.items():
             alike = [(number, each) for number, each in found if each.passing and _is_short(each)]
-            if self._nowhere_decides((tool, name)) and len({n for n, _ in alike}) >= SEVERAL:
+            if (tool, name) not in self._decided and len({n for n, _ in alike}) >= SEVERAL:
                 for number, _ in alike:
                     yield number, f"pass with any {name!r} of {tool}()"
 
@@ -134,13 +136,10 @@ class Across:
         found: defaultdict[Parameter, list[Of]] = defaultdict(list)
         for number, played in self._played.items():
             for each in played.undecided:
-                tool, name = each.changed.variants.parameter
+                tool, name = each.parameter
                 if each.passing and (self._rewards or self._one_answer(tool)):
                     found[tool, name].append((number, each))
         return found
-
-    def _nowhere_decides(self, parameter: Parameter) -> bool:
-        return not any(parameter in played.decided for played in self._played.values())
 
     def _tools(self, number: int) -> set[str]:
         """Return the tools of a task's reference that change the state."""

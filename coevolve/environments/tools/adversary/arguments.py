@@ -5,7 +5,7 @@ schema's own list, the same parameter in other tasks, and the world with the key
 A value that the instruction also says is left out, because either may be right.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from typing import Any, NamedTuple, cast
 
@@ -91,7 +91,7 @@ class OtherValues:
             taken = self._taken[slot.tool, slot.argument.name].values()
             alike = (each for each in taken if type(each) is type(value) and each != value)
             world = _alike(value, in_world)
-            sources = [*islice(alike, MOST_OF_A_SOURCE)], world, _wrong(slot, every)
+            sources = world, [*islice(alike, MOST_OF_A_SOURCE)], _wrong(slot, every)
         seen = {repr(value)}
         for other in islice(_in_turn(*sources), MOST_VALUES):
             if repr(other) not in seen:
@@ -158,12 +158,14 @@ def _answers(body: ToolTask) -> Iterator[tuple[tuple[int, int], object]]:
 def _listed(body: ToolTask, tool: str, parameter: str) -> Sequence[object]:
     """Return the only values that the schema of a parameter allows; empty if it lists none."""
     document = tools_of(body.classes).get(tool)
-    schema = document.parameters["properties"].get(parameter, {}) if document else {}
-    for each in (schema, *schema.get("anyOf", ())):
-        name = str(each.get("$ref", "")).rpartition("/")[2]
-        found: Mapping[str, Any] = schema.get("$defs", {}).get(name, {}) if name else each
-        if "enum" in found:
-            return found["enum"]
+    properties: dict[str, dict[str, Any]] = document.parameters["properties"] if document else {}
+    schema = properties.get(parameter, {})
+    definitions: dict[str, dict[str, Any]] = schema.get("$defs", {})
+    choices: list[dict[str, Any]] = schema.get("anyOf", [])
+    for each in (schema, *choices):
+        named = definitions.get(str(each.get("$ref", "")).rpartition("/")[2], each)
+        if "enum" in named:
+            return named["enum"]
     return ()
 
 

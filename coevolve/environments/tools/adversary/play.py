@@ -24,6 +24,7 @@ where they only read.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 from coevolve.environments.tools.adversary.across import Across
 from coevolve.environments.tools.adversary.arguments import Parameter
@@ -39,7 +40,7 @@ from coevolve.environments.tools.adversary.grading import Grading
 from coevolve.environments.tools.adversary.player import Player, Restarts
 from coevolve.environments.tools.adversary.probes import Attempt, Probe, plainest
 from coevolve.environments.tools.adversary.tried import (
-    FIRST,
+    ROUNDS,
     Made,
     Played,
     Undecided,
@@ -110,6 +111,9 @@ class _Adversary:
         self._changing: set[str] = set()
         """Tools that change the state without another tool."""
 
+        self._decided: set[Parameter] = set()
+        """Parameters of which some value fails in some task."""
+
         self._idle: dict[int, float] = {}
         """Place of a task -> the highest reward below 1 of doing nothing."""
 
@@ -119,7 +123,9 @@ class _Adversary:
         played = {n: each for n, each in enumerate(tried) if not isinstance(each, str)}
         by_words = {n: each for n, each in enumerate(tried) if isinstance(each, str)}
         reasons = by_words | {n: self._by_calls(each) for n, each in played.items()}
-        across = Across(self._bodies, played, self._one_answer, self._changing, self._grading)
+        across = Across(
+            self._bodies, played, self._one_answer, self._changing, self._decided, self._grading
+        )
         by_several = across.by_one_call()
         if self._grading.is_own:
             by_several |= across.by_arguments()
@@ -186,24 +192,28 @@ class _Adversary:
         return played._replace(renamed=[(each, how) for each, how in ended if how is not None])
 
     async def _judged(self, body: ToolTask, played: Played, arguments: Sequence[Changed]) -> Played:
-        """Return the results with the arguments of which no value decides, and those that do."""
+        """Return the results with the arguments of which no value decides, and those that do.
+
+        Most are decided by the first value, so the others are tried only if it leaves a doubt.
+        """
         matter = [each for each in arguments if played.matters(each.place)]
-        attempts = [attempt for each in matter for attempt in each.attempts[:FIRST]]
-        left = iter(await self._player.play(body, attempts))
-        undecided, decided = list[Undecided](), set[Parameter]()
-        for each in matter:
-            tried = [next(left) for _ in each.attempts[:FIRST]]
-            found = played.judged(each, tried)
-            if found is not None and len(each.attempts) > FIRST:
-                tried += await self._player.play(body, each.attempts[FIRST:])
-                found = played.judged(each, tried)
-            pairs = zip(each.attempts, tried, strict=False)
-            self._remember([(attempt, one) for attempt, one in pairs if one is not None])
-            if found is None:
-                decided.add(each.variants.parameter)
-            else:
-                undecided.append(found)
-        return played._replace(undecided=undecided, decided=frozenset(decided))
+        left = [Undecided(each, ()) for each in matter if self._may_count(each)]
+        for first, last in pairwise(ROUNDS):
+            attempts = [attempt for each in left for attempt in each.changed.attempts[first:last]]
+            results = zip(attempts, await self._player.play(body, attempts), strict=True)
+            tried = {attempt: how for attempt, how in results if how is not None}
+            self._remember([*tried.items()])
+            judged = [(each, played.judged(each, tried)) for each in left]
+            self._decided |= {each.parameter for each, after in judged if after is None}
+            left = [after for _, after in judged if after is not None]
+        return played._replace(undecided=left)
+
+    def _may_count(self, argument: Changed) -> bool:
+        """Return whether it matters that an argument decides nothing in a task."""
+        variants = argument.variants
+        return (self._grading.rewards or self._one_answer(variants.slot.tool)) and (
+            variants.said or variants.parameter not in self._decided
+        )
 
     def _remember(self, made: Sequence[Made]) -> None:
         """Remember the answers of tools, and which tools change the state alone."""

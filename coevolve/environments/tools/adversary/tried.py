@@ -8,14 +8,14 @@ argument is undecided if all values that count pass.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from coevolve.environments.tools.adversary.arguments import Parameter
+from coevolve.environments.tools.adversary.arguments import MOST_VALUES, Parameter
 from coevolve.environments.tools.adversary.calls import Changed, Place
 from coevolve.environments.tools.adversary.probes import Attempt, Probe
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.trials import passes
 
-FIRST = 3
-"""Values of an argument that are tried before the others, which one that fails makes needless."""
+ROUNDS = (0, 1, 4, MOST_VALUES)
+"""Bounds of the values of an argument that are tried together, unless one before them fails."""
 
 Made = tuple[Attempt, Tried]
 
@@ -27,9 +27,14 @@ class Undecided(NamedTuple):
     passing: Sequence[Attempt]
 
     @property
+    def parameter(self) -> Parameter:
+        """The tool and its parameter."""
+        return self.changed.variants.parameter
+
+    @property
     def probe(self) -> Probe:
         """The attempts that pass."""
-        tool, name = self.changed.variants.parameter
+        tool, name = self.parameter
         return Probe(f"{tool} with another {name!r}", self.passing, tool=tool)
 
 
@@ -46,9 +51,6 @@ class Played(NamedTuple):
     """The reference without one call, by this call's place."""
 
     undecided: Sequence[Undecided] = ()
-    decided: frozenset[Parameter] = frozenset()
-    """Parameters of which some value fails."""
-
     renamed: Sequence[Made] = ()
 
     @property
@@ -74,15 +76,14 @@ class Played(NamedTuple):
                 for reference, _ in self.reference:
                     yield reference.turns[place[0]][place[1]], attempt
 
-    def judged(self, each: Changed, tried: Sequence[Tried | None]) -> Undecided | None:
-        """Return the argument if no value that counts fails; None if one does."""
-        passing: list[Attempt] = []
-        for attempt, one in zip(each.attempts, tried, strict=False):
-            if one is not None and passes(one):
-                passing.append(attempt)
-            elif one is not None and not self._refused(each.place, one):
-                return None
-        return Undecided(each, passing)
+    def judged(self, before: Undecided, tried: Mapping[Attempt, Tried]) -> Undecided | None:
+        """Return the argument if no further value that counts fails; None if one does."""
+        argument = before.changed
+        found = [(each, tried[each]) for each in argument.attempts if each in tried]
+        failing = (how for _, how in found if not passes(how))
+        if not all(self._refused(argument.place, how) for how in failing):
+            return None
+        return Undecided(argument, (*before.passing, *made(found)))
 
     def matters(self, place: Place) -> bool:
         """Return whether the reference passes, and does not without the call at this place."""

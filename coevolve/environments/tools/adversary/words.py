@@ -113,7 +113,8 @@ class Words:
         silent = ((),) * len(body.turns)
         for kind, said, *unless in self._texts(number):
             attempts = [Attempt(silent, words[-MAX_WORDS_CHARS:]) for words in said]
-            yield Probe(kind, attempts, *(Attempt(silent, words) for words in unless))
+            also = Attempt(silent, unless[0]) if unless else None
+            yield Probe(kind, attempts, unless=also)
 
     def _texts(self, number: int) -> Iterator[tuple[str, Sequence[str], *tuple[str, ...]]]:
         """Yield kinds of texts; a task is solved if all texts of a kind's row solve it.

@@ -1,6 +1,5 @@
 """The cheap adversary names tasks that are solved without doing what they ask, and no others."""
 
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 
 from coevolve.environments.findings import EARNED
-from coevolve.environments.registry import environment_named
 from coevolve.environments.tools.adversary.found import Doubt, Found
 from coevolve.environments.tools.adversary.kept import _found as memory  # pyright: ignore
 from coevolve.environments.tools.adversary.kept import kept
@@ -20,9 +18,8 @@ from coevolve.environments.tools.own import OwnTools
 from coevolve.environments.tools.simple import plain_class
 from coevolve.environments.tools.task import ToolTask, tool_task
 from protocols.errors import ConfigError
+from tests.coevolve.environments.tools.adversary.classes import made, tasks_of
 from tests.commands import answered
-
-NUMBERS = itertools.count()
 
 STORE = '''
 class Env:
@@ -217,22 +214,6 @@ class Env:
 '''
 
 
-def tasks_of(
-    *made: tuple[Any, str, Sequence[str]], **fields: Sequence[Any]
-) -> list[dict[str, Any]]:
-    """Return a task for each world, instruction and reference, with its own field of each name."""
-    return [
-        {
-            "id": f"task-{number}",
-            "world": world,
-            "turns": [{"instruction": instruction, "reference": list(reference)}],
-            "split": "train" if number < len(made) // 2 else "held_out",
-            **{name: values[number] for name, values in fields.items()},
-        }
-        for number, (world, instruction, reference) in enumerate(made)
-    ]
-
-
 ROOMS = [{"hall": number % 2 == 0, "attic": number % 3 == 0, "bath": True} for number in range(8)]
 GOALS = [[2, 1], [0, 3], [1, 1], [-1, 2], [3, 0], [0, -2], [2, 2], [-2, -1]]
 
@@ -336,22 +317,6 @@ HONEST: dict[str, tuple[str, Sequence[dict[str, Any]]]] = {
         QUESTIONS,
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path / "cache"))
-
-
-def made(folder: Path, source: str, tasks: Sequence[dict[str, Any]], **settings: Any) -> OwnTools:
-    name = f"adversary_{next(NUMBERS)}"
-    (folder / f"{name}.py").write_text(source)
-    (folder / "tasks.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
-    use = f"{name}:Env"
-    found = environment_named(use, tasks=str(folder / "tasks.jsonl"), **settings)
-    assert isinstance(found, OwnTools)
-    return found
 
 
 def unearned(environment: OwnTools) -> dict[str, str]:
