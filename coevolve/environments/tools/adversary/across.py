@@ -29,10 +29,10 @@ from coevolve.environments.tools.task import ToolTask
 SEVERAL = 2
 
 QUESTION = re.compile(
-    r"[?\uff1f]|\b(?:what|which|who|whose|whom|when|where|why|how|whether|is|are|does|do|tell|show|give|"
-    r"list|name|find|count|check|look|read|search|get|report|say|print|display|ask|see|query|fetch|"
-    r"compare|calculate|compute|return|want to know|need to know|let me know)\b",
-    re.IGNORECASE,
+    r"[?\uff1f]|\b(?:what|which|who|whose|whom|when|where|why|how|whether|know|tell|show|report|say)\b"
+    r"|^\W*(?:please\W+|now\W+|then\W+)*(?:is|are|do|does|did|was|were|has|have|give|list|name|find|"
+    r"count|check|look|read|search|get|print|display|see|query|fetch|compare|calculate|compute)\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 """What a request for an answer has, at least in English."""
 

@@ -24,7 +24,7 @@ where they only read.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from coevolve.environments.tools.adversary.across import Across
 from coevolve.environments.tools.adversary.arguments import Parameter
@@ -162,18 +162,17 @@ class _Adversary:
     async def _called(self, number: int) -> Played:
         """Return the results of calls that are not the task's own."""
         body, calls = self._bodies[number], self._calls.calls(number)
-        kinds = (calls.other_tools, calls.fields, calls.same_tools, [*calls.parts.values()])
-        reference, *results = await self._player.play(
-            body, [calls.reference, *(attempt for kind in kinds for attempt in kind)]
-        )
+        kinds = (calls.other_tools, calls.fields, calls.same_tools)
+        attempts = chain(*kinds, calls.parts.values())
+        reference, *results = await self._player.play(body, [calls.reference, *attempts])
         left = iter(results)
-        other, fields, same, parts = (
+        other, fields, same = (
             [(each, tried) for each in kind if (tried := next(left)) is not None] for kind in kinds
         )
-        places = {attempt: place for place, attempt in calls.parts.items()}
-        by_place = {places[attempt]: (attempt, tried) for attempt, tried in parts}
+        rest = zip(calls.parts.items(), left, strict=True)
+        parts = {place: (each, tried) for (place, each), tried in rest if tried is not None}
         own = [(calls.reference, reference)] if reference is not None else []
-        played = Played(own, other, fields, same, by_place)
+        played = Played(own, other, fields, same, parts)
         self._remember((*played.reference, *played.every))
         if not self._grading.is_own:
             return played
