@@ -227,17 +227,22 @@ class _Adversary:
                         self._answers[call.partition("(")[0]].add((answer.result, counts))
 
     def _by_calls(self, played: Played) -> str:
-        """Return which calls solve the task although they are not its own; empty if none do."""
-        passing = made([*played.every])
+        """Return which calls solve the task although they are not its own; empty if none do.
+
+        Those with the fewest calls are shown.
+        """
         if not self._grading.rewards and not played.changes:
             return self._by_answer(played)
-        kind = self._kind(played)
-        if not kind.attempts:
+        if not _is_solved(played):
             return ""
-        parts = [attempt for _, attempt in played.idle_parts]
-        if parts and min(each.size for each in parts) < min(each.size for each in passing):
-            kind = Probe("a part of its calls", parts)
-        return kind._replace(attempts=plainest(kind.attempts)).shown
+        found = {
+            "a part of its calls": [attempt for _, attempt in played.idle_parts],
+            "a field of the task as an argument": made(played.fields),
+            "its own tools with other arguments": made(played.same),
+            "most calls that are not its own": made(played.other),
+        }
+        kinds = [Probe(kind, plainest(attempts)) for kind, attempts in found.items() if attempts]
+        return min(kinds, key=lambda each: len(each.attempts[0].calls)).shown
 
     def _by_answer(self, played: Played) -> str:
         """Return a call with the answer of a reference that changes nothing; empty if none has."""
@@ -248,17 +253,6 @@ class _Adversary:
         if renamed := made(played.renamed):
             return Probe("its own tools with other arguments", plainest(renamed)).shown
         return ""
-
-    def _kind(self, played: Played) -> Probe:
-        """Return the calls that solve the task; without attempts if none do."""
-        if all_pass(played.same, ENOUGH):
-            return Probe("its own tools with other arguments", made(played.same))
-        if all_pass(played.fields):
-            return Probe("a field of the task as an argument", made(played.fields))
-        counted = carried_out((*played.other, *played.same))
-        if 2 * sum(map(passes, counted)) > len(counted):
-            return Probe("most calls that are not its own", made([*played.every]))
-        return Probe("", ())
 
     def _never_vary(self, *attempts: Attempt) -> bool:
         """Return whether the tools of these attempts have one answer each, in all tasks."""
@@ -273,3 +267,11 @@ class _Adversary:
             if changes or tool not in self._changing
         }
         return len(counted) <= 1
+
+
+def _is_solved(played: Played) -> bool:
+    """Return whether calls that are not the task's own pass, so many that none is by chance."""
+    if all_pass(played.same, ENOUGH) or all_pass(played.fields):
+        return True
+    counted = carried_out((*played.other, *played.same))
+    return 2 * sum(map(passes, counted)) > len(counted)

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from coevolve.environments.findings import EARNED
+from coevolve.environments.tools import session, simple
+from coevolve.environments.tools.adversary import arguments, play
 from coevolve.environments.tools.adversary.found import Doubt, Found
 from coevolve.environments.tools.adversary.kept import _found as memory  # pyright: ignore
+from coevolve.environments.tools.adversary.kept import _own_code as own_code  # pyright: ignore
 from coevolve.environments.tools.adversary.kept import kept
 from coevolve.environments.tools.adversary.play import MOST_ATTEMPTS, probes_of
 from coevolve.environments.tools.adversary.words import Words
@@ -436,3 +439,9 @@ def test_a_wrong_call_that_ends_the_process_earns_nothing_and_is_not_repeated(
 '''
     assert unearned(made(tmp_path, "import os\n" + STORE + ends, PUT)) == {}
     assert set(unearned(made(tmp_path, f"{STORE}{PING}{ends}", MIXED))) == LOCKS
+
+
+def test_another_adversary_or_another_grade_finds_again() -> None:
+    code = b"".join(own_code())
+    for file in (play, session, simple, arguments):
+        assert Path(file.__file__).read_bytes() in code
