@@ -36,7 +36,7 @@ TOWNS = tasks_of(
     )
 )
 ASKED = "    def reward(self, task, answer: str):\n        return float(answer == task['right'])\n"
-QUESTIONS = [
+QUESTIONS: list[dict[str, Any]] = [
     {
         "id": f"town-{n}",
         "world": {town: 120 + n, "Kiel": 240 - n},

@@ -87,8 +87,11 @@ OFF = tasks_of(
             f"Switch the {lamp} off.",
             [*before, f"switch(lamp={lamp!r}, on=False)"],
         )
-        for n, (lamp, before) in enumerate(
-            [("sun", []), ("moon", ["lamps_now()"]), ("star", []), ("spot", ["lamps_now()"])]
+        for lamp, before in (
+            ("sun", []),
+            ("moon", ["lamps_now()"]),
+            ("star", []),
+            ("spot", ["lamps_now()"]),
         )
     )
 )
