@@ -111,8 +111,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         promise="environment check notices tasks that pass without acting",
         file="coevolve/environments/tools/conformance.py",
-        old="    if not unearned:\n",
-        new="    if len(unearned) <= len(subject.tasks):\n",
+        old="    if not found.solved:\n",
+        new="    if len(found.solved) <= len(subject.tasks):\n",
         tests=(
             "tests/own/test_letters.py::test_a_grader_that_is_content_with_silence_is_found_out",
         ),
