@@ -107,9 +107,9 @@ class NamedClass:
 
     def _module(self, name: str, use: str) -> ModuleType:
         """Import a module. Raises ConfigError if there is none, and the module's own errors."""
-        meant = f"did you mean {_dotted(name)}{use.removeprefix(name)}?"
-        advice = "install its package, or name the folder that holds it, which may be no run's: "
-        advice += "launch from there, and give --code FOLDER to commands on a run"
+        meant = _file_hint(name, use)
+        advice = "install its package, or name the folder that holds it, which may be no run's: cd "
+        advice += "to it, set PYTHONPATH to it, or give --code FOLDER to commands on a run"
         missing = ConfigError(
             f"{self.setting}: {shown(use)} cannot be imported: there is no module {name!r}; "
             "package.module:Class names a module, and no file: "
@@ -123,6 +123,14 @@ class NamedClass:
             if f"{name}.".startswith(f"{error.name}."):
                 raise missing from error
             raise
+
+
+def _file_hint(name: str, use: str) -> str:
+    """Return how a class is named of which the file is given, also from another folder."""
+    file, rest = Path(name), use.removeprefix(name)
+    if file.is_absolute() or ".." in file.parts:
+        return f"cd {shown(str(file.parent))}, and write {file.stem}{rest}"
+    return f"did you mean {_dotted(name)}{rest}?"
 
 
 def _hint(use: str, names: Sequence[str]) -> str:
