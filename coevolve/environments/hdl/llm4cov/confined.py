@@ -6,6 +6,7 @@ open. So nothing that others plant meanwhile can lead outside.
 
 import contextlib
 import os
+import shutil
 import stat
 from collections.abc import Generator
 from pathlib import Path
@@ -54,6 +55,27 @@ def write(inside: int, name: str, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.rename(partial, name, src_dir_fd=inside, dst_dir_fd=inside)
+
+
+def exists(name: str, *, inside: int) -> bool:
+    """Return whether anything has the name, a broken link as well. Raises OSError."""
+    try:
+        os.stat(_single(name), dir_fd=inside, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def remove(name: str, *, inside: int) -> None:
+    """Remove what has the name: a folder as far as it can be removed, and only the link of a link.
+
+    Raises OSError if a file or a link cannot be removed.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(_single(name), dir_fd=inside, follow_symlinks=False).st_mode):
+            shutil.rmtree(name, ignore_errors=True, dir_fd=inside)
+        else:
+            os.unlink(name, dir_fd=inside)
 
 
 def _single(name: str) -> str:

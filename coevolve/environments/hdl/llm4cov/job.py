@@ -63,19 +63,19 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     detail_limit: int
 
 
-def from_manifest(folder: Path, job_id: str) -> Job:
-    """Return the job in ``folder``, which has ``manifest.json`` and ``inputs/``.
+def from_manifest(folder: int, job_id: str) -> Job:
+    """Return the job in an open folder, which has ``manifest.json`` and ``inputs/``.
 
     Raises ConfigError if the manifest is invalid, or an input is missing or has another hash.
     """
     with boundary(ConfigError, "manifest.json cannot be read"):
-        manifest = msgspec.json.decode(_bytes(folder, "manifest.json"), type=Manifest)
+        manifest = msgspec.json.decode(_bytes(".", "manifest.json", inside=folder), type=Manifest)
     if manifest.job_id != job_id:
         raise ConfigError(f"manifest.json: job_id must be {job_id!r}, found {manifest.job_id!r}")
     names = dict.fromkeys((*manifest.sv_files, manifest.tb))
     texts = {
         name: _decoded(
-            _read_input(folder / "inputs", name, manifest.inputs_sha256),
+            _read_input(folder, name, manifest.inputs_sha256),
             name,
             testbench=name == manifest.tb,
         )
@@ -141,8 +141,8 @@ def _decoded(data: bytes, name: str, *, testbench: bool) -> str:
         raise ConfigError(f"{name} cannot be read: {error}") from error
 
 
-def _read_input(folder: Path, name: str, digests: Mapping[str, str]) -> bytes:
-    data = _bytes(folder, name)
+def _read_input(folder: int, name: str, digests: Mapping[str, str]) -> bytes:
+    data = _bytes("inputs", name, inside=folder)
     expected, found = digests.get(name, ""), hashlib.sha256(data).hexdigest()
     if not expected:
         raise ConfigError(f"manifest.json: inputs_sha256 needs an entry for {name}, found none")
@@ -151,10 +151,10 @@ def _read_input(folder: Path, name: str, digests: Mapping[str, str]) -> bytes:
     return data
 
 
-def _bytes(folder: Path, name: str) -> bytes:
+def _bytes(folder: Path | str, name: str, *, inside: int | None = None) -> bytes:
     try:
-        with confined.folder(folder) as inside:
-            data = confined.read(inside, name, MAX_FILE_BYTES + 1)
+        with confined.folder(folder, inside=inside) as held:
+            data = confined.read(held, name, MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{name} cannot be read: {error.strerror}") from error
     if len(data) > MAX_FILE_BYTES:

@@ -1,18 +1,22 @@
 import asyncio
+import contextlib
 import hashlib
 import json
+import os
 import signal
+import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coevolve.environments.hdl.llm4cov.queue import DropFolder
-from coevolve.environments.hdl.llm4cov.serve_queue import serve
+from coevolve.environments.hdl.llm4cov.queue import FOLDERS, DropFolder
+from coevolve.environments.hdl.llm4cov.serve_queue import serve, serve_folder
 from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, RunError
 from tests.conftest import ROOT
 from tests.hdl_points import LEAF, TOP
 from tests.hdl_simulators import ScriptedSimulator, until
@@ -233,6 +237,121 @@ async def test_a_job_that_cannot_be_answered_stays_and_holds_up_no_other(
     await serving
     assert queue.waiting() == ["j"]
     assert "job j cannot be answered" in capsys.readouterr().err
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """Return everything in a folder: the content of files, None for folders."""
+    return {
+        str(each.relative_to(folder)): each.read_bytes() if each.is_file() else None
+        for each in folder.rglob("*")
+    }
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A folder next to the queue's with what its owner wants to keep, a job among it."""
+    found = tmp_path / "outside"
+    drop(found, "theirs")
+    (found / "precious").mkdir()
+    (found / "precious" / "file").write_text("keep")
+    (found / "plain").write_text("keep")
+    return found
+
+
+@pytest.mark.parametrize("target", [".", "precious", "incoming", "plain", "gone"])
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_part_of_the_queue_that_is_a_link_is_an_error_at_the_start(
+    tmp_path: Path, outside: Path, name: str, target: str
+) -> None:
+    root, before = tmp_path / "queue", tree(outside)
+    root.mkdir()
+    (root / name).symlink_to(outside / target)
+    with pytest.raises(RunError, match=f"{name}: the queue needs a folder here .* found a link"):
+        serve_folder(root, 1)
+    assert tree(outside) == before
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+async def test_a_part_of_the_queue_that_becomes_a_link_ends_the_server_with_one_error(
+    tmp_path: Path, outside: Path, name: str
+) -> None:
+    root, before = tmp_path / "queue", tree(outside)
+    queue = DropFolder(root)
+    serving = asyncio.create_task(
+        serve(queue, ScriptedSimulator(), workers=3, stop=asyncio.Event(), wait_s=0.02)
+    )
+    drop(root, "j")
+    await asyncio.to_thread(until, lambda: not queue.waiting())
+    (root / name).rename(root / "moved")
+    (root / name).symlink_to(outside)
+    with pytest.raises(RunError, match=f"{name}: the queue needs a folder"):
+        await asyncio.wait_for(serving, 10)
+    assert tree(outside) == before
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_no_operation_follows_a_part_that_became_a_link(
+    tmp_path: Path, outside: Path, name: str
+) -> None:
+    drop(tmp_path / "queue", "theirs")
+    queue, before = DropFolder(tmp_path / "queue"), tree(outside)
+    (queue.root / name).rename(queue.root / "moved")
+    (queue.root / name).symlink_to(outside / "incoming")
+    with pytest.raises(OSError, match="Not a directory"), queue.claim("theirs"):
+        pass
+    with contextlib.suppress(NotADirectoryError):  # it needs no claims
+        queue.finish("theirs", {"status": "success"})
+    assert tree(outside) == before
+
+
+def _link(place: Path, outside: Path) -> None:
+    place.symlink_to(outside / "plain")
+
+
+def _broken_link(place: Path, outside: Path) -> None:
+    place.symlink_to(outside / "made")
+
+
+def _circle(place: Path, outside: Path) -> None:
+    del outside
+    place.symlink_to(place.name)
+
+
+def _folder(place: Path, outside: Path) -> None:
+    del outside
+    (place / "full").mkdir(parents=True)
+
+
+def _socket(place: Path, outside: Path) -> None:
+    del outside
+    os.mknod(place, stat.S_IFSOCK | 0o600)
+
+
+@pytest.mark.parametrize("plant", [_link, _broken_link, _circle, _folder, _socket])
+@pytest.mark.parametrize("workers", [1, 3])
+async def test_a_job_whose_lock_is_no_file_holds_up_no_other(
+    tmp_path: Path,
+    outside: Path,
+    plant: Callable[[Path, Path], None],
+    workers: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root, before = tmp_path / "queue", tree(outside)
+    queue, stop = DropFolder(root), asyncio.Event()
+    plant(root / "claims" / "j.lock", outside)
+    drop(root, "j")
+    serving = asyncio.create_task(
+        serve(queue, ScriptedSimulator(), workers=workers, stop=stop, wait_s=0.02)
+    )
+    for other in ("k", "l"):
+        drop(root, other)
+        await asyncio.to_thread(until, (root / "results" / other / ".done").exists)
+    stop.set()
+    await serving
+    assert queue.waiting() == ["j"]
+    assert (root / "incoming" / "j" / "manifest.json").exists()
+    assert "job j cannot be answered" in capsys.readouterr().err
+    assert tree(outside) == before
 
 
 async def test_an_infrastructure_failure_is_retried_and_then_an_exception(tmp_path: Path) -> None:
