@@ -1,5 +1,6 @@
 """Messages of the learner and the evaluator."""
 
+import re
 from typing import Annotated, Literal
 
 import msgspec
@@ -7,6 +8,19 @@ import msgspec
 from protocols.columns import FLOAT32_BYTES, INT32_BYTES
 
 WeightsFormat = Literal["full", "lora"]
+
+
+_INSIDE = re.compile(r"[A-Za-z0-9_-][\w.-]*(/[A-Za-z0-9_-][\w.-]*)*", re.ASCII)
+"""A relative path without a step up, and without hidden names."""
+
+
+def require_inside(path: str, kind: str) -> None:
+    """Refuse a recorded path that could lead out of the run's folder. Raises ValueError."""
+    if path and not _INSIDE.fullmatch(path):
+        raise ValueError(
+            f"a {kind} needs the path of a folder inside the run's, such as versions/v_1, found "
+            f"{path[:100]!r}, which coevolve never writes"
+        )
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -374,6 +388,10 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
 
     replaces: tuple[int, ...] = ()
     """Steps of the checkpoints that no longer exist from this record on."""
+
+    def __post_init__(self) -> None:
+        """Refuse a path that leads out of the run's folder."""
+        require_inside(self.path, "checkpoint")
 
 
 class TaskScore(msgspec.Struct, frozen=True, kw_only=True):

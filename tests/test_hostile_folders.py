@@ -25,9 +25,10 @@ from coevolve.journal.journal import Journal
 from coevolve.learning.sharded.shards import INDEX_FILE
 from coevolve.models.atomic_folder import folder_digest
 from coevolve.models.model_folder import TINY_FOLDER
+from coevolve.models.weight_files import version_digest
 from protocols.config import RunConfig
 from protocols.journal import Append, Receipt
-from protocols.learning import Checkpoint
+from protocols.learning import Checkpoint, PolicyVersion
 from tests.commands import answered
 from tests.exporting import move_to_checkpoint, settings, write_run, write_versions
 
@@ -187,6 +188,35 @@ def test_no_command_executes_anything_of_a_strangers_folder(
         assert not stranger.mark.exists(), words
     assert Answers(RunsFolder(tmp_path)).to("runs/stranger", [])
     assert not stranger.mark.exists()
+
+
+@pytest.mark.parametrize("path", ["../outside", "versions/../../outside", "{}/outside"])
+@pytest.mark.parametrize("words", [COMMANDS[1], COMMANDS[3]], ids=lambda words: words[0])
+def test_no_command_reads_weights_that_the_journal_places_outside(
+    stranger: Stranger, tmp_path: Path, path: str, words: tuple[str, ...]
+):
+    outside = tmp_path / "outside"
+    shutil.copytree(stranger.run.path / "versions" / "v_1", outside)
+    record = encode(
+        PolicyVersion(
+            version=2,
+            path="versions/v_2",
+            format="full",
+            digest=version_digest(outside, "full"),
+            size_bytes=1,
+            kept=True,
+        )
+    )
+    tree = msgspec.msgpack.decode(record.body) | {"path": path.format(tmp_path)}
+    hostile = msgspec.structs.replace(record, body=msgspec.msgpack.encode(tree))
+    journal = Journal.open(stranger.run.store)
+    receipt = Receipt(producer="stranger", counter=1)
+    journal.append(Append(records=(hostile,), receipt=receipt)).result(10)
+    journal.close()
+    told = answered(*(each.format(run=stranger.run.path, out=tmp_path / "out") for each in words))
+    assert told.returncode == 1
+    assert "needs the path of a folder inside the run's" in told.stderr
+    assert not (tmp_path / "out" / "merged").exists()
 
 
 @pytest.mark.parametrize("command", ["report", "resume"])

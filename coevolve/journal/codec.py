@@ -72,6 +72,7 @@ from protocols.learning import (
     PolicyVersion,
     ScoreRequest,
     StepReport,
+    require_inside,
 )
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
 from protocols.tasks import Continued, Synthesized, Task
@@ -155,7 +156,10 @@ def decode(record: StoredRecord) -> Message:
             f"know ({', '.join(TOPICS)}); read the journal with the version that wrote it"
         )
     try:
-        return cast("Message", decoder.decode(record.body))
+        message = cast("Message", decoder.decode(record.body))
+        if isinstance(message, PolicyVersion):
+            require_inside(message.path, "policy version")
+        return message
     except (msgspec.MsgspecError, ValueError) as error:
         raise JournalError(
             f"record {record.sequence} of topic {record.topic!r} cannot be read: {error}; read "

@@ -37,6 +37,7 @@ from peft.utils.transformers_weight_conversion import convert_peft_config_for_tr
 from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
+from coevolve.foreign import boundary
 from coevolve.learning.rows import Conversation, Row, sides
 from coevolve.learning.scoring import score
 from coevolve.learning.sharded.ranks import ALONE, Ranks, all_whole
@@ -54,6 +55,9 @@ EMPTY = Conversation(token_ids=(PAD, PAD), mask=(0, 0))
 """A placeholder for a forward pass without rows."""
 
 BF16 = torch.bfloat16
+
+NO_ADAPTER = "policy.train: lora needs a model to which peft can add an adapter"
+ANOTHER_MODEL = "; choose another model, or policy.train: full"
 
 Model = PreTrainedModel | PeftModel
 
@@ -240,15 +244,18 @@ class Policy:
         """Return a function that adds an adapter, whose weights depend on ``seed`` alone."""
 
         def add(base: PreTrainedModel) -> Model:
-            lora = LoraConfig(
-                r=self._config.lora_rank,
-                lora_alpha=self._config.lora_alpha,
-                lora_dropout=0.0,
-                target_modules=_targets(base, self._config),
-                task_type="CAUSAL_LM",
-            )
-            with torch.random.fork_rng(devices=[]):
+            with (
+                boundary(LearnerError, NO_ADAPTER, ANOTHER_MODEL),
+                torch.random.fork_rng(devices=[]),
+            ):
                 torch.manual_seed(seed)
+                lora = LoraConfig(
+                    r=self._config.lora_rank,
+                    lora_alpha=self._config.lora_alpha,
+                    lora_dropout=0.0,
+                    target_modules=_targets(base, self._config),
+                    task_type="CAUSAL_LM",
+                )
                 return cast("PeftModel", get_peft_model(self._prepare(base), lora))
 
         return add

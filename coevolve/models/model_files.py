@@ -3,6 +3,7 @@
 The folder may come from anybody. A file that cannot be used raises ConfigError, whatever is in it.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +13,9 @@ from safetensors import safe_open
 
 from coevolve.foreign import boundary, bytes_of, check_values, open_plain, plain, shown
 from protocols.errors import ConfigError
+
+ADAPTER = "adapter_config.json"
+"""File that makes transformers look for an adapter in a model's folder."""
 
 MOST_LAYERS = 2_000
 MOST_SIZE = 2**31 - 1
@@ -66,8 +70,26 @@ def read_settings(path: Path) -> Mapping[str, Any]:
         return msgspec.json.decode(content, type=dict[str, Any])
 
 
+def refuse_adapter(folder: Path) -> None:
+    """Refuse a model with an adapter beside its weights. Raises ConfigError.
+
+    transformers would add it to the model by itself; engines would not.
+    """
+    path = folder / ADAPTER
+    if os.path.lexists(path):
+        raise ConfigError(
+            f"policy.model: {path} is the adapter of a model, and a policy starts from whole "
+            "weights; merge the adapter into the model (merge_and_unload of peft), or remove the "
+            "file to start without the adapter"
+        )
+
+
 def check_config(folder: Path) -> None:
-    """Refuse a `config.json` of a size that nobody could build. Raises ConfigError."""
+    """Refuse a `config.json` of a size that nobody could build, and an adapter beside it.
+
+    Raises ConfigError.
+    """
+    refuse_adapter(folder)
     path = folder / "config.json"
     for name, value in _leaves(read_settings(path)):
         most = MOST_LAYERS if "layers" in name else MOST_SIZE

@@ -12,7 +12,7 @@ import msgspec
 
 from coevolve.foreign import boundary, plain, shown
 from coevolve.models.architecture import KNOWN, ModelConfig, read_config
-from coevolve.models.model_files import read_settings
+from coevolve.models.model_files import read_settings, refuse_adapter
 from coevolve.models.vocabulary_rows import check_rows
 from protocols.config import PolicyConfig
 from protocols.errors import ConfigError, DependencyError
@@ -40,7 +40,8 @@ def model_folder(name: str) -> Path:
     """Return the folder that ``policy.model`` names, in Hugging Face layout.
 
     Raises:
-        ConfigError: It names neither a folder nor a model of Hugging Face.
+        ConfigError: It names neither a folder nor a model of Hugging Face, or a model with an
+            adapter beside its weights.
         DependencyError: The model, or some or all of its weights, are not on disk.
     """
     folder = _folder(name)
@@ -61,6 +62,7 @@ def model_folder(name: str) -> Path:
             f"policy.model: {folder} needs the files that its {INDEX} names, and lacks "
             f"{', '.join(absent[:MOST_NAMED])}; download the model again{_or_download(name)}"
         )
+    refuse_adapter(folder)
     return folder
 
 

@@ -11,7 +11,7 @@ from coevolve.environments.hdl.simulate.messages import KindCount
 from coevolve.environments.tools.task import ToolTurn
 from protocols import columns
 from protocols.evolution import GroupSummary
-from protocols.learning import Probe
+from protocols.learning import Checkpoint, PolicyVersion, Probe
 from protocols.rollouts import Rollout, RolloutRequest, Tokens
 
 
@@ -68,6 +68,10 @@ def _kind_count(fields: dict[str, Any]) -> KindCount:
     return KindCount(**fields | {"covered": min(abs(fields["covered"]), fields["total"])})
 
 
+def _inside(kind: type[PolicyVersion] | type[Checkpoint]) -> Callable[[dict[str, Any]], Any]:
+    return lambda fields: kind(**fields | {"path": f"versions/v_{len(fields['path'])}"})
+
+
 LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {
     ToolTurn: _turn,
     Rollout: _rollout,
@@ -75,8 +79,10 @@ LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {
     GroupSummary: _summary,
     Probe: _probe,
     KindCount: _kind_count,
+    PolicyVersion: _inside(PolicyVersion),
+    Checkpoint: _inside(Checkpoint),
 }
-"""Structs whose fields depend on one another."""
+"""Structs whose fields depend on one another, or have a form."""
 
 
 def _struct(info: inspect.StructType) -> st.SearchStrategy[Any]:

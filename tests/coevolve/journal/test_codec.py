@@ -11,7 +11,7 @@ from protocols.control import RunFinished
 from protocols.errors import ContractError, JournalError
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.journal import Message, Record, StoredRecord
-from protocols.learning import PolicyVersion
+from protocols.learning import Checkpoint, PolicyVersion
 from protocols.rollouts import FailedRollout, RolloutRequest
 from protocols.tasks import Synthesized, Task
 from tests.fakes import tool_task
@@ -54,6 +54,39 @@ def test_a_message_that_cannot_be_decoded_is_not_recorded(
 ) -> None:
     with pytest.raises(ContractError, match=words):
         encode(msgspec.structs.replace(rollout(0, 0, size=4), **changes))
+
+
+OUTSIDE = (
+    *("/etc", "..", "../other", "versions/../../other", "versions/..", "~root/x/../..", "./../x"),
+    *("//host/x", "versions//..", "versions/v_1/", r"versions\..\x", "v\0", "v_1\n", ".git"),
+)
+
+
+@pytest.mark.parametrize("kind", [PolicyVersion, Checkpoint])
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_a_record_whose_folder_is_outside_of_the_run_is_refused(
+    kind: type[PolicyVersion] | type[Checkpoint], path: str
+) -> None:
+    record = encode(_with_folder(kind))
+    tree = msgspec.msgpack.decode(record.body) | {"path": path}
+    hostile = msgspec.structs.replace(record, body=msgspec.msgpack.encode(tree))
+    with pytest.raises(JournalError, match="needs the path of a folder inside the run's"):
+        decode(stored(hostile))
+
+
+@pytest.mark.parametrize("path", ["versions/v_12", "checkpoints/step_3", "weights", "a/b-c/d.e.."])
+def test_a_record_whose_folder_is_in_the_run_is_read(path: str) -> None:
+    for kind in (PolicyVersion, Checkpoint):
+        found = msgspec.structs.replace(_with_folder(kind), path=path)
+        assert decode(stored(encode(found))) == found
+
+
+def _with_folder(kind: type[PolicyVersion] | type[Checkpoint]) -> PolicyVersion | Checkpoint:
+    if kind is Checkpoint:
+        return Checkpoint(step=1, path="checkpoints/step_1", digest="d", size_bytes=1)
+    return PolicyVersion(
+        version=1, path="versions/v_1", format="full", digest="d", size_bytes=1, kept=True
+    )
 
 
 def test_there_is_one_topic_for_each_kind_of_message() -> None:

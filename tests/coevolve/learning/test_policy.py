@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import torch
 from peft import PeftModel
@@ -12,6 +13,7 @@ from coevolve.learning.policy import Policy, padded
 from coevolve.learning.rows import Conversation, Row
 from coevolve.models.load import read_model
 from protocols.config import PolicyConfig
+from protocols.errors import LearnerError
 from tests.learning import small_model
 
 ROWS: list[Row] = [
@@ -52,6 +54,15 @@ def test_only_the_targets_that_are_named_get_an_adapter(model: Path, tmp_path: P
     assert names == {"q_proj", "up_proj"}
     settings = json.loads((tmp_path / "adapter_config.json").read_text())
     assert (settings["r"], settings["lora_alpha"], settings["lora_dropout"]) == (2, 5, 0.0)
+
+
+@pytest.mark.parametrize("changes", [{"lora_rank": 0}, {"lora_rank": -3}, {"lora_rank": 1 << 60}])
+def test_whatever_peft_says_of_a_model_is_an_error_of_the_learner(
+    changes: dict[str, int], model: Path
+):
+    config = msgspec.structs.replace(PolicyConfig(train="lora"), **changes)
+    with pytest.raises(LearnerError, match=r"policy.train: lora needs a model .*or policy.train"):
+        Policy(config, model)
 
 
 def test_an_adapter_names_its_base_and_loads_without_this_project(model: Path, tmp_path: Path):

@@ -1,10 +1,12 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from coevolve.models.architecture import KNOWN
-from coevolve.models.model_folder import model_config, model_folder, whole_model
+from coevolve.models.load import read_model
+from coevolve.models.model_folder import TINY_FOLDER, model_config, model_folder, whole_model
 from protocols.config import PolicyConfig
 from protocols.errors import ConfigError, DependencyError
 
@@ -44,6 +46,20 @@ def test_any_folder_with_config_and_weights_is_a_model(tmp_path: Path):
     (tmp_path / "config.json").touch()
     (tmp_path / "model-00001-of-00002.safetensors").touch()
     assert model_folder(str(tmp_path)) == tmp_path
+
+
+@pytest.mark.parametrize("content", ["{}", "no JSON", None])
+def test_a_model_with_an_adapter_beside_its_weights_is_refused(tmp_path: Path, content: str | None):
+    shutil.copytree(TINY_FOLDER, tmp_path, dirs_exist_ok=True)
+    assert model_folder(str(tmp_path)) == tmp_path
+    adapter = tmp_path / "adapter_config.json"
+    if content is None:
+        adapter.symlink_to("nowhere")
+    else:
+        adapter.write_text(content)
+    for read in (lambda: model_folder(str(tmp_path)), lambda: read_model(tmp_path)):
+        with pytest.raises(ConfigError, match=r"adapter_config.json is the adapter.*merge the"):
+            read()
 
 
 def test_a_name_of_hugging_face_is_looked_up_in_its_cache(cache: Path):
