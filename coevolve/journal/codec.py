@@ -156,15 +156,19 @@ def decode(record: StoredRecord) -> Message:
             f"know ({', '.join(TOPICS)}); read the journal with the version that wrote it"
         )
     try:
-        message = cast("Message", decoder.decode(record.body))
-        if isinstance(message, PolicyVersion):
-            require_inside(message.path, "policy version")
-        return message
+        return _inside(cast("Message", decoder.decode(record.body)))
     except (msgspec.MsgspecError, ValueError) as error:
         raise JournalError(
             f"record {record.sequence} of topic {record.topic!r} cannot be read: {error}; read "
             "the journal with the version that wrote it"
         ) from error
+
+
+def _inside(message: Message) -> Message:
+    """Return a message whose weights, if it has any, are in the run. Raises ValueError."""
+    if isinstance(message, PolicyVersion):
+        require_inside(message.path, "policy version")
+    return message
 
 
 def decode_as(record: StoredRecord, kind: type[Kind]) -> Kind:
