@@ -69,7 +69,10 @@ def _kind_count(fields: dict[str, Any]) -> KindCount:
 
 
 def _inside(kind: type[PolicyVersion] | type[Checkpoint]) -> Callable[[dict[str, Any]], Any]:
-    return lambda fields: kind(**fields | {"path": f"versions/v_{len(fields['path'])}"})
+    def build(fields: dict[str, Any]) -> PolicyVersion | Checkpoint:
+        return kind(**{**fields, "path": f"versions/v_{len(fields['path'])}"})
+
+    return build
 
 
 LAWFUL: dict[type[msgspec.Struct], Callable[[dict[str, Any]], Any]] = {
