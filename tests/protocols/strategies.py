@@ -70,7 +70,8 @@ def _kind_count(fields: dict[str, Any]) -> KindCount:
 
 def _inside(kind: type[PolicyVersion] | type[Checkpoint]) -> Callable[[dict[str, Any]], Any]:
     def build(fields: dict[str, Any]) -> PolicyVersion | Checkpoint:
-        return kind(**{**fields, "path": f"versions/v_{len(fields['path'])}"})
+        inside: dict[str, Any] = {**fields, "path": f"versions/v_{len(fields['path'])}"}
+        return kind(**inside)
 
     return build
 
