@@ -12,7 +12,7 @@ from coevolve.environments.hdl.llm4cov.queue import DropFolder
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.summary import failure
 from coevolve.environments.hdl.simulate.verilator import open_simulator
-from coevolve.foreign import boundary
+from coevolve.environments.sdk import boundary
 from protocols.errors import CoevolveError, ConfigError, RunError
 
 
