@@ -1,4 +1,7 @@
-"""Files and folders that are still there, and complete, after a power cut; room for more."""
+"""Files and folders that are still there, and complete, after a power cut; room for more.
+
+A run's folder may come from a stranger, so no file in it is written through a link: `no_link`.
+"""
 
 import errno
 import os
@@ -18,6 +21,11 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def no_link(path: str, flags: int) -> int:
+    """Open a file as the opener of `open`. Raises OSError for a link; waits for no pipe."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+
 def make_folder(path: Path, *, exist_ok: bool = False, mode: int = 0o777) -> None:
     """Create a folder with ``mode``, and those above it; flush each name. Raises OSError."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
@@ -32,7 +40,9 @@ def replace_file(path: Path, content: bytes) -> None:
     A process that dies meanwhile may leave the new content under the name with `.new`.
     """
     fresh = path.with_name(f"{path.name}.new")
-    fresh.write_bytes(content)
+    fresh.unlink(missing_ok=True)
+    with open(fresh, "xb", opener=no_link) as file:
+        file.write(content)
     sync(fresh)
     fresh.replace(path)
     sync(path.parent)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from coevolve.models.atomic_folder import folder_digest
 from coevolve.models.model_folder import TINY_FOLDER
 from coevolve.models.weight_files import version_digest
 from protocols.config import RunConfig
+from protocols.control import RunResumed
+from protocols.errors import JournalError
 from protocols.journal import Append, Receipt
 from protocols.learning import Checkpoint, PolicyVersion
 from tests.commands import answered
@@ -143,14 +146,41 @@ def model_code(found: Stranger) -> None:
 def link(found: Stranger) -> None:
     (found.run.path / "report.html").symlink_to(found.mark)
     shutil.rmtree(found.run.path / "logs", ignore_errors=True)
-    for name in ("launch.log", "metrics.jsonl"):
+    _link(found, "launch.log", "metrics.jsonl", "config.yaml.new", "run.json.new", "launcher.lock")
+
+
+def link_in_store(found: Stranger) -> None:
+    _link(found, "store/lock.mdb", "store/new", "store/other.new")
+
+
+def link_of_writer(found: Stranger) -> None:
+    """A journal from another machine, whose first reader becomes its writer for a moment."""
+    journal = Journal.open(found.run.store, boot="elsewhere")
+    receipt = Receipt(producer="stranger", counter=1)
+    record = encode(RunResumed(run_id="stranger", config="{}"))
+    journal.append(Append(records=(record,), receipt=receipt)).result(10)
+    journal.close()
+    _link(found, "store/writer.lock")
+
+
+def link_store(found: Stranger) -> None:
+    outside = found.mark.with_name("outside")
+    shutil.move(found.run.store, outside)
+    found.run.store.symlink_to(outside)
+
+
+def _link(found: Stranger, *names: str) -> None:
+    for name in names:
         (found.run.path / name).unlink(missing_ok=True)
         (found.run.path / name).symlink_to(found.mark)
 
 
 KINDS: tuple[Callable[[Stranger], None], ...] = (
     *(index, module, package, shadows, tracker, offer, model_code, link),
+    *(link_in_store, link_of_writer, link_store),
 )
+
+LINKS = (link, link_in_store, link_of_writer, link_store)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +216,8 @@ def test_no_command_executes_anything_of_a_strangers_folder(
     for words in COMMANDS if kind in {module, package} else COMMANDS[:1]:
         answered(*(each.format(run="stranger", out=tmp_path / "out") for each in words))
         assert not stranger.mark.exists(), words
-    assert Answers(RunsFolder(tmp_path)).to("runs/stranger", [])
+    with suppress(JournalError):  # what the board answers with
+        assert Answers(RunsFolder(tmp_path)).to("runs/stranger", [])
     assert not stranger.mark.exists()
 
 
@@ -217,6 +248,22 @@ def test_no_command_reads_weights_that_the_journal_places_outside(
     assert told.returncode == 1
     assert "needs the path of a folder inside the run's" in told.stderr
     assert not (tmp_path / "out" / "merged").exists()
+
+
+@pytest.mark.parametrize("kind", LINKS, ids=lambda kind: kind.__name__)
+def test_no_command_changes_what_a_link_of_a_strangers_folder_leads_to(
+    kind: Callable[[Stranger], None], stranger: Stranger, tmp_path: Path
+):
+    kind(stranger)
+    stranger.mark.write_text("mine")
+    outside = sorted((tmp_path / "outside").glob("*"))
+    before = {each: each.read_bytes() for each in (stranger.mark, *outside)}
+    for words in COMMANDS if kind is not link else COMMANDS[-3:] + COMMANDS[:1]:
+        told = answered(*(each.format(run=stranger.run.path, out=tmp_path) for each in words))
+        if kind is not link or words[0] == "resume":
+            assert "found a link" in told.stdout + told.stderr, (words, told)
+        assert {each: each.read_bytes() for each in before} == before, words
+    assert sorted((tmp_path / "outside").glob("*")) == outside
 
 
 @pytest.mark.parametrize("command", ["report", "resume"])

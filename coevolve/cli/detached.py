@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from coevolve.durable_files import no_link
 from coevolve.history.directory import LAUNCH_LOG, RunDirectory
 from coevolve.journal.codec import topic_of
 from coevolve.journal.reader import JournalReader
@@ -38,7 +39,7 @@ def detach(
     screen.begin("start the run without a terminal")
     directory = launcher.open_directory(config, runs, resume=resume)
     before = _last_start(directory)
-    with (directory.path / LAUNCH_LOG).open("ab") as log:
+    with open(directory.path / LAUNCH_LOG, "ab", opener=no_link) as log:
         earlier_bytes = log.tell()
         process = _start(words, log)
     try:

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from coevolve.durable_files import no_link
 from coevolve.followers.said import END, NEWS, Said, folder_of
 from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
@@ -139,7 +140,7 @@ class Follower:
     async def _start(self) -> None:
         self.kill()  # what the last one started may still write
         self._output.parent.mkdir(parents=True, exist_ok=True)
-        with self._output.open("ab") as output:
+        with open(self._output, "ab", opener=no_link) as output:  # noqa: ASYNC230 - takes no time
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdin=asyncio.subprocess.PIPE,

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from coevolve.durable_files import replace_file
 from coevolve.foreign import boundary, bytes_of
 from coevolve.history.progress import Progress
 from coevolve.history.score import Score
@@ -79,7 +80,7 @@ def write(run_dir: Path, found: Attribution) -> None:
     path = run_dir / FILE
     whole = found.beside(read(run_dir))
     try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(whole)))
+        replace_file(path, msgspec.json.format(msgspec.json.encode(whole)))
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error}") from error
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
+from coevolve.durable_files import no_link
 from coevolve.history.instance_gap import SIDES, InstanceGap, Side, instance_gaps, memorized
 from coevolve.history.progress import Progress
 from coevolve.history.score import Score
@@ -45,7 +46,9 @@ class MetricsFile:
         self._path = path
         self._first_step = first_step
         with self._explained():
-            self._file = path.open("a", encoding="utf-8", buffering=1)
+            self._file = open(  # noqa: SIM115 - see close
+                path, "a", encoding="utf-8", buffering=1, opener=no_link
+            )
             self._file.truncate(kept_bytes(path, lines) or 0)
 
     def write(self, message: Message, progress: Progress) -> None:

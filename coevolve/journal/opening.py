@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 
 import lmdb
 
-from coevolve.durable_files import NO_SPACE, make_folder, sync
+from coevolve.durable_files import NO_SPACE, make_folder, no_link, sync
 from coevolve.journal.checksums import DamageError, row_check, seal
 from coevolve.journal.contents import check_contents
 from coevolve.journal.damage import damaged, naming_damage, not_a_journal
@@ -55,6 +55,8 @@ MOST_MAP_BYTES = 1 << 46
 ROOM_BYTES = 1 << 40
 """Address space that a reader reserves. A later writer may have a larger map than the present one,
 and LMDB enlarges no map without ending the open snapshots of its process."""
+
+_FILES = frozenset((DATA_FILE, LOCK_TABLE, MARK_FILE, SYNCED_FILE, LOCK_FILE))
 
 NEW_FOLDER = "new"
 """Where a journal is made, inside its folder."""
@@ -113,7 +115,7 @@ def lock_folder(folder: Path, boot: str | None = None) -> IO[str]:
 def _lock(folder: Path) -> IO[str]:
     try:
         make_folder(folder, exist_ok=True)
-        file = (folder / LOCK_FILE).open("a+")
+        file = open(folder / LOCK_FILE, "a+", opener=no_link)  # noqa: SIM115 - the lock outlives this
     except OSError as error:
         raise JournalError(f"the journal {folder} needs a writable folder: {error}") from error
     try:
@@ -230,16 +232,23 @@ def _mapped_within(folder: Path, map_size_bytes: int) -> lmdb.Environment:
 
 
 def check_plain(folder: Path) -> None:
-    """Refuse a folder, a pipe or a device in place of a file, which might never open.
+    """Refuse a folder, a pipe or a device in place of a file, which might never open; and any link.
 
-    Raises JournalError.
+    LMDB writes into its table of readers also to read, so a link there would let it write anywhere.
+    What leads to the folder may be links. Raises JournalError.
     """
-    for name in (DATA_FILE, LOCK_TABLE, MARK_FILE, SYNCED_FILE, LOCK_FILE):
-        file = folder / name
-        if file.exists() and not file.is_file():
+    remedy = "restore a copy of the run, or choose another run directory"
+    if folder.is_symlink():
+        raise JournalError(f"{folder}: needs to be a folder, found a link; {remedy}")
+    if not folder.is_dir():
+        return
+    with _translate_errors(folder):
+        entries = list(os.scandir(folder))
+    for each in entries:
+        if each.is_symlink() or (each.name in _FILES and not each.is_file()):
             raise JournalError(
-                f"{file}: needs to be a plain file, found a folder, a pipe or a device; restore a "
-                "copy of the run, or choose another run directory"
+                f"{each.path}: needs to be a plain file, found a link, a folder, a pipe or a "
+                f"device; {remedy}"
             )
 
 

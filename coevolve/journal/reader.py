@@ -116,7 +116,7 @@ class JournalReader:
 
     def __init__(self, folder: Path) -> None:
         """Map the journal. Raises JournalFormatError, or JournalError if there is no journal."""
-        self._folder = resolved(folder)
+        self._folder = resolved(folder.parent) / folder.name  # a link is refused
         self._follow()
 
     async def read(self, sequences: Sequence[int]) -> Sequence[StoredRecord]:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
+from coevolve.durable_files import no_link
+
 _STDERR = 2
 _direct = [_STDERR]
 """File descriptors; the last one reaches the user at once."""
@@ -23,7 +25,7 @@ def held_back(file: Path, unwanted: bytes) -> Generator[None]:
     Lines with ``unwanted`` are left out. If native code ends the process, they are all in ``file``.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w+b") as held:
+    with open(file, "w+b", opener=no_link) as held:
         direct = os.dup(_STDERR)
         _direct.append(direct)
         os.dup2(held.fileno(), _STDERR)

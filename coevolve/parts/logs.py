@@ -14,6 +14,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor
 
+from coevolve.durable_files import no_link
 from coevolve.visible import as_visible
 
 FOLDER = "logs"
@@ -77,7 +78,7 @@ class BoundedFile:
         self._file.close()
 
     def _open(self) -> TextIO:
-        return self._path.open("a", encoding="utf-8", buffering=1)
+        return open(self._path, "a", encoding="utf-8", buffering=1, opener=no_link)
 
 
 class _Sent:

@@ -8,12 +8,14 @@ itself, otherwise its guard or the next start (`coevolve.launcher.session`).
 
 import contextlib
 import fcntl
+import os
 import re
+import stat
 from pathlib import Path
 
 import psutil
 
-from coevolve.foreign import bytes_of, opened
+from coevolve.foreign import bytes_of, opened, resolved
 from coevolve.history.directory import MAX_PROCESS_ID
 
 ID_DIGITS = 10
@@ -69,6 +71,22 @@ def last_launcher(lock: Path) -> int:
         return 0
     launcher = int(content) if content.isdigit() else 0
     return launcher if launcher <= MAX_PROCESS_ID else 0
+
+
+def is_launcher_of_this_user(lock: Path) -> bool:
+    """Return whether a run's file is held open by the process that it names, all of this user.
+
+    In a folder from elsewhere it may name any process, and another user may lock it. The folder
+    and `run.json`, which names the cluster, have to be this user's, too.
+    """
+    try:
+        owned = [each.lstat() for each in (lock, lock.with_name("run.json"), lock.parent)]
+        launcher = psutil.Process(last_launcher(lock))
+        users = {launcher.uids().real, *(each.st_uid for each in owned)}
+    except (OSError, psutil.Error):
+        return False
+    are_plain = all(stat.S_ISREG(each.st_mode) for each in owned[:2])
+    return users == {os.getuid()} and are_plain and resolved(lock) in _open_paths(launcher)
 
 
 def kill_holders(launcher: int) -> None:

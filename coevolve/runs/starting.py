@@ -12,8 +12,8 @@ from typing import cast
 
 import msgspec
 
-from coevolve.durable_files import make_folder
-from coevolve.foreign import opened
+from coevolve.durable_files import make_folder, no_link
+from coevolve.foreign import resolved
 from coevolve.history.directory import LAUNCH_LOG, RunDirectory, RunIdentity, has_journal
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.layout import DATA_FILE
@@ -83,8 +83,13 @@ RUN_ENTRIES = (
 
 @contextlib.contextmanager
 def launch_lock(directory: RunDirectory) -> Generator[None]:
-    """Hold the lock for launching this run. Raises RunError if another process holds it."""
-    with (directory.path / LOCK_FILE).open("a+") as file:
+    """Hold the lock for launching this run.
+
+    Raises RunError if another process holds it, or if it is a link. Raises OSError.
+    """
+    lock = directory.path / LOCK_FILE
+    _refuse_link(lock)
+    with open(lock, "a+", opener=no_link) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -96,9 +101,12 @@ def launch_lock(directory: RunDirectory) -> Generator[None]:
 
 
 def is_launched(directory: RunDirectory) -> bool:
-    """Return whether a launcher holds the run's lock now. Writes nothing."""
+    """Return whether a process holds the run's lock now. Writes nothing.
+
+    Whose process it is, `coevolve.runs.sessions.is_launcher_of_this_user` tells.
+    """
     try:
-        with open(directory.path / LOCK_FILE, opener=opened) as file:
+        with open(directory.path / LOCK_FILE, opener=no_link) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -212,6 +220,7 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
             f"{path}: the run was started with other settings, which would make it another "
             "experiment:\n" + "\n".join(differing) + "\nuse the old ones, or name=another-name"
         )
+    _check_links(path)
     _check_journal(directory, identity.run_id)
     _check_steps(directory, config.learner.steps)
     return directory
@@ -269,6 +278,26 @@ def _check_steps(directory: RunDirectory, steps: int) -> None:
         raise RunError(
             f"{directory.path}: has taken all {steps} steps; learner.steps=MORE continues it, for "
             f"example `coevolve resume {directory.called} learner.steps={2 * steps}`"
+        )
+
+
+def _check_links(run: Path) -> None:
+    """Refuse a folder with a link out of it: the run would write there. Raises RunError.
+
+    The folder itself may lie behind links, and trackers link their own files.
+    """
+    inside = resolved(run)
+    for each in run.rglob("*"):
+        if each.is_symlink() and not resolved(each).is_relative_to(inside):
+            _refuse_link(each)
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise RunError(
+            f"{path}: needs to be no link, because the run would write through it, found a link to "
+            f"{path.readlink()}; put what it leads to in its place, or remove it (the run's folder "
+            "itself may be a link)"
         )
 
 

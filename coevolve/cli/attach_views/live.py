@@ -26,7 +26,8 @@ from coevolve.launcher.interrupts import handlers_kept
 from coevolve.launcher.session import JOIN_REMEDY, reaching
 from coevolve.loop import PARTS
 from coevolve.runs.reach import listens
-from coevolve.runs.starting import is_launched
+from coevolve.runs.sessions import is_launcher_of_this_user
+from coevolve.runs.starting import LOCK_FILE, is_launched
 from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted
 from protocols.errors import RunError
@@ -44,7 +45,8 @@ def opened(directory: RunDirectory, *, join: bool) -> Generator[Subject]:
     with contextlib.ExitStack() as stack:
         live = None
         # A folder from elsewhere may name any address, and joining shows Ray's token there.
-        is_there = is_launched(directory) and listens(identity.address)
+        is_own = is_launched(directory) and is_launcher_of_this_user(directory.path / LOCK_FILE)
+        is_there = is_own and listens(identity.address)
         running = is_there and psutil.pid_exists(identity.pid)
         if join and is_there:
             actors = stack.enter_context(_joined(identity.address))

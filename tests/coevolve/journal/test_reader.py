@@ -15,12 +15,12 @@ import pytest
 from coevolve.journal.journal import Journal
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.mark import MARK_FILE
-from coevolve.journal.opening import LOCK_FILE
+from coevolve.journal.opening import LOCK_FILE, NEW_FOLDER, lock_folder
 from coevolve.journal.queries import Snapshot
 from coevolve.journal.reader import DOUBT_S, JournalReader
 from coevolve.journal.repair import repair
 from coevolve.journal.stale_readers import LOCK_TABLE
-from coevolve.journal.synced_file import SYNCED_FILE
+from coevolve.journal.synced_file import SYNCED_FILE, this_boot, was_cut
 from coevolve.journal.verification import faults
 from protocols.errors import JournalError
 from tests.journals import append, appended, bodies, record
@@ -460,8 +460,53 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_not_opened(tmp_path: Path, nam
             opened(tmp_path)
 
 
-def test_a_folder_that_is_a_link_to_itself_has_no_journal(tmp_path: Path):
-    (tmp_path / "store").symlink_to("store")
-    for opened in (JournalReader, faults):
-        with pytest.raises(JournalError, match="there is no journal at"):
+@pytest.mark.parametrize(
+    "name", [DATA_FILE, LOCK_TABLE, MARK_FILE, SYNCED_FILE, LOCK_FILE, NEW_FOLDER, "other"]
+)
+@pytest.mark.parametrize("target", ["mine", "absent", "folder", "data"])
+def test_a_link_in_a_journal_is_refused_and_what_it_leads_to_stays(
+    tmp_path: Path, name: str, target: str
+):
+    folder = tmp_path / "store"
+    Journal.open(folder).close()
+    for content in ("mine", "data"):
+        (tmp_path / content).write_bytes((folder / DATA_FILE).read_bytes())
+    (tmp_path / "folder").mkdir()
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(tmp_path / target)
+    before = {each: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()}
+    for opened in (JournalReader, faults, lock_folder, Journal.open, repair):
+        with pytest.raises(JournalError, match=rf"{name}: needs to be a plain file, found a link"):
+            opened(folder)
+    assert {each: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()} == before
+    assert not list((tmp_path / "folder").iterdir())
+
+
+@pytest.mark.parametrize("target", ["there", "absent", "store"])
+def test_a_journal_is_no_link_and_may_lie_behind_one(tmp_path: Path, target: str):
+    Journal.open(tmp_path / "there").close()
+    files = sorted(tmp_path.rglob("*"))
+    (tmp_path / "store").symlink_to(target)
+    for opened in (JournalReader, faults, lock_folder, Journal.open, repair):
+        with pytest.raises(JournalError, match="store: needs to be a folder, found a link"):
             opened(tmp_path / "store")
+    (tmp_path / "store").unlink()
+    assert sorted(tmp_path.rglob("*")) == files
+    (tmp_path / "above").symlink_to(tmp_path)
+    assert not faults(tmp_path / "above" / "there")
+    JournalReader(tmp_path / "above" / "there")
+
+
+def test_a_reader_of_a_journal_from_another_machine_writes_through_no_link(tmp_path: Path):
+    folder = tmp_path / "store"
+    journal = Journal.open(folder, boot="elsewhere")
+    appended(journal, append(record("a")))
+    journal.close()
+    (tmp_path / "mine").write_text("mine")
+    (folder / LOCK_FILE).unlink()
+    (folder / LOCK_FILE).symlink_to(tmp_path / "mine")
+    assert was_cut(folder, this_boot())
+    for opened in (JournalReader, faults):
+        with pytest.raises(JournalError, match=f"{LOCK_FILE}: needs to be a plain file"):
+            opened(folder)
+    assert (tmp_path / "mine").read_text() == "mine"

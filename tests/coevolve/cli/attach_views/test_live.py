@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -137,8 +137,45 @@ def test_a_finished_run_is_read_from_its_journal(tmp_path: Path, quickstart: Run
     assert lineage.stderr.startswith("coevolve: quickstart: no task has an id that begins with")
 
 
+HOLD = """
+import fcntl, os, sys
+if os.getuid() == 0:
+    os.setuid(65534)
+file = os.fdopen(int(sys.argv[1]))
+fcntl.flock(file, fcntl.LOCK_EX)
+print(flush=True)
+sys.stdin.read()
+"""
+"""Locks a file; as another user, where the tests run as root."""
+
+
+def nobody(directory: RunDirectory) -> Path:
+    return directory.path / "nothing"
+
+
+def a_stranger(directory: RunDirectory) -> Path:
+    (directory.path / starting.LOCK_FILE).write_text(str(os.getpid()))
+    return directory.path / starting.LOCK_FILE
+
+
+def another_file(directory: RunDirectory) -> Path:
+    """Let the lock lead to a file that a process holds, such as the lock of a run."""
+    own = directory.path.parent / "own.lock"
+    own.write_text(str(os.getpid()))
+    (directory.path / starting.LOCK_FILE).symlink_to(own)
+    return own
+
+
+def the_folder(directory: RunDirectory) -> Path:
+    (directory.path / starting.LOCK_FILE).symlink_to(".")
+    return directory.path / "run.json"
+
+
+@pytest.mark.parametrize(
+    "locked", [nobody, a_stranger, another_file, the_folder], ids=lambda locked: locked.__name__
+)
 def test_a_run_that_no_launcher_holds_is_not_joined_wherever_it_says_to_be(
-    tmp_path: Path, quickstart: RunConfig
+    tmp_path: Path, quickstart: RunConfig, locked: Callable[[RunDirectory], Path]
 ):
     directory = begun(tmp_path / "quickstart", quickstart)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -146,11 +183,22 @@ def test_a_run_that_no_launcher_holds_is_not_joined_wherever_it_says_to_be(
         directory.write_identity(
             msgspec.structs.replace(directory.identity(), address=address, pid=os.getpid())
         )
-        answer = answered("attach", str(directory.path), "status")
+        with locked(directory).open("a") as file:
+            holding = subprocess.Popen(
+                [sys.executable, "-c", HOLD, str(file.fileno())],
+                pass_fds=[file.fileno()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        assert holding.stdout is not None
+        holding.stdout.readline()
+        answers = [answered("attach", str(directory.path), each) for each in ("status", "stop")]
+        holding.communicate()
         listening.settimeout(0)
         with pytest.raises(BlockingIOError):
             listening.accept()
-    assert "quickstart: not running; this is its state in the journal" in answer.stdout
+    assert "quickstart: not running; this is its state in the journal" in answers[0].stdout
+    assert "quickstart: not running; continue it with" in answers[1].stderr
 
 
 def test_an_invalid_synthesizer_is_refused_before_the_run_is_searched(tmp_path: Path):
