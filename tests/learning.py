@@ -1,15 +1,16 @@
 """Rollouts, a journal and a small model for tests of the learner."""
 
 import asyncio
-import tempfile
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from coevolve.journal.codec import decode, encode
+from coevolve.learning.sharded.ranks import ALONE
+from coevolve.learning.sharded.shards import INDEX_FILE, read_shards
 from protocols import columns
 from protocols.errors import JournalError
 from protocols.journal import (
@@ -103,9 +104,12 @@ def small_model(folder: Path, seed: int = 0) -> Path:
 
 def moments(folder: Path, teacher: str) -> dict[str, dict[str, torch.Tensor]]:
     """Return kind -> parameter -> momentum of a teacher in the checkpoint ``folder``."""
-    with tempfile.NamedTemporaryFile() as file:
-        dcp_to_torch_save(folder, file.name)
-        saved: dict[str, torch.Tensor] = torch.load(file.name)
+    index = json.loads((folder / INDEX_FILE).read_bytes())
+    saved = {
+        name: torch.zeros(each["size"], dtype=getattr(torch, each["dtype"]))
+        for name, each in index.items()
+    }
+    read_shards(saved, folder, ALONE)
     found: dict[str, dict[str, torch.Tensor]] = {}
     for key, value in saved.items():
         owner, _, name = key.partition(".")
