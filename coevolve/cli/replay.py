@@ -8,7 +8,7 @@ import click
 from coevolve.cli.options import code_option, run_argument, runs_option
 
 Source = Literal["objective", "imitation", "replay"]
-"""`coevolve.learning.batch.Source`, which loads torch."""
+"""`coevolve.learning.rows.Source`, which loads torch."""
 
 
 @click.command(name="replay")
