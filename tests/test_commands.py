@@ -1,5 +1,6 @@
 """Every documented command that trains or evaluates is typed in an empty folder, and works."""
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -39,6 +40,9 @@ LATER = {text: words for text, words in TRIED.items() if not starts(words)}
 """Commands about a run that has taken its steps."""
 
 COPIED = "--from"
+
+CLASS_OF_ONES_OWN = re.compile(r"\b[a-z]\w*:[A-Z]\w*")
+"""The import path of a class that a page tells to save."""
 
 
 def run_of(words: Sequence[str]) -> str:
@@ -94,7 +98,7 @@ def wait_for_the_end(run: Path) -> None:
 
 def started(words: Sequence[str], folder: Path) -> Path:
     """Type a command that starts a run; return the run, which has taken its steps."""
-    if run_file_of(words) in SAVED:
+    if run_file_of(words) in SAVED or CLASS_OF_ONES_OWN.search(shlex.join(words)):
         write_files(folder)
     if run_file_of(words) == EXAMPLE.name:
         typed(("coevolve", "environment", "init", "mine"), folder)
