@@ -19,7 +19,7 @@ from coevolve.signals.extractor import SignalExtractor
 from coevolve.signals.groups import CompleteGroup
 from protocols.config import RolloutConfig, RunConfig, WatchdogConfig
 from protocols.control import DeadLetter, LetterAnswered, LetterRetried
-from protocols.evolution import GroupSummary, Signal
+from protocols.evolution import EnvironmentRecord, GroupSummary, Signal
 from protocols.evolution_config import SignalsConfig
 from protocols.journal import Append, Complete, Receipt, StoredRecord, Take
 from protocols.rollouts import FailedRollout, Rollout
@@ -75,7 +75,9 @@ class Stumbling(ToolObserver):
         super().__init__(config, TOOLS)
         self._fails = fails
 
-    async def judge(self, group: CompleteGroup) -> tuple[GroupSummary, Sequence[Signal]]:
+    async def judge(
+        self, group: CompleteGroup
+    ) -> tuple[GroupSummary, Sequence[Signal | EnvironmentRecord]]:
         found = await super().judge(group)
         if found[0].group in self._fails:
             raise ValueError("a strange answer")
