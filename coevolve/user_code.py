@@ -9,7 +9,7 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -72,17 +72,25 @@ class NamedClass:
         """Return name -> ``package.module:Class`` of what installed packages offer."""
         return {each.name: each.value for each in entry_points(group=self.group)}
 
-    def load(self, use: str, path: str, names: Sequence[str]) -> Any:
-        """Return the class at ``path``, for which the user wrote ``use``.
+    def path_of(self, use: str, built_in: Iterable[str]) -> str:
+        """Return ``package.module:Class`` for what the user wrote, which is not built in.
 
-        ``names`` are those that the setting knows, for hints. Raises ConfigError.
+        ``built_in`` are the names of those that are, for hints. Raises ConfigError.
         """
-        module, colon, name = path.partition(":")
-        if not colon:
+        if ":" in use:
+            return use  # no search of the installed packages, which takes milliseconds
+        offered = self.offered()
+        path = offered.get(use, use)
+        if ":" not in path:
             raise ConfigError(
                 f"{self.setting}: needs the name of {self.what}, or package.module:Class of your "
-                f"own, found {shown(use)}; {_hint(use, names)}"
+                f"own, found {shown(use)}; {_hint(use, (*built_in, *offered))}"
             )
+        return path
+
+    def load(self, use: str, path: str) -> Any:
+        """Return the class at ``path``, for which the user wrote ``use``. Raises ConfigError."""
+        module, _, name = path.partition(":")
         remedy = "; correct the module, or install what it imports"
         self._check_name(module, use)
         with told(f"{self.setting}: {shown(use)} cannot be imported", remedy), exits_raised():

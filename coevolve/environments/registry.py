@@ -47,8 +47,7 @@ def config_types() -> Mapping[str, type[msgspec.Struct]]:
 def environment_type(use: str) -> "type[Environment]":
     """Return the class that ``use`` names. Raises ConfigError."""
     use = use or DEFAULT
-    path = BUILT_IN.get(use) or NAMED.offered().get(use) or use
-    found = NAMED.load(use, path, names())
+    found = NAMED.load(use, BUILT_IN.get(use) or NAMED.path_of(use, BUILT_IN))
     if hasattr(found, "config_type") or hasattr(found, "agents"):
         _check_members(found, use)
         return cast("type[Environment]", found)

@@ -48,8 +48,8 @@ class Piece(Protocol):
     """A fold of the journal that can be written down and taken up again."""
 
     state: Any
-    """What the records are folded into, a struct: a snapshot holds it, and a new piece whose state
-    is replaced by it goes on from there."""
+    """The struct that the records are folded into. A snapshot holds it, and a new piece that takes
+    it over continues from there."""
 
     @property
     def settings(self) -> object:

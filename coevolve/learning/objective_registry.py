@@ -39,8 +39,7 @@ def objective_type(kind: str) -> type[Objective]:
     """Return the class that ``kind`` names. Raises ConfigError."""
     if kind in built_in():
         return built_in()[kind]
-    offered = NAMED.offered()
-    found: Any = NAMED.load(kind, offered.get(kind, kind), (*built_in(), *offered))
+    found: Any = NAMED.load(kind, NAMED.path_of(kind, built_in()))
     if not isinstance(found, type) or not issubclass(found, Objective):
         raise ConfigError(
             f"learner.objective.kind: {shown(kind)} needs to be a subclass of "

@@ -23,6 +23,7 @@ from coevolve.environments.tools.adversary.found import HALF, Doubt
 from coevolve.environments.tools.adversary.grading import Grading
 from coevolve.environments.tools.adversary.probes import Attempt, Probe, plainest
 from coevolve.environments.tools.adversary.tried import Played, Undecided
+from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.trials import passes
 from coevolve.environments.tools.task import ToolTask
 
@@ -101,20 +102,10 @@ class Across:
 
     def _spare_calls(self) -> Iterator[tuple[int, str]]:
         for number, played in self._played.items():
-            for call, rest in played.idle_parts:
+            for call, (_, rest) in played.idle_parts:
                 tool = call.partition("(")[0]
-                if self._adds(played, rest) if self._rewards else self._one_answer(tool):
+                if _adds(played, rest) if self._rewards else self._one_answer(tool):
                     yield number, f"pass without a call of their reference, {tool}()"
-
-    @staticmethod
-    def _adds(played: Played, rest: Attempt) -> bool:
-        """Return whether the reference ends in another state than a part of it."""
-        ends = [how.turns[-1].state for _, how in played.reference]
-        return any(
-            how.turns[-1].state not in ends
-            for attempt, how in played.parts.values()
-            if attempt == rest
-        )
 
     def _free_arguments(self) -> Iterator[tuple[int, str]]:
         for (tool, name), found in self._undecided.items():
@@ -149,6 +140,11 @@ class Across:
             for tool in tools_in(attempt)
             if tool in self._changing
         }
+
+
+def _adds(played: Played, rest: Tried) -> bool:
+    """Return whether the reference ends in another state than ``rest``, a part of it."""
+    return rest.turns[-1].state not in [how.turns[-1].state for _, how in played.reference]
 
 
 def _is_shown(each: Undecided) -> bool:

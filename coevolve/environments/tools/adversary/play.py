@@ -236,7 +236,7 @@ class _Adversary:
         if not _is_solved(played):
             return ""
         found = {
-            "a part of its calls": [attempt for _, attempt in played.idle_parts],
+            "a part of its calls": [attempt for _, (attempt, _) in played.idle_parts],
             "a field of the task as an argument": made(played.fields),
             "its own tools with other arguments": made(played.same),
             "most calls that are not its own": made(played.other),
@@ -270,7 +270,7 @@ class _Adversary:
 
 
 def _is_solved(played: Played) -> bool:
-    """Return whether calls that are not the task's own pass, so many that none is by chance."""
+    """Return whether more calls that are not the task's own pass than chance explains."""
     if all_pass(played.same, ENOUGH) or all_pass(played.fields):
         return True
     counted = carried_out((*played.other, *played.same))

@@ -69,12 +69,12 @@ class Played(NamedTuple):
         return any(passes(tried) for _, tried in self.reference)
 
     @property
-    def idle_parts(self) -> Iterator[tuple[str, Attempt]]:
+    def idle_parts(self) -> Iterator[tuple[str, Made]]:
         """Each call of the reference without which the rest passes, with the rest."""
-        for place, (attempt, tried) in self.parts.items():
-            if passes(tried):
+        for place, rest in self.parts.items():
+            if passes(rest[1]):
                 for reference, _ in self.reference:
-                    yield reference.turns[place[0]][place[1]], attempt
+                    yield reference.turns[place[0]][place[1]], rest
 
     def judged(self, before: Undecided, tried: Mapping[Attempt, Tried]) -> Undecided | None:
         """Return the argument if no further value that counts fails; None if one does."""
