@@ -122,6 +122,15 @@ def test_a_run_goes_on_without_a_terminal_and_from_its_copy_and_stops_when_one_c
     check_clean_stop(run)
 
 
+def test_a_run_whose_time_is_over_stops_with_a_copy_of_its_last_step(tmp_path: Path):
+    run, copied = LaunchedRun(tmp_path, "leased"), f"store.copies=file://{tmp_path}/copies"
+    settings = (*SMALL, "arm=static", "learner.steps=400", "name=leased", copied)
+    ended = called("launch", QUICKSTART, *settings, "--for", "40s", "--runs", str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    check_clean_stop(run)
+    assert run.scan(RunCopied)[-1].step == run.count(StepReport)
+
+
 def test_a_detached_run_without_a_parent_says_that_it_lost_ray(tmp_path: Path):
     run = LaunchedRun(tmp_path, "lost")
     settings = (*SMALL, "arm=static", "learner.steps=400", "name=lost")
@@ -227,3 +236,17 @@ def test_a_dry_run_has_nothing_to_detach(tmp_path: Path):
     answer = answered("launch", QUICKSTART, "--detach", "--dry-run", "--runs", str(tmp_path))
     assert answer.returncode == 2
     assert "--dry-run starts no run; leave --detach and --keep out" in answer.stderr
+
+
+@pytest.mark.parametrize("time", ["", "0m", "10", "-5m", "1.5h", "ten minutes", "10d", "10m5s"])
+def test_the_time_of_a_run_is_a_number_with_a_unit(tmp_path: Path, time: str):
+    answer = answered("launch", QUICKSTART, "--for", time, "--runs", str(tmp_path))
+    assert answer.returncode == 2
+    assert f"needs a number with s, m or h, for example 10m, found {time!r}" in answer.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_is_not_both_stopped_and_kept_going(tmp_path: Path):
+    answer = answered("launch", QUICKSTART, "--for", "10m", "--keep", "--runs", str(tmp_path))
+    assert answer.returncode == 2
+    assert "--for stops the run, and --keep continues it; leave one out" in answer.stderr

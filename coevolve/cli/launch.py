@@ -6,6 +6,8 @@ import click
 
 from coevolve.cli.options import (
     detach_option,
+    for_option,
+    for_words,
     keep_option,
     overrides_argument,
     refuse_in_job,
@@ -29,6 +31,7 @@ from coevolve.launcher.interrupts import end_at_once
     help="With --dry-run: what a GPU of yours was measured to do, from the GPU benchmark.",
 )
 @keep_option
+@for_option
 @detach_option
 @runs_option
 def command(
@@ -39,6 +42,7 @@ def command(
     dry_run: bool,
     measured: Path | None,
     keep: bool,
+    for_s: float,
     detach: bool,
     runs: Path,
 ) -> int:
@@ -50,12 +54,15 @@ def command(
     All files of the run are in the folder RUNS/NAME. Ctrl-C stops the run after the current step; a
     second Ctrl-C stops it at once. `coevolve resume` continues it in either case. With --detach,
     `coevolve attach NAME status` looks into the run and `coevolve attach NAME stop` stops it. With
-    --keep, the run resumes after each loss, until several resumptions in a row took no step.
+    --keep, the run resumes after each loss, until several resumptions in a row took no step. With
+    --for, it stops after a time, and `coevolve resume` goes on, also on another machine.
     """
     if dry_run and (detach or keep):
         raise click.UsageError("--dry-run starts no run; leave --detach and --keep out")
     if measured and not dry_run:
         raise click.UsageError("--measured is for --dry-run")
+    if keep and for_words(for_s):
+        raise click.UsageError("--for stops the run, and --keep continues it; leave one out")
     if detach:
         refuse_in_job()
     elif not keep:
@@ -77,10 +84,10 @@ def command(
         elif detach:
             from coevolve.cli.detached import detach as start
 
-            words = (*words, "--resume", *(("--keep",) if keep else ()))
+            words = (*words, "--resume", *(("--keep",) if keep else ()), *for_words(for_s))
             start(config, runs, words, screen, resume=resume)
         else:
-            return stay_with(config, runs, screen, resume=resume)
+            return stay_with(config, runs, screen, resume=resume, for_s=for_s)
     return 0
 
 

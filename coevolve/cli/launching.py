@@ -1,7 +1,9 @@
 """A run in the foreground of a terminal."""
 
 import asyncio
+import math
 import sys
+import time
 from pathlib import Path
 
 from coevolve.launcher import jobs, working_folder
@@ -29,10 +31,13 @@ def print_dry_run(config: RunConfig, screen: StartScreen, measured: Path | None 
     sys.stdout.write(found)
 
 
-def stay_with(config: RunConfig, runs: Path, screen: StartScreen, *, resume: bool) -> int:
+def stay_with(
+    config: RunConfig, runs: Path, screen: StartScreen, *, resume: bool, for_s: float = math.inf
+) -> int:
     """Start or resume a run under ``runs``, stay with it, and print how it went.
 
-    ``screen`` shows the start, and then the run in its place.
+    ``screen`` shows the start, and then the run in its place. ``for_s`` seconds after this process
+    began the run stops, as if it was asked to.
 
     Return the exit code: `INTERRUPTED` if a signal stopped the run before its end.
 
@@ -45,11 +50,11 @@ def stay_with(config: RunConfig, runs: Path, screen: StartScreen, *, resume: boo
     if redraws(screen.console):  # a line of a log would tear the screen
         with private_files():
             logs.to_file(directory.path, "launch")
-    return asyncio.run(_stay_with(config, directory, screen))
+    return asyncio.run(_stay_with(config, directory, screen, for_s))
 
 
 async def _stay_with(
-    config: RunConfig, directory: launcher.RunDirectory, screen: StartScreen
+    config: RunConfig, directory: launcher.RunDirectory, screen: StartScreen, for_s: float
 ) -> int:
     interrupted = asyncio.Event()
     display = open_display(config, screen)
@@ -63,6 +68,8 @@ async def _stay_with(
     def on_start(stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         stop_when_interrupted(loop, stop, interrupted, config.cluster.stop_s)
+        if not math.isinf(for_s):
+            loop.call_later(launcher.STARTED + for_s - time.monotonic(), stop.set)
 
     def on_loss(sentence: str) -> None:
         end_within(LOST_S, sentence, code=LOST)

@@ -1,5 +1,7 @@
 """Arguments and options that several commands have."""
 
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,34 @@ keep_option = click.option(
     is_flag=True,
     help="Resume by itself whenever the run loses Ray, a node or its own process.",
 )
+
+UNITS_S = {"s": 1, "m": 60, "h": 3600}
+
+
+def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float:
+    """Return a length of time in seconds; infinity for none. Raises BadParameter."""
+    del context
+    if text is None:
+        return math.inf
+    parts = re.fullmatch(r"([1-9]\d{0,8})([smh])", text)
+    if parts is None:
+        needs = f"needs a number with s, m or h, for example 10m, found {text!r}"
+        raise click.BadParameter(needs, param=parameter)
+    return int(parts[1]) * UNITS_S[parts[2]]
+
+
+for_option = click.option(
+    "--for",
+    "for_s",
+    metavar="TIME",
+    callback=_seconds,
+    help="Stop after this time, such as 10m, as Ctrl-C does; `coevolve resume` continues the run.",
+)
+
+
+def for_words(for_s: float) -> tuple[str, ...]:
+    """Return the words that give another command the same `for_option`."""
+    return () if math.isinf(for_s) else ("--for", f"{for_s:.0f}s")
 
 
 def refuse_in_job() -> None:

@@ -7,6 +7,8 @@ import click
 from coevolve.cli.options import (
     code_option,
     detach_option,
+    for_option,
+    for_words,
     keep_option,
     overrides_argument,
     refuse_in_job,
@@ -26,6 +28,7 @@ from coevolve.launcher.interrupts import end_at_once
     help="Restore the run from its newest copy; FOLDER is what its store.copies named.",
 )
 @keep_option
+@for_option
 @detach_option
 @runs_option
 @code_option
@@ -35,6 +38,7 @@ def command(
     *,
     copies: str | None,
     keep: bool,
+    for_s: float,
     detach: bool,
     runs: Path,
 ) -> int:
@@ -46,6 +50,8 @@ def command(
     With --from, the run's folder is made from a copy, for example on another machine. With --keep,
     the run resumes after each loss, until several resumptions in a row took no step.
     """
+    if keep and for_words(for_s):
+        raise click.UsageError("--for stops the run, and --keep continues it; leave one out")
     if detach:
         refuse_in_job()
     elif not keep:
@@ -75,10 +81,10 @@ def command(
         if detach:
             from coevolve.cli.detached import detach as start
 
-            words = (*words, "--keep") if keep else words
+            words = (*words, *(("--keep",) if keep else ()), *for_words(for_s))
             start(config, directory.path.parent, words, screen, resume=True)
         else:
-            return stay_with(config, directory.path.parent, screen, resume=True)
+            return stay_with(config, directory.path.parent, screen, resume=True, for_s=for_s)
     return 0
 
 
