@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "Say what a metric means.",
     "environment": "List, check or begin environments.",
     "model": "List and fetch small chat models to begin with.",
+    "endpoint": "Serve a stand-in for a model that makes tasks.",
     "setup": "Install what an environment needs.",
     "docs": "Read the pages about coevolve.",
     "completion": "Print the completion script of a shell.",

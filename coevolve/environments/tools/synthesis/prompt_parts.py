@@ -70,7 +70,7 @@ FREE = (
     "as make sense, alone and in combination, and vary their arguments."
 )
 
-_REFLECT = f"""\
+REFLECT = f"""\
 You review how an agent works with tools. A rule that only counts has flagged something; find out \
 what lies behind it. {DATA}
 
@@ -124,14 +124,14 @@ def reflect(brief: Brief) -> tuple[PromptMessage, ...]:
     ]
     if not brief.attempts:
         parts.append("There is no attempt to look at.")
-    return as_chat(_REFLECT, "\n\n".join(parts))
+    return as_chat(REFLECT, "\n\n".join(parts))
 
 
 def example() -> tuple[PromptMessage, ...]:
     """Return a prompt like that of `reflect`, about an example: it shows what a model can do."""
     asked = marked("turn 1: Show me 'notes.txt'.")
     return as_chat(
-        _REFLECT,
+        REFLECT,
         "\n\n".join(
             (
                 _FLAGGED["boundary"],

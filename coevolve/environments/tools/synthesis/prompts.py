@@ -37,7 +37,7 @@ from protocols.synthesis import Brief
 REBUILD_LOOKS = 4
 """Times that a reader may write the calls of one reconstruction; it sees the answers between."""
 
-_EXPLORE = """\
+EXPLORE = """\
 You explore a simulated environment through its tools, so that training tasks can be made of what \
 you find. {data}
 
@@ -55,7 +55,7 @@ Answer with one JSON object and nothing else, reason first:
 The action is a single Python call: the tool's name, arguments by name, literal values. When there \
 is nothing more to find, answer {{"reason": "...", "done": true}}."""
 
-_ABSTRACT = f"""\
+ABSTRACT = f"""\
 You make training tasks for an agent that works with tools. You are given the tools and an \
 exploration: calls that were carried out one after the other in an environment, with their \
 results. {DATA}
@@ -84,7 +84,7 @@ Answer with one JSON object and nothing else:
 "withheld" is a list beside "turns", and "revealed" a list in a turn; leave both out where no tool \
 is missing."""
 
-_JUDGE = f"""\
+JUDGE = f"""\
 You judge whether a task for an agent with tools is sound: whether its calls, which were carried \
 out in a simulator, do what its instructions ask for. {DATA}
 
@@ -99,7 +99,7 @@ Answer with one JSON object and nothing else, reason first:
 {{"reason": "what decided it, in one or two sentences", "success": true or false}}"""
 
 
-_CONTRAST = f"""\
+CONTRAST = f"""\
 You read what a user asks of an agent with tools, and pick, out of several options, the calls \
 that do exactly that: everything that is asked for, nothing that is not, in the order that is \
 asked for. More than one option may fit, or none. A turn without calls is right where the user \
@@ -110,7 +110,7 @@ Answer with one JSON object and nothing else, reason first:
 {{"reason": "what decided it, in one or two sentences", "picks": [numbers of fitting options]}}"""
 
 
-_REBUILD = f"""\
+REBUILD = f"""\
 You read what a user asks of an agent with tools, and write the calls that do exactly that: \
 everything that is asked for, nothing that is not, in the order that is asked for. Where it is not \
 clear what is meant, or no tool can do it, write no call for that turn. Where a call takes a value \
@@ -131,14 +131,14 @@ def explore(
     """Return the prompt for the next call of an exploration after ``steps``."""
     opening = [f"Goal: {goal_of(brief)}", *reviewed(brief, reflection)]
     opening.append(f"You have {brief.steps} calls. The environment is in its initial state.")
-    system = _EXPLORE.format(data=DATA, tools=_tools(start.classes))
+    system = EXPLORE.format(data=DATA, tools=_tools(start.classes))
     return (*as_chat(system, "\n\n".join(opening)), *so_far(brief, steps, "action"))
 
 
 def abstract(brief: Brief, start: Start, steps: Sequence[Action]) -> tuple[PromptMessage, ...]:
     """Return the prompt for tasks made from one exploration."""
     return as_chat(
-        _ABSTRACT,
+        ABSTRACT,
         f"The tools:\n{_tools(start.classes)}\n\n"
         f"The goal of the exploration was: {goal_of(brief)}\n\n"
         f"The exploration, from the initial state on:\n"
@@ -154,7 +154,7 @@ def judge(candidate: Candidate) -> tuple[PromptMessage, ...]:
         for number, turn in enumerate(task.turns, 1)
     )
     return as_chat(
-        _JUDGE,
+        JUDGE,
         f"The tools:\n{_tools(task.classes)}\n\n"
         f"The task, with the result of each call:\n{marked(turns)}",
     )
@@ -168,7 +168,7 @@ def contrast(
         f"Option {number}:\n" + "\n".join(f"turn {n}: {'; '.join(calls)}" for n, calls in turns)
         for number, turns in enumerate((enumerate(each, 1) for each in options), 1)
     )
-    return as_chat(_CONTRAST, f"{_asked(task)}\n\n{marked(offered)}")
+    return as_chat(CONTRAST, f"{_asked(task)}\n\n{marked(offered)}")
 
 
 def rebuild(task: ToolTask, seen: Sequence[Action] = ()) -> tuple[PromptMessage, ...]:
@@ -179,7 +179,7 @@ def rebuild(task: ToolTask, seen: Sequence[Action] = ()) -> tuple[PromptMessage,
     asked = _asked(task)
     if seen:
         asked += f"\n\nWhat your calls so far answer:\n{marked(steps_text(seen, EVIDENCE_CHARS))}"
-    return as_chat(_REBUILD, asked)
+    return as_chat(REBUILD, asked)
 
 
 def _asked(task: ToolTask) -> str:
