@@ -193,7 +193,7 @@ def test_every_command_of_a_page_can_be_typed(command: Command, typed: Path):
         "coevolve launch quickstart learner.step=2",
         "coevolve launch quickstart learner.steps=none",
         "coevolve config explain learner.object",
-        "coevolve replay RUN --ablate imitate",
+        "coevolve replay RUN --from-checkpoint last",
         "coevolve export RUN weights --to DIR",
         "python -m coevolve.report runs/quickstart",
         "python -m coevolve.settings.pages",

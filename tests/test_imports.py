@@ -74,7 +74,6 @@ def test_processes_without_a_model_load_neither_torch_nor_transformers():
 
 
 COMMANDS_OF_MODELS = {
-    "coevolve.commands.ablate",
     "coevolve.commands.audit",
     "coevolve.commands.evaluate",
     "coevolve.commands.replay",

@@ -11,7 +11,6 @@ import msgspec
 from coevolve.board.overview import RunsFolder
 from coevolve.board.pages import cells, compare_page, list_page
 from coevolve.environments.registry import environment_to_read
-from coevolve.history import attribution
 from coevolve.history.directory import RunDirectory
 from coevolve.history.gathering import Gathering
 from coevolve.history.rollouts import every_group, group_of
@@ -102,7 +101,7 @@ class Answers:
     async def _run(self, name: str, others: Sequence[str]) -> Answer:
         directory = self._folder.directory(name)
         gathering = await self._gathering(directory)
-        data = await gathering.newest(attribution.known(directory.path))
+        data = await gathering.newest()
         sample = every_group(data.evolution, directory.config())
         series = self._series([name, *others])
         environment, reader = environment_to_read(directory.config()), run_reader(directory.path)

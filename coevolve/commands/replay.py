@@ -1,4 +1,4 @@
-"""Takes a run's learner steps again, and says what each source of gradient was worth.
+"""Takes a run's learner steps again.
 
 Each recorded step is taken on its recorded batch, from version 0 or from a checkpoint, by as many
 processes as took it, and the weights are compared with the recorded digest. If the number of
@@ -7,7 +7,7 @@ written.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -15,19 +15,15 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.console import Console
 
-from coevolve.commands.ablate import ablate, run_without
 from coevolve.environments.registry import environment_of
-from coevolve.history import attribution
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.reader import run_reader
 from coevolve.launcher.preflight import install
 from coevolve.learning.history import History
 from coevolve.learning.opening import close_trainers
 from coevolve.learning.recovery import take_again, trainer_at
-from coevolve.learning.rows import Source
 from coevolve.models.atomic_folder import verify
 from coevolve.parts.files import LocalFiles
-from coevolve.report.writing import report
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, RunError
@@ -108,14 +104,6 @@ def compare(run_dir: Path, from_checkpoint: int | None) -> bool:
     return asyncio.run(_compare(run_dir, from_checkpoint, Terminal(highlight=False)))
 
 
-def attribute(run_dir: Path, sources: Sequence[Source], *, anew: bool) -> None:
-    """Print what each source was worth, keep it in the run's folder, and write its report.
-
-    With ``anew`` by a run without the source, else by the recorded batches. Raises CoevolveError.
-    """
-    asyncio.run(_attribute(run_dir, sources, Terminal(highlight=False), anew=anew))
-
-
 async def _compare(run_dir: Path, from_checkpoint: int | None, console: Console) -> bool:
     config, history = records(run_dir)
     steps = 0
@@ -141,17 +129,3 @@ def records(run_dir: Path) -> tuple[RunConfig, History]:
     install(config)
     reader = run_reader(run_dir)
     return config, History(reader, environment_of(config).supervision(reader))
-
-
-async def _attribute(
-    run_dir: Path, sources: Sequence[Source], console: Console, *, anew: bool
-) -> None:
-    config, history = records(run_dir)
-    attribution.read(run_dir)  # raises an error now, not after hours of training
-    named = list(dict.fromkeys(sources))
-    found = await (run_without(run_dir, named) if anew else ablate(config, run_dir, history, named))
-    attribution.write(run_dir, found)
-    directory = RunDirectory(run_dir)
-    await report(directory, directory.report, environment_of(config))
-    for line in attribution.lines(found):
-        console.print(line, soft_wrap=True)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import msgspec
 
-from coevolve.history.attribution import Attribution
 from coevolve.history.costs import costs_snapshots
 from coevolve.history.evolution_totals import evolution_snapshots
 from coevolve.history.group_totals import DroppedGroups, dropped_groups
@@ -16,7 +15,6 @@ from coevolve.history.run_history import TOPICS, Described, RunHistory, nothing_
 from coevolve.journal.codec import decode
 from coevolve.journal.fold import fold, fold_records
 from protocols.config import RunConfig
-from protocols.errors import RunError
 from protocols.evolution import GroupSummary
 from protocols.interfaces import Reader
 from protocols.journal import Message, StoredRecord
@@ -26,14 +24,13 @@ async def gather(
     reader: Reader,
     config: RunConfig,
     environment: Described,
-    attribution: Attribution | RunError | None = None,
 ) -> RunHistory:
     """Return the data of all records in the journal so far. The run may still be going on.
 
     Records that the journal dropped count in the progress, the totals, the costs, and the groups of
     each task.
     """
-    return await (await Gathering.begin(reader, config, environment)).newest(attribution)
+    return await (await Gathering.begin(reader, config, environment)).newest()
 
 
 class Gathering:
@@ -71,12 +68,12 @@ class Gathering:
         ]
         return found
 
-    async def newest(self, attribution: Attribution | RunError | None = None) -> RunHistory:
+    async def newest(self) -> RunHistory:
         """Return the data up to the newest record; it changes with the next call."""
         for total in self._totals:
             await total.catch_up(self._reader)
         self._through = await fold_records(self._reader, TOPICS, self._fold, self._through)
-        return replace(self._data, attribution=attribution)
+        return self._data
 
     def _fold(self, record: StoredRecord) -> None:
         message = decode(record)

@@ -205,6 +205,16 @@ class Progress(WholeState):
         """Return the held-out score of each scored version, by `measure`."""
         return {v: each.get(HELD_OUT, each["all"]) for v, each in self.scores.items() if each}
 
+    def result(self) -> Sequence[tuple[str, str]]:
+        """Return (what, value): how far the held-out score moved; nothing before two scores."""
+        scores = self.held_out()
+        if len(scores) < 2:
+            return ()
+        first, last = min(scores), max(scores)
+        start, end = scores[first].mean, scores[last].mean
+        moved = f"{100 * start:.1f} -> {scores[last].percent}, {100 * (end - start):+.1f} points"
+        return ((f"held-out {self.measure}, version {first} to {last}", moved),)
+
     def choice(self, versions: Iterable[int] | None = None) -> Choice | None:
         """Return the best of ``versions``, by default of all; None if none of them has a score."""
         held_out = self.held_out()

@@ -7,7 +7,6 @@ from typing import ClassVar, Protocol
 import msgspec
 
 from coevolve.history.annotated_source import AnnotatedSource
-from coevolve.history.attribution import Attribution
 from coevolve.history.costs import Costs
 from coevolve.history.differences import Suspect, suspects
 from coevolve.history.evolution_totals import EvolutionTotals
@@ -21,7 +20,6 @@ from coevolve.history.timeline import Timeline
 from coevolve.validation.wordings import Wording
 from protocols.capabilities import Capabilities, absent
 from protocols.config import RunConfig
-from protocols.errors import RunError
 from protocols.evolution import Candidate, Gate, GroupSummary
 from protocols.interfaces import Reader
 from protocols.journal import Message
@@ -113,18 +111,13 @@ class RunHistory:
     suspects: Mapping[str, Suspect] = field(default_factory=dict[str, Suspect])
     """Task id -> why the task may be wrong."""
 
-    attribution: Attribution | RunError | None = None
-    """The measured effect of each source of gradient; None if nobody measured it."""
-
     def fold(self, message: Message, time_ns: int) -> None:
         """Add one record of Unix time ``time_ns`` to what counts the records of the journal."""
         self.evolution.fold(message, time_ns)
         self.timeline.fold(message, time_ns)
 
 
-def nothing_yet(
-    config: RunConfig, environment: Described, attribution: Attribution | RunError | None = None
-) -> RunHistory:
+def nothing_yet(config: RunConfig, environment: Described) -> RunHistory:
     """Return the data of a run of ``environment`` that has no records yet."""
     return RunHistory(
         config=config,
@@ -143,7 +136,6 @@ def nothing_yet(
         totals=EvolutionTotals(),
         costs=Costs(),
         timeline=Timeline(),
-        attribution=attribution,
     )
 
 

@@ -1,8 +1,7 @@
 """What the steps of a run learned from, folded from their reports.
 
 The shares say how far each source moved the weights (`coevolve.learning.attribution`), not how
-much a source helped. To measure that, train without the source (`coevolve.replay --ablate`,
-`tests.bench learning sources`).
+much a source helped. To measure that, train without the source (`tests.bench learning sources`).
 """
 
 from collections.abc import Sequence

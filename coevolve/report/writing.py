@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from coevolve.history import attribution
 from coevolve.history.directory import RunDirectory
 from coevolve.history.gathering import gather
 from coevolve.history.rollouts import NO_SAMPLE, sample_of
@@ -26,12 +25,7 @@ async def report(
     own.
     """
     reader = run_reader(directory.path)
-    data = await gather(
-        reader,
-        directory.written_config(),
-        environment,
-        attribution=attribution.known(directory.path),
-    )
+    data = await gather(reader, directory.written_config(), environment)
     series = [read_series(each.metrics, each.path.name) for each in (directory, *others)]
     sources = await environment.sources(reader, visits_of(data))
     found = await suspects_of(reader, data)

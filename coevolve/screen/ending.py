@@ -7,7 +7,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from coevolve.history import attribution
 from coevolve.history.costs import Costs
 from coevolve.history.instance_gap import SIDES, Side, memorized
 from coevolve.history.progress import Progress
@@ -51,11 +50,10 @@ class Ending:
 def print_ending(console: Console, ending: Ending) -> None:
     """Print how a run went; its held-out scores come last."""
     width, ascii_only = console.width, console.options.ascii_only
-    measured = attribution.summary(ending.config, ending.progress, attribution.known(ending.run))
     head = spread(_title(ending.config), _times(ending), width)
-    facts = (each for fact in _facts(ending, measured) for each in fact_lines(fact, width))
+    facts = (each for fact in _facts(ending) for each in fact_lines(fact, width))
     console.print(fitted([head, *facts], width, ascii_only=ascii_only))
-    for words in _words(ending, measured):
+    for words in _words(ending):
         console.print(words, soft_wrap=True)
     console.print()
     console.print(fitted(_scores(ending.progress, width), width, ascii_only=ascii_only))
@@ -74,9 +72,9 @@ def _times(ending: Ending) -> Text:
     return line((words, ""))
 
 
-def _facts(ending: Ending, measured: Sequence[Fact]) -> Iterator[Fact]:
+def _facts(ending: Ending) -> Iterator[Fact]:
     progress, costs = ending.progress, ending.costs
-    yield from map(_short, measured)
+    yield from map(_short, ending.progress.result())
     yield from _scored(progress)
     yield from _learned(progress)
     for each in progress.teaching.returns[-REGRESSIONS:]:
@@ -172,11 +170,9 @@ def _processors(shares: CpuShares) -> str:
     )
 
 
-def _words(ending: Ending, measured: Sequence[Fact]) -> Iterator[str]:
+def _words(ending: Ending) -> Iterator[str]:
     """Yield what the user may want to do next; paths are not cut."""
     yield from ending.remarks
-    if attribution.UNKNOWN in measured:
-        yield f"to measure the shares: {attribution.COMMAND.format(run=ending.run)}"
     if ending.report is None:
         yield f"no report was written; write it with: coevolve report {ending.run}"
     else:

@@ -38,10 +38,10 @@ from coevolve.config import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import RejectionConfig, StageConfig
 from coevolve.environments.hdl.settings import hdl_settings
-from coevolve.runs.grid import Plan, run_grid
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from tests.bench.ablation_outcome import Outcome, alike, outcome_of, table
+from tests.bench.grid import Plan, run_grid
 from tests.bench.seeds import seeds_of
 
 RUN_FILE = Path("configs/hdl_tiny.yaml")

@@ -13,7 +13,7 @@ The studies use equal numbers of groups and rollouts per step, with the seeds pa
 - *engine*: *sources* with vLLM as the rollout engine.
 - *collapse*: twenty times the learning rates, with the guard and without.
 
-`coevolve launch` makes the runs (`coevolve.runs.grid`); the printed figures are read from
+`coevolve launch` makes the runs (`tests.bench.grid`); the printed figures are read from
 their journals. Finished runs are not repeated.
 """
 
@@ -26,11 +26,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coevolve.commands.ablate import WITHOUT
 from coevolve.config import load_config
-from coevolve.runs.grid import Plan, run_grid
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
+from tests.bench.grid import Plan, run_grid
 from tests.bench.learning_outcome import Outcome, arms_table, curves_table, outcome_of
 from tests.bench.learning_shares import shares_table
 from tests.bench.seeds import seeds_of
@@ -38,10 +37,21 @@ from tests.bench.seeds import seeds_of
 QUICKSTART = Path("configs/quickstart.yaml")
 QUICKSTART_VLLM = Path("configs/quickstart_vllm.yaml")
 
+NO_OBJECTIVE = (
+    "learner.objective={kind: none}",
+    "learner.credit=rollout",
+    "learner.kl_coefficient=0",
+)
+"""Turns the policy gradient off. Groups whose rollouts differ still count towards a batch."""
+
+NO_REPLAY = ("learner.imitation.replay_per_step=0",)
+NO_IMITATION = ("learner.imitation.weight=0", *NO_REPLAY)
+"""Without imitation there is also no replay."""
+
 SOURCES: Mapping[str, tuple[str, ...]] = {
     "both": (),
-    "imitation": WITHOUT["objective"],
-    "gradient": WITHOUT["imitation"],
+    "imitation": NO_OBJECTIVE,
+    "gradient": NO_IMITATION,
 }
 
 
@@ -65,15 +75,15 @@ STUDIES: Mapping[str, Study] = {
             "uniform": ("arm=uniform", "learner.steps=120"),
             "full": ("arm=full", "learner.steps=200"),
         },
-        common=(*WITHOUT["imitation"], "evaluator.every=20"),
+        common=(*NO_IMITATION, "evaluator.every=20"),
     ),
     "parts": Study(
         reference="full",
         arms={
             "full": (),
-            "no imitation": WITHOUT["imitation"],
-            "no replay": WITHOUT["replay"],
-            "no policy gradient": WITHOUT["objective"],
+            "no imitation": NO_IMITATION,
+            "no replay": NO_REPLAY,
+            "no policy gradient": NO_OBJECTIVE,
             "no made tasks": ("arm=static",),
         },
     ),

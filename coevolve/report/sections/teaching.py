@@ -2,7 +2,6 @@
 
 from statistics import median
 
-from coevolve.history import attribution
 from coevolve.history.drawn import ENTROPY, GROUPS, MOVED, MOVEMENT, NOISE, NOISE_SCALE, NORMS
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import number, percent
@@ -18,10 +17,9 @@ def teaching_section(data: RunHistory) -> Markup:
     if not data.timeline.steps:
         return section("teaching", title, missing("No step has been taken yet."))
     progress = data.progress
-    shares = attribution.summary(data.config, progress, data.attribution)
     best = progress.choice()
     chosen = [("best version", best.sentence(progress.measure))] if best else []
-    facts = (*shares, *chosen, *progress.teaching.lines(), *_usual_noise(data))
+    facts = (*progress.result(), *chosen, *progress.teaching.lines(), *_usual_noise(data))
     rows = [[what, value] for what, value in facts]
     return section(
         "teaching",
@@ -98,8 +96,7 @@ def _sources(data: RunHistory) -> Markup:
         "Sources of gradient",
         "Imitation trains on what the policy did not write, such as references; replay imitates "
         f"those of earlier steps again.{told} A share of movement says how far a source moved the "
-        "weights, not how much it helped. "
-        f"For that, train without the source: `{attribution.COMMAND.format(run='RUN')}`.",
+        "weights, not how much it helped.",
         Table(
             "Sources of gradient",
             ["source", "amount", "share of groups", "share of tokens", "mean gradient norm"],

@@ -98,7 +98,6 @@ def test_the_end_fits_one_screen_and_the_scores_come_last(quickstart: RunConfig)
     assert of("CPU", lines) == "CPU models 60 s, simulators 5 s, everything else 35 s (35.0 %)"
     assert of("restarts", lines) == "restarts of parts 1 learner"
     assert "report: runs/quickstart/report.html" in lines
-    assert "to measure the shares: coevolve replay runs/quickstart --ablate" in "".join(lines)
 
 
 def test_the_end_says_what_other_names_change(quickstart: RunConfig):
