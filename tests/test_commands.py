@@ -1,5 +1,7 @@
 """Every documented command that trains or evaluates is typed in an empty folder, and works."""
 
+import json
+import os
 import re
 import shlex
 import shutil
@@ -16,6 +18,7 @@ from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.runs.starting import is_launched
 from protocols.learning import StepReport
+from tests.commands import answered
 from tests.documented import ROOT, SAVED, write_files
 from tests.tried import (
     EXAMPLE,
@@ -24,7 +27,9 @@ from tests.tried import (
     continued,
     documented,
     form,
+    is_plain,
     marks,
+    overrides_of,
     run_file_of,
     short,
     starts,
@@ -56,8 +61,9 @@ STARTS = [words for words in TRIED.values() if starts(words) and words not in FI
 
 
 def suites(words: Sequence[str]) -> list[pytest.MarkDecorator]:
-    """Return the marks of a command that starts a run."""
-    return [pytest.mark.ray, *(getattr(pytest.mark, name) for name in marks(words))]
+    """Return the marks of a command that starts a run; plain settings are only checked at first."""
+    plain = [pytest.mark.exhaustive] if is_plain(words) else []
+    return [pytest.mark.ray, *plain, *(getattr(pytest.mark, name) for name in marks(words))]
 
 
 def typed(words: Sequence[str], folder: Path, timeout_s: float = TYPED_S) -> str:
@@ -120,6 +126,13 @@ def test_a_command_that_starts_a_run_takes_two_steps(words: Sequence[str], tmp_p
     assert (run / "report.html").is_file()
 
 
+@pytest.mark.parametrize("words", [each for each in STARTS if is_plain(each)], ids=form)
+def test_plain_settings_of_the_quickstart_are_accepted(words: Sequence[str]):
+    settings = short(("coevolve", "launch", "quickstart", *overrides_of(words)), ROOT)[3:]
+    answer = answered("config", "check", "quickstart", *settings)
+    assert answer.returncode == 0, answer.stderr
+
+
 def about(name: str) -> list[tuple[str, ...]]:
     """Return the later commands about a run; those that take further steps come last."""
     every = (each for each in LATER.values() if run_of(each) == name and COPIED not in each)
@@ -161,27 +174,35 @@ def test_every_reason_is_one_of_a_documented_command():
         assert [text for text in documented() if untried(text) == each], each.pattern
 
 
-@pytest.mark.parametrize(
-    "text", [text for text in documented() if untried(text)], ids=lambda text: text
-)
-def test_a_command_that_is_not_tried_lacks_what_is_said(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    reason = untried(text)
-    assert reason is not None
-    if reason.evidence not in text:
-        monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-        monkeypatch.chdir(tmp_path)
-        write_files(tmp_path)
-        words = documented()[text]
-        checked = subprocess.run(
-            [sys.executable, "-m", "coevolve", "config", "check", *words[2:]],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert checked.returncode == 3, checked.stdout + checked.stderr
-        assert reason.evidence in checked.stderr
+CHECKED = """
+import json, sys
+from tests.commands import answered
+texts = json.load(sys.stdin)
+said = {text: vars(answered("config", "check", *words[2:])) for text, words in texts.items()}
+json.dump(said, sys.stdout)
+"""
+"""Checks the settings of commands, all in one process."""
+
+
+def test_a_command_that_is_not_tried_lacks_what_is_said(tmp_path: Path):
+    write_files(tmp_path)
+    reasons = {text: reason for text in documented() if (reason := untried(text))}
+    texts = {text: documented()[text] for text in reasons if reasons[text].evidence not in text}
+    done = subprocess.run(
+        [sys.executable, "-c", CHECKED],
+        input=json.dumps(texts),
+        cwd=tmp_path,
+        env=os.environ | {"HF_HOME": str(tmp_path / "hub"), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    answers = json.loads(done.stdout)
+    assert answers.keys() == texts.keys()
+    for text, answer in answers.items():
+        assert answer["returncode"] == 3, f"{text}\n{answer}"
+        assert reasons[text].evidence in answer["stderr"], text
 
 
 def test_a_new_command_is_tried_without_anything_to_add():

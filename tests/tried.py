@@ -41,6 +41,13 @@ SHORT: dict[str, Sequence[str]] = {
 arm is static, as the README says."""
 
 
+PLAIN = re.compile(
+    r"(?:arm|name|seed|(?:evaluator|learner|rollout|environment)\.(?!devices|objective|gpus)[\w.]+)=.*"
+    r"|learner\.objective=\{kind: \w+\W.*"
+)
+"""Settings that start nothing of their own, no process, no server and no code of the user's."""
+
+
 class Untried(NamedTuple):
     """Why commands are not tried."""
 
@@ -60,7 +67,7 @@ DOWNLOAD = "hf download"
 UNTRIED = (
     Untried(r".* cluster\.address=HEAD:6379 .*", "a cluster of several machines", "HEAD"),
     Untried(r"coevolve resume mine --runs /data/runs", "a disk of several machines", "/data/"),
-    Untried(r".*s3://BUCKET/runs", "a bucket", "BUCKET"),
+    Untried(r".*s3://BUCKET/runs\b.*", "a bucket", "BUCKET"),
     Untried(r"coevolve evaluate --endpoint .*", "an endpoint with a language model", "--endpoint"),
     Untried(r"coevolve launch mine\.yaml learner\.gpus=.*", "GPUs and a model", DOWNLOAD),
     Untried(r"coevolve launch \w+_qwen\w+", "GPUs and a model", DOWNLOAD),
@@ -114,6 +121,16 @@ def untried(command: str) -> Untried | None:
 def starts(words: Sequence[str]) -> bool:
     """Return whether a command starts a new run."""
     return words[0] == "make" or words[1] == "launch"
+
+
+def is_plain(words: Sequence[str]) -> bool:
+    """Return whether a command gives the quickstart plain settings and nothing else."""
+    if words[0] == "make":
+        flat = shlex.split(" ".join(words[2:]).removeprefix("ARGS="))
+    else:
+        flat = list(words[3:])
+    there = run_file_of(words) == "quickstart" and bool(flat)
+    return there and all(PLAIN.fullmatch(_filled(each)) for each in flat)
 
 
 def overrides_of(words: Sequence[str]) -> list[str]:
