@@ -33,10 +33,12 @@ from protocols.numbers import (
 class ChatConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the run talks to a policy with a chat template; the tiny policy has its own format."""
 
-    tools: Literal["template", "prompt"] = "template"
+    tools: Literal["template", "prompt", "signatures"] = "template"
     """How the policy learns which tools there are. ``template``: its chat template lists them, and
     it writes calls in the template's form. ``prompt``: the system message lists them, and it writes
-    a list of Python calls; choose this for templates without tools."""
+    a list of Python calls; choose this for templates without tools. ``signatures``: the same with
+    tools as lines of Python, without what their documents say of parameters, in a third of the
+    tokens or less; choose this for small models and short contexts."""
 
     thinking: bool = False
     """The template's ``enable_thinking``. Thoughts stay in the context."""

@@ -6,6 +6,7 @@ tokens are never tokenised again. With ``policy.chat.tools: template`` the templ
 and the form of calls is that of the template; this module finds it by letting the template write
 some calls. With ``prompt`` the system message lists the tools, calls are lists of Python calls, and
 answers come in a user's message: BFCL prompts models without native tool calling in this way.
+``signatures`` is the same, with shorter tools (`coevolve.environments.tools.chat.signatures`).
 Without tools, every message is plain text.
 
 A message without a call ends the policy's turn. What begins a call and cannot be read is malformed,
@@ -29,6 +30,7 @@ from coevolve.environments.tools.chat.call_text import (
 )
 from coevolve.environments.tools.chat.calls import FORMS, CallForm, is_written, read_calls
 from coevolve.environments.tools.chat.python_forms import END, START
+from coevolve.environments.tools.chat.signatures import signatures
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.chat.typed import Types, parameter_types
 from coevolve.environments.tools.task import ToolTask, tool_task
@@ -52,6 +54,7 @@ until the request is carried out; then say so in plain words, without a call, an
 
 The tools, as JSON:
 """
+_SIGNATURES = _PROMPT.replace("as JSON", "as Python signatures")
 _REVEALED = "These tools are available from now on as well, called like the others:\n"
 _GO_ON = "Please go on with them."
 _ANSWERS = "The answers to your calls, in order:\n"
@@ -115,7 +118,7 @@ class ChatRenderer:
         self._chat = chat if has_tools else msgspec.structs.replace(chat, tools="prompt")
         self._ends_turn = ends_turn
         self._thinking = opens_thinking(template.prompt)
-        self._in_content = self._chat.tools == "prompt"
+        self._in_content = self._chat.tools != "template"
         """Whether messages hold calls as their content, and not as the template writes them."""
 
         listed: CallForm = "bfcl" if ends_turn else "python"
@@ -210,8 +213,9 @@ class ChatRenderer:
     ) -> tuple[list[Message], Sequence[Message]]:
         """Return the first messages of a conversation, and the tools that the template lists."""
         system = self._chat.system
-        if tools and self._chat.tools == "prompt":
-            system = f"{system}\n\n{_PROMPT}{_as_lines(tools)}".strip()
+        if tools and self._chat.tools != "template":
+            begins = _PROMPT if self._chat.tools == "prompt" else _SIGNATURES
+            system = f"{system}\n\n{begins}{self._lines(tools)}".strip()
             tools = ()
         head: list[Message] = [{"role": "system", "content": system}] if system else []
         return [*head, _user(instruction)], tools
@@ -223,10 +227,16 @@ class ChatRenderer:
         revealed = [
             schema for schema in schemas(task.classes) if _name(schema) in set(turn.revealed)
         ]
-        return f"{_REVEALED}{_as_lines(revealed)}\n\n{turn.instruction or _GO_ON}"
+        return f"{_REVEALED}{self._lines(revealed)}\n\n{turn.instruction or _GO_ON}"
+
+    def _lines(self, tools: Sequence[Message]) -> str:
+        """Return tools as lines of the text of a message."""
+        if self._chat.tools == "signatures":
+            return signatures(tools)
+        return "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
 
     def _answers(self, results: Sequence[str]) -> list[Message]:
-        if self._chat.tools == "prompt":
+        if self._chat.tools != "template":
             return [_user(_ANSWERS + "\n".join(results))]
         return [{"role": "tool", "content": result} for result in results]
 
@@ -333,7 +343,3 @@ def _tool_call(name: str, arguments: Mapping[str, object]) -> Message:
 
 def _name(schema: Message) -> str:
     return schema["function"]["name"]
-
-
-def _as_lines(tools: Sequence[Message]) -> str:
-    return "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)

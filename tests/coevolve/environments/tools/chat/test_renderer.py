@@ -34,6 +34,7 @@ KINDS = {
     "json": (models.JSON, ChatConfig()),
     "pythonic": (models.PYTHONIC, ChatConfig(system="Be brief.")),
     "prompt": (models.PLAIN, ChatConfig(tools="prompt")),
+    "signatures": (models.PLAIN, ChatConfig(tools="signatures")),
 }
 
 
@@ -177,7 +178,8 @@ def test_an_opening_lists_every_tool_except_withheld_ones() -> None:
         names = [tool["function"]["name"] for tool in told]
         assert read_body(task.body).turns[0].instruction in opening
         for name in names:
-            assert (f'"{name}"' in opening) == (name not in read_body(task.body).withheld)
+            listed = f"\n{name}(" if kind == "signatures" else f'"{name}"'
+            assert (listed in opening) == (name not in read_body(task.body).withheld)
 
 
 def test_a_turn_lists_the_tools_that_it_reveals() -> None:
