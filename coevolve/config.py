@@ -279,6 +279,11 @@ def _learner_rules(config: RunConfig) -> tuple[Fault, ...]:
             "$.learner.objective: none, without imitation, leaves nothing to learn from; choose an "
             "objective, or set learner.imitation.weight",
         ),
+        (
+            learner.warm_start.steps > 0 and not learner.imitation.weight,
+            f"$.learner.warm_start.steps: {learner.warm_start.steps} steps that only imitate need "
+            "learner.imitation.weight above 0, found 0; raise it, or set the steps to 0",
+        ),
         *objective.faults(learner),
         (
             learner.kl_coefficient > 0 and not objective.is_on_policy,

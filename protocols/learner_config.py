@@ -50,6 +50,26 @@ class ImitationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Weight of a replayed reference."""
 
 
+class WarmStartConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A first stage of the run that only imitates references, until most skills sometimes succeed.
+
+    A step of the stage imitates each confirmed reference, whatever the group's rollouts did, and
+    takes no policy gradient. The stage ends when more than half of the skills of the trained tasks
+    are ready, or after ``steps``. Then the loop begins.
+    """
+
+    steps: NonNegative = 0
+    """Maximum number of steps of the stage, which are part of ``learner.steps``; 0: no warm
+    start."""
+
+    attempts: Count = 8
+    """Minimum number of rollouts by which a skill is judged: those of its newest groups that
+    together have as many."""
+
+    success_share: Share = 0.05
+    """A skill is ready if at least this share of these rollouts succeeded."""
+
+
 class GuardConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the learner responds when the policy loses abilities.
 
@@ -146,6 +166,7 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     objective's ``aggregation`` is ``constant``."""
 
     imitation: ImitationConfig = ImitationConfig()
+    warm_start: WarmStartConfig = WarmStartConfig()
     refill_batches: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 8
     """Maximum number of uninformative groups that a step replaces by others, in batches of
     ``groups_per_step``. A group is uninformative when its rollouts do not differ and no reference

@@ -72,6 +72,9 @@ class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_versi
     probe: Probe = Probe()
     """Every engine must reproduce this probe once it serves the version; empty in old journals."""
 
+    ends_warm_start: bool = False
+    """Whether the warm start ended with it; it is then scored on held-out tasks."""
+
 
 class Computed(msgspec.Struct, frozen=True, kw_only=True):
     """Tables and settings that an engine recomputes from the model's config."""
@@ -270,6 +273,23 @@ class TurnEnded(msgspec.Struct, frozen=True, kw_only=True, tag="turn_ended"):
     """The learner has left the device: engines may wake."""
 
 
+Stage = Literal["warm_start", "loop"]
+"""A stage of a run. ``warm_start``: steps only imitate references (`WarmStartConfig`)."""
+
+
+class WarmStartEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the warm start ended."""
+
+    reason: Literal["skills", "steps"]
+    """``skills``: more than half of the skills are ready. ``steps``: the maximum is reached."""
+
+    ready: int
+    """Number of skills that are ready: their newest rollouts succeed often enough."""
+
+    skills: int
+    """Number of skills of the trained tasks."""
+
+
 DiscardReason = Literal["stale", "failed", "zero_variance", "abandoned"]
 """``abandoned``: a version that the guard has abandoned sampled at least part of the group."""
 
@@ -290,8 +310,9 @@ class GroupDiscarded(msgspec.Struct, frozen=True, kw_only=True, tag="group_disca
 
 
 Use = Literal["policy_gradient", "imitation", "nothing"]
-"""How a step used a group. ``imitation``: all or most failed, so the step imitated the reference.
-``nothing``: zero variance."""
+"""How a step used a group. ``imitation``: all or most failed, or the step is one of the warm start,
+and the step imitated the reference. ``nothing``: zero variance, or no reference in the warm
+start."""
 
 
 class TrainedGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -365,6 +386,12 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True, tag="step_report"):
 
     arithmetic: str = ""
     """Version of torch, and processor or GPU. Others reach the same weights to rounding only."""
+
+    stage: Stage = "loop"
+    """The stage of the step."""
+
+    warm_start_ended: WarmStartEnded | None = None
+    """Set if it is the last step of the warm start."""
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):

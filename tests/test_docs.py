@@ -444,6 +444,7 @@ WRITERS = (
     "coevolve/learning/objectives/dpo.py",
     "coevolve/learning/step_loss.py",
     "coevolve/learning/trainer.py",
+    "coevolve/learning/warm_start.py",
     "coevolve/learning/weight_sync_monitor.py",
     "coevolve/history/metrics_file.py",
     "coevolve/history/progress.py",
@@ -452,7 +453,7 @@ WRITERS = (
 
 METRIC = re.compile(
     r"(?:actor|critic|delivery|gradient_noise|groups|guard|num_turns|perf|prompt_length"
-    r"|response_length|rewards|rollout_corr|sampling|signal|source|synth|tasks|timing_s|training|val"
+    r"|response_length|rewards|rollout_corr|sampling|signal|source|stage|synth|tasks|timing_s|training|val"
     r"|validator)(?:/[\w{}]+)+"
 )
 

@@ -9,7 +9,7 @@ from coevolve.learning.losses.imitation import imitated
 from coevolve.learning.rows import Conversation, Row, conversation
 from protocols.generation import Grammar
 from protocols.learner_config import LearnerConfig
-from protocols.learning import TrainedGroup
+from protocols.learning import Stage, TrainedGroup
 from protocols.rollouts import Rollout
 
 
@@ -66,15 +66,17 @@ class Batch:
     run that is resumed with another number of steps has another schedule from there on."""
 
 
-def trained_group(group: Group, config: LearnerConfig, shape: Shape = own_rewards) -> TrainedGroup:
-    """Return the record of ``group``, which states how the step uses it."""
+def trained_group(
+    group: Group, config: LearnerConfig, shape: Shape = own_rewards, stage: Stage = "loop"
+) -> TrainedGroup:
+    """Return the record of ``group``, which states how a step of ``stage`` uses it."""
     return TrainedGroup(
         group_id=group.group_id,
         group=group.number,
         task_id=group.task_id,
         sequences=tuple(sequence for sequence, _ in group.rollouts),
         successes=group.successes,
-        use=use_of(group, config, shape),
+        use=use_of(group, config, shape, stage),
         instance=next((rollout.instance for _, rollout in group.rollouts), 0),
     )
 

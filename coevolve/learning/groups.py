@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from coevolve.learning.objective_registry import objective_of
 from protocols.learner_config import LearnerConfig
 from protocols.learning import DiscardReason as Reason
-from protocols.learning import GroupDiscarded, Use
+from protocols.learning import GroupDiscarded, Stage, Use
 from protocols.rollouts import FailedRollout, Rollout
 
 COMPARABLE = 2
@@ -67,11 +67,14 @@ def own_rewards(rollouts: Sequence[Rollout]) -> tuple[float, ...]:
     return tuple(rollout.reward for rollout in rollouts)
 
 
-def use_of(group: Group, config: LearnerConfig, shape: Shape = own_rewards) -> Use:
-    """Return how a step uses the group.
+def use_of(
+    group: Group, config: LearnerConfig, shape: Shape = own_rewards, stage: Stage = "loop"
+) -> Use:
+    """Return how a step of ``stage`` uses the group.
 
     An objective on samples of the policy does not use rollouts of other authors; they are imitated.
-    A reference is imitated only if it was confirmed when the group was requested.
+    A reference is imitated only if it was confirmed when the group was requested. The warm start
+    imitates every such reference, and does nothing else.
     """
     rollouts = [rollout for _, rollout in group.rollouts]
     objective = objective_of(config)
@@ -79,6 +82,8 @@ def use_of(group: Group, config: LearnerConfig, shape: Shape = own_rewards) -> U
     if needs_own and any(rollout.author != "policy" for rollout in rollouts):
         return "imitation"
     is_confirmed = all(rollout.imitable for rollout in rollouts)
+    if stage == "warm_start":
+        return "imitation" if is_confirmed else "nothing"
     is_hard = group.successes <= config.imitation.success_share * len(rollouts)
     if is_hard and config.imitation.weight > 0 and is_confirmed:
         return "imitation"
@@ -126,6 +131,7 @@ class Groups:
         replaced: int = 0,
         abandoned: Collection[int] = (),
         shape: Shape = own_rewards,
+        stage: Stage = "loop",
     ) -> None:
         """Start without groups.
 
@@ -136,7 +142,11 @@ class Groups:
             replaced: Number of groups discarded for ``step`` because they are uninformative.
             abandoned: Policy versions that the guard has abandoned.
             shape: Returns the rewards to compare.
+            stage: The stage of ``step``.
         """
+        self.stage: Stage = stage
+        """The stage of the step that is filled; set it before the next `judge`."""
+
         self._config = config
         self._step = step
         self._consumed = consumed
@@ -245,7 +255,8 @@ class Groups:
         if group.oldest_version < self._step - 1 - self._config.max_staleness:
             return "stale"
         most = self._config.refill_batches * self._config.groups_per_step
-        if self._replaced < most and use_of(group, self._config, self._shape) == "nothing":
+        use = use_of(group, self._config, self._shape, self.stage)
+        if self._replaced < most and use == "nothing":
             return "zero_variance"
         return None
 

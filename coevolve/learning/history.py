@@ -3,10 +3,10 @@
 Guarantee: reading the batch of a recorded step gives exactly the batch that the step used.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from coevolve.journal.codec import STEPS_BY_NUMBER, VERSIONS_BY_NUMBER, decode_as, topic_of
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.paging import stretch, whole_topic
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.learning.batch import Batch, BatchGroup, Rates
 from coevolve.learning.recorded_checkpoints import recorded_checkpoints
@@ -20,8 +20,8 @@ from protocols.learning import (
     StepReport,
     TrainedGroup,
 )
-from protocols.rollouts import Rollout
-from protocols.tasks import attempted
+from protocols.rollouts import Rollout, RolloutRequest
+from protocols.tasks import Task, attempted
 
 
 class History:
@@ -63,6 +63,31 @@ class History:
     async def checkpoints(self) -> Mapping[int, Checkpoint]:
         """Return the checkpoints that exist, by step."""
         return (await recorded_checkpoints(self._reader)).existing
+
+    async def newest_step(self) -> StepReport | None:
+        """Return the report of the last step; None before the first one."""
+        found = await self._reader.last(topic_of(StepReport))
+        return decode_as(found, StepReport) if found else None
+
+    async def warm_start_end(self, most: int) -> int | None:
+        """Return which of the versions 1 to ``most`` ended the warm start; None if none did."""
+        for number in range(1, most + 1):
+            found = await self._reader.find(VERSIONS_BY_NUMBER, str(number), limit=1)
+            if found and decode_as(found[0], PolicyVersion).ends_warm_start:
+                return number
+        return None
+
+    async def opening_skills(self) -> Set[str]:
+        """Return the skills of the tasks that the run opened with: before any rollout request."""
+        first = await self._reader.scan(topic_of(RolloutRequest), limit=1)
+        if not first:
+            return frozenset()
+        tasks = stretch(self._reader, topic_of(Task), 0, first[0].sequence)
+        return {skill async for record in tasks for skill in _skills(decode_as(record, Task))}
+
+    async def skills(self, task_id: str) -> Sequence[str]:
+        """Return the skills of a task. Raises JournalError if the journal does not have it."""
+        return _skills(await self._tasks.get(task_id))
 
     async def steps(self, *, after: int) -> list[StepReport]:
         """Return the steps after step ``after``, in order."""
@@ -122,3 +147,8 @@ class History:
             worthy=await self.supervision.select(task, record.group, rollouts),
             grammar=grammar,
         )
+
+
+def _skills(task: Task) -> Sequence[str]:
+    """Return a task's skills; those without any have one in common."""
+    return task.skills or ("",)

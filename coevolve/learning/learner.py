@@ -28,7 +28,7 @@ from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.journal.snapshots import Snapshots
 from coevolve.learning.arithmetic import arithmetic
-from coevolve.learning.batch import Batch, batch_metrics, trained_group
+from coevolve.learning.batch import Batch, BatchGroup, batch_metrics, trained_group
 from coevolve.learning.checkpoints import CheckpointWriter
 from coevolve.learning.groups import Group, Groups
 from coevolve.learning.guard import Guard, guard_snapshots
@@ -39,6 +39,7 @@ from coevolve.learning.sharded.announced import AnnouncedRanks
 from coevolve.learning.sharded.rpc import RankStarter
 from coevolve.learning.turns import LearnerTurns
 from coevolve.learning.versions import publish_version, remove_old_versions, whole_version
+from coevolve.learning.warm_start import StagedStep, WarmStart
 from coevolve.learning.weight_sync_monitor import WeightSyncMonitor
 from coevolve.parts.pace import PACES
 from coevolve.parts.status import StatusReporter
@@ -48,7 +49,7 @@ from protocols.control import PartStatus
 from protocols.errors import CoevolveError, LearnerError
 from protocols.interfaces import Files, Reader, Store, Supervision
 from protocols.journal import Message
-from protocols.learning import PolicyRegressed, Returned, StepReport
+from protocols.learning import PolicyRegressed, PolicyVersion, Returned, StepReport
 from protocols.rollouts import FailedRollout, Rollout
 
 log = structlog.get_logger()
@@ -150,6 +151,7 @@ class Learner:
             recovered = await recover(self._config, self._files, self._history, self._starter)
         trainer, checkpoint = recovered.trainer, recovered.checkpoint
         deliveries = WeightSyncMonitor(self._config, reader=self._reader, append=mailbox.append)
+        warm_start = await WarmStart.resumed(self._config.learner.warm_start, self._history)
         guard_records = guard_snapshots(self._reader, self._config.learner)
         guard, guarded_through = await guard_records.folded()
         session = _Session(
@@ -165,7 +167,9 @@ class Learner:
                 replaced=await self._history.replaced_since_last_step(),
                 abandoned=guard.abandoned,
                 shape=self._history.supervision.shape,
+                stage=warm_start.stage,
             ),
+            warm_start=warm_start,
             guard=guard,
             guarded_through=guarded_through,
             guard_records=guard_records,
@@ -194,6 +198,7 @@ class _Session:
         mailbox: Mailbox,
         trainer: AnyTrainer,
         groups: Groups,
+        warm_start: WarmStart,
         guard: Guard,
         guarded_through: int,
         guard_records: Snapshots[Guard],
@@ -209,6 +214,7 @@ class _Session:
         self._history = history
         self._mailbox = mailbox
         self._groups = groups
+        self._warm_start = warm_start
         self._guard = guard
         self._guarded_through = guarded_through
         self._guard_records = guard_records
@@ -296,13 +302,16 @@ class _Session:
             rate_factor=self._guard.rate_factor * self._config.learner.guard.rate_factor,
         )
         metrics = await go_back(self.trainer, step, returned, self._files, self._history)
-        version = await publish_version(self._files, self.trainer, self._config)
+        staged = await self._warm_start.take(step, ())
+        version = await self._published(staged)
         report = StepReport(
             step=step,
             groups=(),
             weights_digest=version.digest,
             groups_consumed=self._groups.consumed,
-            metrics=metrics,
+            metrics=metrics | staged.metrics,
+            stage=staged.stage,
+            warm_start_ended=staged.ended,
             returned=returned,
             devices=self._config.learner.devices,
             arithmetic=arithmetic(self._config.policy),
@@ -310,6 +319,7 @@ class _Session:
         self._deliveries.published(step)
         await self._mailbox.append([loss, report, version])
         self._groups.abandon(range(loss.best_version + 1, step))
+        self._groups.stage = self._warm_start.stage
         self._reporter.policy_version = step
         log.warning(
             "policy_regressed",
@@ -374,24 +384,15 @@ class _Session:
         saving_s = await self.checkpoints.release()
         step = self.trainer.step + 1
         self._reporter.waits_for(f"step {step} to be computed")
-        batch = Batch(
-            step=step,
-            groups=tuple(
-                [
-                    await self._history.group(
-                        trained_group(group, self._config.learner, self._history.supervision.shape),
-                        [rollout for _, rollout in group.rollouts],
-                    )
-                    for group in groups
-                ]
-            ),
-        )
+        batch = Batch(step=step, groups=await self._trained(groups))
         metrics = await asyncio.to_thread(self.trainer.take_step, batch)
         await self._deliveries.sampled(step, metrics)
         updated_s = time.monotonic()
-        version = await publish_version(self._files, self.trainer, self._config)
+        records = tuple(group.record for group in batch.groups)
+        staged = await self._warm_start.take(step, records)
+        version = await self._published(staged)
         ended_s = time.monotonic()
-        metrics |= batch_metrics(batch) | self._deliveries.metrics()
+        metrics |= batch_metrics(batch) | self._deliveries.metrics() | staged.metrics
         metrics |= {
             "timing_s/wait": gathered_s - started_s,
             "timing_s/save_checkpoint": saving_s,
@@ -402,23 +403,47 @@ class _Session:
         }
         report = StepReport(
             step=step,
-            groups=tuple(group.record for group in batch.groups),
+            groups=records,
             weights_digest=version.digest,
             groups_consumed=self._groups.consumed,
             metrics=metrics,
+            stage=staged.stage,
+            warm_start_ended=staged.ended,
             devices=self._config.learner.devices,
             arithmetic=arithmetic(self._config.policy),
         )
         self._deliveries.published(step)
         await self._finish([s for group in groups for s in group.sequences], [report, version])
         self._reporter.policy_version = step
+        self._groups.stage = self._warm_start.stage
         await remove_old_versions(self._files, step, self._config, self._needed_versions())
         log.info("step", step=step, score=metrics["critic/score/mean"])
 
+    async def _trained(self, groups: Sequence[Group]) -> tuple[BatchGroup, ...]:
+        """Return the groups with all data that the next step needs."""
+        shape, stage = self._history.supervision.shape, self._warm_start.stage
+        records = [trained_group(each, self._config.learner, shape, stage) for each in groups]
+        rollouts = ([rollout for _, rollout in group.rollouts] for group in groups)
+        pairs = zip(records, rollouts, strict=True)
+        return tuple([await self._history.group(*pair) for pair in pairs])
+
+    async def _published(self, staged: StagedStep) -> PolicyVersion:
+        ends = staged.ended is not None
+        return await publish_version(self._files, self.trainer, self._config, ends_warm_start=ends)
+
     def _needed_versions(self) -> set[int]:
-        """Return the versions that the evaluator has yet to score, or the guard may return to."""
+        """Return the versions that must stay besides those that are scored by their number.
+
+        The evaluator has yet to score them, or the guard may return to them, or the warm start
+        ended with them.
+        """
         due = (each for each in range(self.trainer.step) if is_guarded(each, self._config))
-        return {*self._guard.needed, *(each for each in due if not self._guard.is_scored(each))}
+        ended = self._warm_start.ended_with
+        return {
+            *self._guard.needed,
+            *(each for each in due if not self._guard.is_scored(each)),
+            *(() if ended is None else (ended,)),
+        }
 
     async def _finish(self, sequences: Sequence[int], outputs: Sequence[Message]) -> None:
         await self._mailbox.complete(sequences, outputs)

@@ -27,14 +27,20 @@ def version_path(version: int) -> str:
     return f"versions/v_{version}"
 
 
-async def publish_version(files: Files, trainer: AnyTrainer, config: RunConfig) -> PolicyVersion:
+async def publish_version(
+    files: Files, trainer: AnyTrainer, config: RunConfig, *, ends_warm_start: bool = False
+) -> PolicyVersion:
     """Write the trainer's weights into the run's folder and return the version's record."""
-    version = await asyncio.to_thread(write_version, files.folder, trainer, config)
+    version = await asyncio.to_thread(
+        write_version, files.folder, trainer, config, ends_warm_start=ends_warm_start
+    )
     await files.publish(version.path)
     return version
 
 
-def write_version(folder: Path, trainer: AnyTrainer, config: RunConfig) -> PolicyVersion:
+def write_version(
+    folder: Path, trainer: AnyTrainer, config: RunConfig, *, ends_warm_start: bool = False
+) -> PolicyVersion:
     """Write the trainer's weights below ``folder`` and return the version's record.
 
     The digest is computed before the folder gets its name, so a later change of its files is
@@ -54,7 +60,8 @@ def write_version(folder: Path, trainer: AnyTrainer, config: RunConfig) -> Polic
         format=policy.train,
         digest=digests[0],
         size_bytes=(folder / path / WEIGHTS_FILES[policy.train]).stat().st_size,
-        kept=is_scored(trainer.step, config),
+        kept=ends_warm_start or is_scored(trainer.step, config),
+        ends_warm_start=ends_warm_start,
         base=_base_digest(policy.model),
         scale=policy.lora_alpha / policy.lora_rank if policy.train == "lora" else 0.0,
         probe=trainer.probe(),

@@ -214,8 +214,13 @@ class Evaluator:
             await asyncio.sleep(self._pace.take_gather_s)
 
     def _missing(self) -> int:
-        """Return how many further versions there will be up to the next one to score."""
+        """Return how many further versions there will be up to the next one to score.
+
+        Each of the first versions may end the warm start.
+        """
         last = self._config.learner.steps
+        if self._newest < self._config.learner.warm_start.steps:
+            return 1
         following = range(self._newest + 1, last + 1)
         due = next((each for each in following if is_scored(each, self._config)), last)
         return max(1, due - self._newest)
@@ -231,7 +236,8 @@ class Evaluator:
     async def _score_version(self, version: PolicyVersion) -> Sequence[Message]:
         """Return the greedy scores of ``version`` on every task that is due, and new proofs."""
         started = time.monotonic()
-        tasks = self._tasks if is_evaluated(version.version, self._config) else ()
+        is_due = version.ends_warm_start or is_evaluated(version.version, self._config)
+        tasks = self._tasks if is_due else ()
         guarded = is_guarded(version.version, self._config)
         canaries = self._canaries if guarded else ()
         trained, instances = await self._fresh(version.version) if tasks else ((), ())

@@ -51,7 +51,7 @@ async def unscored_version(reader: Reader, config: RunConfig) -> PolicyVersion |
 
 def has_scores(version: PolicyVersion, config: RunConfig) -> bool:
     """Return whether the evaluator scores a version: it is due, and its weights were kept."""
-    return version.kept and is_scored(version.version, config)
+    return version.kept and (version.ends_warm_start or is_scored(version.version, config))
 
 
 async def newest_scores(reader: Reader) -> tuple[int, float]:

@@ -228,8 +228,8 @@ OTHERS: tuple[Mutant, ...] = (
     Mutant(
         promise="groups without variance are replaced within refill_batches only",
         file="coevolve/learning/groups.py",
-        old='if self._replaced < most and use_of(group, self._config, self._shape) == "nothing":',
-        new='if most and use_of(group, self._config, self._shape) == "nothing":',
+        old='if self._replaced < most and use == "nothing":',
+        new='if most and use == "nothing":',
         tests=(f"{UNIT}/learning/test_groups.py",),
     ),
     Mutant(

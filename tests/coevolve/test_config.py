@@ -311,6 +311,11 @@ def test_an_objective_that_replaces_groups_needs_a_bound_above_nothing():
             ],
             "override learner.objective: none, without imitation, leaves nothing to learn from",
         ),
+        (
+            ["learner.warm_start.steps=9", "learner.imitation.weight=0"],
+            "override learner.warm_start.steps: 9 steps that only imitate need "
+            "learner.imitation.weight above 0, found 0; raise it, or set the steps to 0",
+        ),
         (["learner.objective={kind: [grpo]}"], "override learner.objective.kind: needs one of"),
     ],
 )

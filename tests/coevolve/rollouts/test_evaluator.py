@@ -16,6 +16,7 @@ from coevolve.rollouts.trained_tasks import TrainedTasks
 from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig
 from protocols.errors import JournalError, SimulatorError
 from protocols.journal import Message
+from protocols.learner_config import WarmStartConfig
 from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore, WeightsVerified
 from protocols.tasks import Task
 from tests.evolving import stepped
@@ -142,6 +143,27 @@ def test_the_last_version_and_every_so_many_are_scored_on_either_kind_of_task():
     assert [n for n in range(8) if is_guarded(n, without)] == []
     assert [n for n in range(8) if is_scored(n, without)] == [0, 2, 4, 6, 7]
     assert [n for n in range(8) if is_guarded(n, settings(action="warn"))] == [0, 3, 6, 7]
+
+
+async def test_the_version_that_ends_the_warm_start_is_scored_whatever_its_number():
+    config = settings()
+    warm = msgspec.structs.replace(config.learner, warm_start=WarmStartConfig(steps=6))
+    config = msgspec.structs.replace(config, learner=warm)
+    journal = MemoryJournal()
+    ends = {"kept": True, "ends_warm_start": True}
+    part = evaluator(config, journal, Scorer())
+    running = asyncio.create_task(part.run())
+    for number in range(6):  # one by one, as a learner publishes them
+        each = version(number, config)
+        journal.add(msgspec.structs.replace(each, **ends) if number == 5 else each)
+        await journal.tell()
+    await journal.until(lambda: len(journal.all(Evaluation)) == 4 or running.done())
+    await part.stop()
+    await running
+    assert [each[:3] for each in evaluations(journal) if each[0] == "held out"] == [
+        ("held out", number, ["a", "bb"]) for number in (0, 2, 4, 5)
+    ]
+    assert 5 not in [each[1] for each in evaluations(journal) if each[0] == "canaries"]
 
 
 async def test_held_out_tasks_are_also_scored_under_other_names():
