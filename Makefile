@@ -11,7 +11,7 @@ else
 TORCH := --torch-backend cpu
 endif
 export UV_LINK_MODE := copy
-# Every figure of coevolve/docs/results.md is of this torch.
+# Every figure of coevolve/docs/figures.md is of this torch.
 UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH) \
   torch==2.13.0
 SETUP := $(BIN)/coevolve setup

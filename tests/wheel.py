@@ -43,7 +43,7 @@ class Neighbour:
     wanted: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    """Packages that are uninstalled afterwards: the remedy of coevolve/docs/results.md."""
+    """Packages that are uninstalled afterwards: the remedy of coevolve/docs/figures.md."""
 
     run_file: str = "quickstart"
 

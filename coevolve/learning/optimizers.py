@@ -2,7 +2,7 @@
 
 Adam divides each step by the recent size of its gradients. With one optimizer for both, the larger
 and steadier gradient of imitation determines that size, and the policy gradient hardly moves the
-weights (measured in `coevolve/docs/results.md`). With separate optimizers, only the learning rates
+weights (measured in `coevolve/docs/figures.md`). With separate optimizers, only the learning rates
 determine how far each source moves the weights. An optimizer takes no step if its source has no
 rows, because momentum alone would repeat the effect of earlier groups.
 """

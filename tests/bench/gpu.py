@@ -49,7 +49,7 @@ class Part:
     """Default size of the model."""
 
     limit_s: float
-    """About twice what the part took on an H100 (`coevolve/docs/results.md`)."""
+    """About twice what the part took on an H100 (`coevolve/docs/figures.md`)."""
 
     proves: bool = False
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tests.documented import FOLDER, ROOT, commands
 
-PAGE = FOLDER / "results.md"
+PAGE = FOLDER / "figures.md"
 WIDTH = 120
 LIMIT_S = 900.0
 

@@ -279,7 +279,7 @@ def test_a_module_of_the_working_folder_hides_none_of_the_standard_library(tmp_p
 
 def test_a_terminal_without_a_character_gets_an_escape_in_its_place():
     done = subprocess.run(
-        [sys.executable, "-m", "coevolve", "docs", "results"],
+        [sys.executable, "-m", "coevolve", "docs", "figures"],
         cwd=ROOT,
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
         capture_output=True,
