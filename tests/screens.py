@@ -9,7 +9,7 @@ from coevolve.history.progress import Progress
 from coevolve.terminal import Terminal
 from protocols.control import PartStatus
 from protocols.journal import Message
-from protocols.learning import StepReport
+from protocols.learning import StepReport, WarmStartEnded
 from tests.evolving import story
 from tests.exporting import scored
 
@@ -51,6 +51,25 @@ def report(step: int, **metrics: float) -> StepReport:
     return StepReport(
         step=step, groups=(), weights_digest="", groups_consumed=8, metrics=usual | given
     )
+
+
+def staged(warm: int, steps: int, *, ends: bool = True) -> list[Message]:
+    """Return the records of a run of some steps, the first of which are its warm start."""
+    counts = {"stage__skills_ready": 4.0, "stage__skills": 6.0}
+    found: list[Message] = [scored(0, 0)]
+    for step in range(1, steps + 1):
+        ended = WarmStartEnded(reason="skills", ready=4, skills=6) if step == warm else None
+        is_warm = step <= warm
+        found.append(
+            msgspec.structs.replace(
+                report(step, **(counts if is_warm else {})),
+                stage="warm_start" if is_warm else "loop",
+                warm_start_ended=ended if ends else None,
+            )
+        )
+        if step in (warm, steps):
+            found.append(scored(step, 2 if is_warm else 3))
+    return found
 
 
 def whole_story(steps: int = 40) -> list[Message]:

@@ -13,9 +13,10 @@ from coevolve.history.instance_gap import InstanceGap, Side, instance_gaps
 from coevolve.history.passing import TOPICS as PASSING_TOPICS
 from coevolve.history.passing import Passing
 from coevolve.history.score import Choice, Half, Score, choice, half_of, score_of
+from coevolve.history.stages import Stages
 from coevolve.history.starts import TOPICS as START_TOPICS
 from coevolve.history.starts import Starts
-from coevolve.history.teaching import REMEDIES, Teaching
+from coevolve.history.teaching import Teaching
 from coevolve.history.weight_sync import TOPICS as DELIVERY_TOPICS
 from coevolve.history.weight_sync import Deliveries
 from coevolve.journal.codec import topics_of
@@ -105,6 +106,7 @@ class Progress(WholeState):
     gaps: dict[Side, InstanceGap] = msgspec.field(default_factory=dict[Side, InstanceGap])
     """The instance gaps that were measured last."""
 
+    stages: Stages = msgspec.field(default_factory=Stages)
     teaching: Teaching = msgspec.field(default_factory=Teaching)
     errors: dict[int, int] = msgspec.field(default_factory=dict[int, int])
     discarded: dict[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -142,6 +144,7 @@ class Progress(WholeState):
     def fold(self, message: Message) -> None:
         """Add one record; records of other kinds change nothing."""
         self.deliveries.fold(message)
+        self.stages.fold(message)
         self.teaching.fold(message)
         self.degraded.fold(message)
         self.passing.fold(message)
@@ -222,15 +225,18 @@ class Progress(WholeState):
         return choice(self.canaries, self.halves, held_out, among)
 
     def lesson(self) -> str:
-        """Return a sentence if the run learned nothing from rewards or solves no held-out task.
+        """Return a sentence if the run learned nothing, with a remedy that it does not use yet.
 
-        It is empty if the run did both.
+        The score of version 0 alone says nothing of what it learned.
         """
-        scores = self.held_out().values()
-        solved = any(score.mean for score in scores)
-        if (lesson := self.teaching.lesson()) or not self.step or not scores or solved:
+        scores = self.held_out()
+        trained = [score for version, score in scores.items() if version]
+        solves = any(score.mean for score in trained)
+        if self.stages.loop_steps and (lesson := self.teaching.lesson(solves=solves)):
             return lesson
-        return f"No scored version solved any held-out task: {REMEDIES}"
+        if not trained or any(score.mean for score in scores.values()):
+            return ""
+        return f"No scored version solved any held-out task: {self.teaching.remedies}"
 
     def _note_copy(self, result: RunCopied | CopyFailed) -> None:
         if isinstance(result, RunCopied):

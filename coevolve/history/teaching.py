@@ -17,8 +17,14 @@ SOURCES = {"objective": "policy gradient", "imitation": "imitation", "replay": "
 NOISE = "gradient_noise/scale_groups"
 DIVERGENCE = "actor/kl_from_start"
 
-REMEDIES = "use a stronger model, easier tasks, or references to imitate"
+REMEDIES = "use a stronger model, easier tasks, or references to imitate (learner.warm_start)"
 """For a policy that solves nothing."""
+
+MORE_IMITATION = (
+    "imitate for more steps (learner.warm_start.steps) or at another rate "
+    "(learner.imitation.learning_rate), or use easier tasks"
+)
+"""The same, if the run imitates references."""
 
 
 class Amount(NamedTuple):
@@ -151,8 +157,11 @@ class Teaching:
             )
         return found
 
-    def lesson(self) -> str:
-        """Return why no step learned from rewards, and the remedy; empty if one did."""
+    def lesson(self, *, solves: bool) -> str:
+        """Return why no step learned from rewards, and the remedy; empty if one did.
+
+        Also empty if imitation taught a policy that ``solves`` held-out tasks before rewards could.
+        """
         if not self.steps or self.policy_gradient or self.graded:
             return ""
         if self.successes:
@@ -160,10 +169,17 @@ class Teaching:
                 "No step learned from rewards: in no group did they differ. Use tasks that the "
                 "policy solves sometimes"
             )
+        if self.imitated and solves:
+            return ""
         return (
             "No step learned from rewards: no rollout succeeded. A policy that never succeeds, "
-            f"such as one with random weights, learns nothing from them: {REMEDIES}"
+            f"such as one with random weights, learns nothing from them: {self.remedies}"
         )
+
+    @property
+    def remedies(self) -> str:
+        """What to do with a policy that solves nothing."""
+        return MORE_IMITATION if self.imitated else REMEDIES
 
     def _step(self, report: StepReport) -> None:
         uses = [group.use for group in report.groups]

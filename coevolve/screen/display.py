@@ -87,7 +87,7 @@ class LineDisplay:
     def show(self, message: Message, progress: Progress) -> None:
         match message:
             case StepReport(step=step, metrics=metrics):
-                figures = _score(progress) | _figures(metrics)
+                figures = _stage(message, progress) | _score(progress) | _figures(metrics)
                 log.info("step", step=step, of=self._steps, **figures)
             case Evaluation(version=version, errors=errors):
                 log.info("evaluation", version=version, errors=errors, **_score(progress))
@@ -124,6 +124,19 @@ def _warn(message: Message) -> None:
             log.warning("copy_failed", reason=message.reason)
         case _:
             log_change(message)
+
+
+def _stage(report: StepReport, progress: Progress) -> dict[str, object]:
+    """Return the stage of a step of the warm start; of its last one also why that ended."""
+    if report.stage == "loop":
+        return {}
+    stages, ended = progress.stages, report.warm_start_ended
+    skills = {"skills": stages.skills, "skills_ready": stages.ready}
+    return {
+        "stage": report.stage,
+        **skills,
+        **({} if ended is None else {"ended_by": ended.reason}),
+    }
 
 
 def _score(progress: Progress) -> dict[str, object]:

@@ -56,7 +56,8 @@ def draw(view: View, width: int, height: int, *, ascii_only: bool = False) -> Gr
         return fitted(lines[:room], width, ascii_only=ascii_only)
     progress = view.progress
     labels = score_lines(f"held-out {progress.measure}, %", progress.scores, width)
-    sections = (_metrics(view, width), _loop(progress), labels, part_lines(view.parts))
+    most = view.config.learner.warm_start.steps
+    sections = (_metrics(view, width), _loop(progress, most), labels, part_lines(view.parts))
     # Labels need a high terminal: the held-out line has their mean.
     needed = len(lines) + sum(map(len, sections)) + len(sections)
     if needed > room:
@@ -103,6 +104,8 @@ def _doing(view: View) -> str:
         return "stops"
     if view.progress.passing.paused:
         return "paused"
+    if view.progress.stages.is_warm:
+        return "warm start"
     if view.progress.step or view.progress.evaluations:
         return "runs"
     return "starts"
@@ -195,9 +198,13 @@ def _held_out(view: View, width: int) -> Text:
     return found.append(f"at step {versions[-1]}")
 
 
-def _loop(progress: Progress) -> list[Text]:
-    """Return where the time of a step goes, and what the loop made and refused."""
-    facts = (_times(progress.metrics), _groups(progress), *made(progress))
+def _loop(progress: Progress, most: int) -> list[Text]:
+    """Return where the time of a step goes, how far a warm start is, and what the loop made.
+
+    A warm start has ``most`` steps at most.
+    """
+    warm = ("warm start", words) if (words := progress.stages.line(most)) else None
+    facts = (_times(progress.metrics), _groups(progress), warm, *made(progress))
     return [fact_line(each) for each in facts if each is not None]
 
 

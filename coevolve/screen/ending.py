@@ -75,6 +75,7 @@ def _times(ending: Ending) -> Text:
 def _facts(ending: Ending) -> Iterator[Fact]:
     progress, costs = ending.progress, ending.costs
     yield from map(_short, ending.progress.result())
+    yield from _staged(ending)
     yield from _scored(progress)
     yield from _learned(progress)
     for each in progress.teaching.returns[-REGRESSIONS:]:
@@ -95,6 +96,15 @@ def _facts(ending: Ending) -> Iterator[Fact]:
     yield from (("at the end", each) for each in progress.degraded.lines())
     if lesson := progress.lesson():
         yield "lesson", lesson
+
+
+def _staged(ending: Ending) -> Iterator[Fact]:
+    """Return why the warm start ended, and the held-out scores before and after each stage."""
+    stages, most = ending.progress.stages, ending.config.learner.warm_start.steps
+    if words := stages.line(most):
+        yield "warm start", words
+    if found := stages.milestones(ending.progress.held_out()):
+        yield "held-out by stage", ", ".join(each.words for each in found)
 
 
 def _scored(progress: Progress) -> Iterator[Fact]:

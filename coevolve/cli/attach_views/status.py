@@ -98,6 +98,7 @@ def _tree(
         "paused": evolution.paused,
         "step": progress.step,
         "steps": subject.config.learner.steps,
+        "stages": progress.stages,
         "success": progress.evaluations,
         "scenarios": progress.scenarios,
         "measured": progress.measured,
@@ -179,7 +180,10 @@ def _best(progress: Progress) -> list[str]:
 
 def progress_line(subject: Subject, progress: Progress, *, begun: bool) -> str:
     """Return whether the run is running, and how far it is."""
-    line = f"{subject.standing}; step {progress.step} of {subject.config.learner.steps}"
+    learner = subject.config.learner
+    line = f"{subject.standing}; step {progress.step} of {learner.steps}"
+    if words := progress.stages.line(learner.warm_start.steps):
+        line += f"; warm start: {words}"
     return line if begun else f"{line}; no policy version yet"
 
 

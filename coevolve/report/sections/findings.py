@@ -36,6 +36,7 @@ def findings_section(data: RunHistory) -> Markup:
     """Return a list of sentences, the results first."""
     found = [
         *_scores(data),
+        *_staged(data),
         *skill_findings(data),
         *_made(data),
         *_contaminated(data),
@@ -70,6 +71,19 @@ def _scores(data: RunHistory) -> Iterator[Markup]:
     )
     if lesson := data.progress.lesson():
         yield sentence(f"{lesson}. ", to("teaching", "What the steps learned from"))
+
+
+def _staged(data: RunHistory) -> Iterator[Markup]:
+    """Tell the warm start and the loop apart."""
+    stages = data.progress.stages
+    if not (words := stages.line(data.config.learner.warm_start.steps)):
+        return
+    found = stages.milestones(data.progress.held_out())
+    told = ", ".join(each.words for each in found)
+    measured = f" Held-out {data.progress.measure}: {told}." if told else ""
+    moved = _moved(data, found[1].version, found[2].version) if len(found) > 2 else ""
+    gain = f" Gain of the loop{moved}." if moved else ""
+    yield sentence(f"Warm start: {words}.{measured}{gain} ", to("held-out", "Scores by version"))
 
 
 def _moved(data: RunHistory, first: int, last: int) -> str:

@@ -26,6 +26,7 @@ from protocols.learning import (
     TaskScore,
     TrainedGroup,
     Use,
+    WarmStartEnded,
 )
 from tests.evolving import admission, verdict
 
@@ -183,7 +184,8 @@ def test_each_source_says_its_groups_tokens_and_gradient_norm():
     ("groups", "turns", "words"),
     [
         ([(0, "nothing"), (0, "nothing")], 0, "from rewards: no rollout succeeded"),
-        ([(0, "imitation"), (0, "nothing")], 2, "from rewards: no rollout succeeded"),
+        ([(0, "imitation"), (0, "nothing")], 0, "imitate for more steps"),
+        ([(0, "imitation"), (0, "nothing")], 2, ""),
         ([(2, "nothing"), (0, "imitation")], 2, "from rewards: in no group did they differ"),
         ([(1, "policy_gradient")], 0, "No scored version solved any held-out task"),
         ([(1, "imitation")], 2, ""),
@@ -197,6 +199,23 @@ def test_a_run_that_learned_nothing_says_so(groups: list[tuple[int, Use]], turns
     assert words in progress.lesson()
     assert bool(words) == bool(progress.lesson())
     assert not Progress(LABELS).lesson()
+
+
+def test_no_lesson_rests_on_version_0_alone_or_repeats_what_the_run_does():
+    before = Progress(LABELS)
+    for message in (evaluated(0, a=0), stepped(1, (1, "policy_gradient"))):
+        before.fold(message)
+    assert before.lesson() == ""
+    warm, ended = Progress(LABELS), WarmStartEnded(reason="steps", ready=0, skills=1)
+    step = msgspec.structs.replace(stepped(1, (0, "imitation")), stage="warm_start")
+    for message in (
+        evaluated(0, a=0),
+        msgspec.structs.replace(step, warm_start_ended=ended),
+        evaluated(1, a=0),
+    ):
+        warm.fold(message)
+    assert warm.lesson().startswith("No scored version solved any held-out task: imitate for more")
+    assert "references to imitate" not in warm.lesson()
 
 
 def test_successes_of_discarded_groups_count():

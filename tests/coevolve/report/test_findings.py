@@ -20,7 +20,13 @@ from protocols.control import PartFailed, RunResumed, RunStarted, Stalled
 from protocols.evolution import Refused
 from protocols.journal import Message
 from protocols.learner_config import ImitationConfig
-from protocols.learning import CanaryScores, Evaluation, PolicyRegressed, TaskScore
+from protocols.learning import (
+    CanaryScores,
+    Evaluation,
+    PolicyRegressed,
+    TaskScore,
+    WarmStartEnded,
+)
 from tests import evolving
 from tests.coevolve.report.pages import data, parsed, scored, stepped, whole_story
 
@@ -101,6 +107,19 @@ def test_a_change_of_the_score_is_told_task_by_task():
     assert change + error in told([before, after])
     other = msgspec.structs.replace(after, scores=after.scores[1:])
     assert "task by task" not in told([before, other])
+
+
+def test_the_warm_start_and_the_gain_of_the_loop_are_told_apart():
+    ended = WarmStartEnded(reason="steps", ready=1, skills=4)
+    counts = {"stage/skills_ready": 1.0, "stage/skills": 4.0}
+    warm = msgspec.structs.replace(
+        stepped(1), stage="warm_start", warm_start_ended=ended, metrics=counts
+    )
+    text = told([evaluated(0, 2), warm, evaluated(1, 20), stepped(2), evaluated(2, 30)])
+    assert "Warm start: 1 step, its maximum; 1 of 4 skills succeed sometimes. " in text
+    assert "before (version 0), 50.0 \N{PLUS-MINUS SIGN} 7.6 % after the warm start" in text
+    assert "(version 2). Gain of the loop: +25.0 \N{PLUS-MINUS SIGN} 6.9 points, task by" in text
+    assert "Warm start" not in told([evaluated(0, 2), stepped(1), evaluated(1, 20)])
 
 
 @pytest.mark.parametrize(

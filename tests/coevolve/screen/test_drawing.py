@@ -24,7 +24,7 @@ from protocols.control import (
 from protocols.journal import Message
 from protocols.learning import NothingDelivered, WeightSyncAlarm
 from tests.evolving import settled, swapped
-from tests.screens import plain, progress_of, report, status, whole_story
+from tests.screens import plain, progress_of, report, staged, status, whole_story
 
 SMALL, LARGE = (80, 24), (120, 40)
 HOSTILE = "\x1b]0;title\x07\x1b[2J\u202e\nred"
@@ -137,6 +137,18 @@ def test_a_worse_reward_is_called_worse_and_noise_is_called_level(quickstart: Ru
     assert of("reward", shown(quickstart, falling)).endswith("\u2193 worse")
     assert of("reward", shown(quickstart, noisy)).endswith("\u2192 level")
     assert of("reward", shown(quickstart, falling[:5])).split()[-1] not in ("worse", "level")
+
+
+def test_the_screen_says_that_and_how_far_a_run_is_in_its_warm_start(quickstart: RunConfig):
+    lines = shown(quickstart, staged(9, 3))
+    assert lines[0].endswith("warm start 1:35")
+    assert of("warm start", lines) == (
+        "warm start step 3 of at most 0; 4 of 6 skills succeed sometimes"
+    )
+    over = shown(quickstart, staged(3, 5))
+    assert over[0].endswith("runs 1:35")
+    assert of("warm start", over) == "warm start 3 steps; 4 of 6 skills succeed sometimes"
+    assert not any(each.startswith("warm start") for each in shown(quickstart, whole_story()))
 
 
 def test_a_metric_that_is_not_finite_does_not_break_the_screen(quickstart: RunConfig):

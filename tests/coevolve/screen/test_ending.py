@@ -17,7 +17,7 @@ from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, TaskScore
 from tests.evolving import called, discarded
 from tests.exporting import scored
-from tests.screens import progress_of, report, whole_story
+from tests.screens import progress_of, report, staged, whole_story
 
 BEGUN = RunStarted(run_id="r", config="{}")
 AGAIN = RunResumed(run_id="r", config="{}")
@@ -98,6 +98,19 @@ def test_the_end_fits_one_screen_and_the_scores_come_last(quickstart: RunConfig)
     assert of("CPU", lines) == "CPU models 60 s, simulators 5 s, everything else 35 s (35.0 %)"
     assert of("restarts", lines) == "restarts of parts 1 learner"
     assert "report: runs/quickstart/report.html" in lines
+
+
+def test_the_end_tells_the_warm_start_and_the_loop_apart(quickstart: RunConfig):
+    lines = printed(ending(quickstart, staged(4, 9)), 200)
+    assert of("warm start", lines) == "warm start 4 steps; 4 of 6 skills succeed sometimes"
+    assert of("held-out by stage", lines) == (
+        "held-out by stage 0.0 \u00b1 12.5 % before (version 0), 50.0 \u00b1 17.9 % after the warm "
+        "start (version 4), 75.0 \u00b1 16.7 % after the loop (version 9)"
+    )
+    warm = printed(ending(quickstart, staged(4, 4)), 200)
+    assert of("held-out by stage", warm).endswith("after the warm start (version 4)")
+    assert len(printed(ending(quickstart, staged(4, 9)))) < 24
+    assert "by stage" not in " ".join(printed(ending(quickstart, whole_story())))
 
 
 def test_the_end_says_what_other_names_change(quickstart: RunConfig):
