@@ -134,10 +134,12 @@ def _check_members(found: type[Any], use: str) -> None:
     from coevolve.environments.interface import Environment
 
     members = (*Environment.__annotations__, *vars(Environment))
-    lacking = [each for each in members if each[0] != "_" and not hasattr(found, each)]
+    abstract = getattr(found, "__abstractmethods__", ())
+    needed = (each for each in members if each[0] != "_")
+    lacking = [each for each in needed if each in abstract or not hasattr(found, each)]
     if lacking:
         raise ConfigError(
             f"environment.use: {use} is no set of tools, and needs what an environment has "
-            f"(coevolve/environments/interface.py), found no {', '.join(lacking)}; "
-            "coevolve.environments.base.BaseEnvironment has most of it"
+            f"(coevolve/environments/interface.py), found no {', '.join(lacking)}; a subclass of "
+            "coevolve.environments.interface.Environment has most of it"
         )

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 # isort: off
 if TYPE_CHECKING:
     # An environment, and what a run file says about it.
-    from coevolve.environments.base import (
-        BaseEnvironment as BaseEnvironment,  # default methods of an environment
-    )
     from coevolve.environments.interface import (
+        Environment as Environment,  # its members, with defaults for most of them
         Fault as Fault,  # a rule of run files: whether it is broken, and the refusal
     )
     from coevolve.environments.settings import (
@@ -74,7 +72,7 @@ if TYPE_CHECKING:
     from coevolve.learning.objective_registry import (
         objective_of as objective_of,  # what the run's objective needs and does
     )
-    from coevolve.environments.base import (
+    from coevolve.environments.rewards_only import (
         TaskObserver as TaskObserver,  # summarizes groups, and finds weaknesses by rewards
     )
     from coevolve.signals.groups import (

@@ -8,8 +8,8 @@ import msgspec
 
 from coevolve.curriculum.task_sampler import TaskSampler, sampler_of
 from coevolve.delivery.engine import VerifiedEngine
-from coevolve.environments.base import BaseEnvironment
 from coevolve.environments.findings import Finding
+from coevolve.environments.interface import Environment
 from coevolve.parts.context import PartContext
 from coevolve.rollouts.agent import Agent
 from coevolve.rollouts.evaluator import Scorer
@@ -21,8 +21,11 @@ from protocols.rollouts import Writer
 from protocols.tasks import Task, TaskText, TurnText
 
 
-class Unimported(BaseEnvironment):
-    """What the journal says without the class: no tables, no rollouts, no labels of tasks."""
+class Unimported(Environment):
+    """What the journal says without the class: no tables, no rollouts, no labels of tasks.
+
+    Whatever attempts or checks tasks raises ConfigError.
+    """
 
     name: ClassVar[str] = "unimported"
     swappable: ClassVar[bool] = True
@@ -37,11 +40,9 @@ class Unimported(BaseEnvironment):
         self._tasks = NoTasks()
 
     def texts(self) -> Iterable[str]:
-        """Return none."""
         return ()
 
     def scored_tasks(self) -> Sequence[Task]:
-        """Return none: only the class knows them."""
         return ()
 
     def sampler(self) -> TaskSampler:
@@ -59,11 +60,9 @@ class Unimported(BaseEnvironment):
         return TaskText(headline=task.task_id)
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
-        """Refuse, as all that follows. Raises ConfigError."""
         raise self._refusal()
 
     def simulator(self) -> SimulatorService:
-        """Refuse. Raises ConfigError."""
         raise self._refusal()
 
     def agents(
@@ -73,13 +72,11 @@ class Unimported(BaseEnvironment):
         engine: VerifiedEngine,
         simulators: Sequence[SimulatorService],
     ) -> Mapping[Writer, Agent]:
-        """Refuse. Raises ConfigError."""
         raise self._refusal()
 
     def scorer(
         self, context: PartContext, engine: VerifiedEngine, simulators: Sequence[SimulatorService]
     ) -> Scorer:
-        """Refuse. Raises ConfigError."""
         raise self._refusal()
 
     def _refusal(self) -> ConfigError:
@@ -90,15 +87,12 @@ class NoTasks:
     """A `protocols.interfaces.TaskSource` of which nothing is known."""
 
     def pool(self) -> Sequence[Task]:
-        """Return none."""
         return ()
 
     def held_out(self) -> Sequence[Task]:
-        """Return none."""
         return ()
 
     def canaries(self, count: int) -> Sequence[Task]:
-        """Return none."""
         del count
         return ()
 

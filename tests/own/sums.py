@@ -7,8 +7,8 @@ import msgspec
 
 from coevolve.curriculum.task_sampler import SourceSampler
 from coevolve.delivery.engine import VerifiedEngine
-from coevolve.environments.base import BaseEnvironment
 from coevolve.environments.findings import Checks, Finding, findings
+from coevolve.environments.interface import Environment
 from coevolve.environments.settings import settings_of
 from coevolve.models.model_folder import model_folder
 from coevolve.parts.context import PartContext
@@ -138,7 +138,7 @@ class Answerer:
             return "malformed", ""
 
 
-class Sums(BaseEnvironment):
+class Sums(Environment):
     name = "sums"
     config_type = Settings
 

@@ -35,11 +35,10 @@ from coevolve.environments.appworld.source import (
     own_tasks,
 )
 from coevolve.environments.appworld.worker import AppWorldWorker
-from coevolve.environments.base import RewardsAlone
 from coevolve.environments.findings import Finding
-from coevolve.environments.gate_rates import GateRates
-from coevolve.environments.interface import Fault
+from coevolve.environments.interface import Environment, Fault
 from coevolve.environments.packages import Requirements
+from coevolve.environments.rewards_only import RewardsAlone
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
@@ -223,9 +222,7 @@ class AppWorld(ToolEnvironment):
 
         return code_gates(context, simulators, self._documents, self.source().trains_on)
 
-    async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
-        """Refuse: the faults that are planted in code are tests. Raises ConfigError."""
-        raise self._no_gate_rates()
+    gate_rates = Environment.gate_rates  # refuses: the faults that are planted in code are tests
 
     def task_index(self) -> TaskIndex:
         return Likenesses(self._config.validator.similarity, code_likeness)

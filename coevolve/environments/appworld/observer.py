@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 from itertools import pairwise
 
 from coevolve.environments.appworld.blocks import UNREADABLE, apis_in
-from coevolve.environments.base import TaskObserver
+from coevolve.environments.rewards_only import TaskObserver
 from coevolve.signals.history import PatternKey
 from protocols.config import RunConfig
 from protocols.evolution import PatternCount

@@ -21,7 +21,7 @@ from coevolve.environments.hdl.simulate.toolchain import TOOLS
 from coevolve.environments.sdk import (
     TINY,
     AnnotatedSource,
-    BaseEnvironment,
+    Environment,
     Exporter,
     Fault,
     Finding,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from coevolve.environments.sdk import Agent, PartContext, Scorer, TaskSampler, VerifiedEngine
 
 
-class Hdl(BaseEnvironment):
+class Hdl(Environment):
     """Testbenches for hardware designs."""
 
     config_type: ClassVar[type[msgspec.Struct]] = HdlConfig

@@ -16,9 +16,10 @@ import msgspec
 from coevolve.curriculum.task_sampler import TaskSampler, sampler_of
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.dependencies import lacking
-from coevolve.environments.base import BaseEnvironment, RewardsAlone
 from coevolve.environments.findings import Finding
 from coevolve.environments.gate_rates import GateRates
+from coevolve.environments.interface import Environment
+from coevolve.environments.rewards_only import RewardsAlone
 from coevolve.environments.tools.adversary.grading import Grading
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.cells import tools_by_turn
@@ -64,7 +65,7 @@ ANSWERED_ERRORS = 3
 """Malformed calls of an attempt that are answered, where neither config nor benchmark decides."""
 
 
-class ToolEnvironment(BaseEnvironment):
+class ToolEnvironment(Environment):
     """A `coevolve.environments.interface.Environment` without tasks and tools."""
 
     swappable: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from coevolve.environments.base import TaskObserver
+from coevolve.environments.rewards_only import TaskObserver
 from coevolve.environments.tools.patterns import patterns_of
 from protocols.config import RunConfig
 from protocols.evolution import PatternCount
