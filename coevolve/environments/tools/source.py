@@ -8,6 +8,7 @@ with an error, or if the cheap adversary solves it (`tools.adversary`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -108,7 +109,7 @@ class FixedSource(SplitTasks):
             left = f"{train} and {counted(len(held_out), 'held-out task')}"
             raise ConfigError(_too_few(settings, left, len(given), left_out_words(self.left_out)))
         if self.left_out:
-            log.warning("tasks_left_out", count=len(self.left_out), reasons=_firsts(self.left_out))
+            _warn(tuple(self.left_out.items()))
 
     @property
     def unearned(self) -> Mapping[str, str]:
@@ -169,6 +170,12 @@ def _failure(verdict: Failed) -> str:
     if verdict.reason == UNCOMPARED:
         return f"ends in a state that is too large to compare; {DEFINE_STATE}"
     return f"fails: {verdict.reason}"
+
+
+@lru_cache(maxsize=64)
+def _warn(left_out: Sequence[tuple[str, str]]) -> None:
+    """Log the tasks that are left out, and why; once in a process, which may read them often."""
+    log.warning("tasks_left_out", count=len(left_out), reasons=_firsts(dict(left_out)))
 
 
 def _firsts(left_out: Mapping[str, str]) -> dict[str, str]:
