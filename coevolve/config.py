@@ -38,8 +38,13 @@ def load_config(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         ConfigError: The file cannot be read or breaks rules; the message lists all of them.
     """
     path = run_file(f"{name}")
+    return config_in(path, text_of(path), overrides)
+
+
+def config_in(path: Path, text: str, overrides: Sequence[str] = ()) -> RunConfig:
+    """Return the settings of the run file ``path`` with the content ``text``; see `load_config`."""
     with boundary(ConfigError, f"{path}: cannot be checked"):
-        return _checked(path, text_of(path), overrides)
+        return _checked(path, text, overrides)
 
 
 def _checked(path: Path, text: str, overrides: Sequence[str]) -> RunConfig:

@@ -13,6 +13,7 @@ from coevolve.cli.boundary import carried_out
 from coevolve.cli.lazy_group import LazyGroup
 
 COMMANDS = {
+    "start": "Train a small model on your own tools: one command, from nothing.",
     "launch": "Start a run and stay with it until it ends.",
     "resume": "Continue a run that was stopped or killed.",
     "attach": "Look into a run from another terminal, and steer it.",

@@ -4,8 +4,10 @@ Letters: R rows of a forward, Q tokens per row, T positions, V vocabulary.
 
 Between requests, a conversation keeps its slot with the keys and values of its tokens; a request
 then feeds only new tokens. If a prompt does not extend the cached tokens, the engine keeps the
-common prefix and feeds the rest again. Short continuations are fed one token per tick beside the
-decoding rows. Many new tokens get a separate forward. Rows are the slots from 0 to the last active
+common prefix and feeds the rest again. If another slot has a longer common prefix under the present
+weights, its keys and values are copied: attempts at one task, and all tasks with the same tools,
+share most of their prompts. Short continuations are fed one token per tick beside the decoding rows.
+Many new tokens get a separate forward. Rows are the slots from 0 to the last active
 one, so the cache is read without a copy. Computation for idle slots in between is wasted, so the
 engine moves rows into them when more than a quarter is idle. If no slot is free, the engine evicts
 the conversation that has been idle longest.
@@ -138,7 +140,7 @@ class Engine(Generic[Ticket]):
         new_N = np.where(table["active"], table["known"] - table["cached"], 0)
         rows: Indices = np.flatnonzero(new_N > 1)
         if rows.size and int(new_N[rows].sum()) >= PREFILL_TOKENS:
-            self._advance(rows, np.minimum(new_N[rows], CHUNK_TOKENS), torch.from_numpy(rows))
+            self._prefill(rows)
         finished = self._collect()
         active = np.flatnonzero(table["active"])
         if active.size:
@@ -146,6 +148,39 @@ class Engine(Generic[Ticket]):
             self._advance(rows, table["active"][rows].astype(np.int64), slice(rows.size))
             finished += self._collect()
         return finished
+
+    def _prefill(self, rows: Indices) -> None:
+        """Feed the new tokens of ``rows``: one row first, whose beginning others may share."""
+        table = self._table
+        for slot in rows:
+            self._share(int(slot))
+        new_R = table["known"][rows] - table["cached"][rows]
+        first = rows[[int(new_R.argmax())]]
+        if rows.size > 1 and int(new_R.max()) >= PREFILL_TOKENS:
+            self._feed(first)
+            rows = rows[rows != first]
+            for slot in rows:
+                self._share(int(slot))
+        self._feed(rows)
+
+    def _feed(self, rows: Indices) -> None:
+        """Feed up to `CHUNK_TOKENS` new tokens of each row, in a forward of their own."""
+        new_R = self._table["known"][rows] - self._table["cached"][rows]
+        self._advance(rows, np.minimum(new_R, CHUNK_TOKENS), torch.from_numpy(rows))
+
+    def _share(self, slot: int) -> None:
+        """Copy the keys and values of a longer common prefix, if some slot has them."""
+        table = self._table
+        row = table[slot]
+        most = int(row["known"]) - 1  # the last token is always fed: sampling needs its logits
+        differs_N_T = table["tokens"][:, :most] != row["tokens"][:most]
+        same_N = np.where(differs_N_T.any(axis=1), differs_N_T.argmax(axis=1), most)
+        same_N = np.minimum(same_N, table["cached"])
+        same_N[table["first"] != self._version] = 0
+        source = int(same_N.argmax())
+        if source != slot and same_N[source] >= int(row["cached"]) + PREFILL_TOKENS:
+            self._cache.copy(source, slot, int(same_N[source]))
+            row["cached"], row["first"] = same_N[source], self._version
 
     def _advance(self, rows: Indices, counts_R: Indices, view: slice | torch.Tensor) -> None:
         """Feed ``counts_R`` tokens of each row; sample in rows whose tokens are then all fed."""

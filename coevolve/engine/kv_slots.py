@@ -75,6 +75,11 @@ class SlotCache(Cache):
             keys, values = keys_N_T_H_D[:, seen][self._rows], values_N_T_H_D[:, seen][self._rows]
         return keys.transpose(1, 2), values.transpose(1, 2)
 
+    def copy(self, source: int, target: int, positions: int) -> None:
+        """Copy the first ``positions`` positions of a slot into another one."""
+        for kept_L_N_T_H_D in (self._keys_L_N_T_H_D, self._values_L_N_T_H_D):
+            kept_L_N_T_H_D[:, target, :positions] = kept_L_N_T_H_D[:, source, :positions]
+
     def swap(self, one: int, other: int, positions: int) -> None:
         """Exchange the first ``positions`` positions of two slots."""
         for kept_L_N_T_H_D in (self._keys_L_N_T_H_D, self._values_L_N_T_H_D):

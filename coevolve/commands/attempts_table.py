@@ -1,0 +1,44 @@
+"""Shows how an author did on tasks: on a terminal, and as a file of conversations to read."""
+
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from coevolve.commands.attempts import Attempts
+from protocols.errors import RunError
+
+
+def attempts_table(found: Attempts, conversations: Path | None) -> RenderableType:
+    """Return the tables of scores and failures; ``conversations`` is the file to read."""
+    scores = Table(title=f"{found.author}: {found.attempts} attempts at each task")
+    scores.add_column("tasks that use")
+    for column in ("tasks", "pass@1, %", "std error", f"pass@{found.attempts}, %"):
+        scores.add_column(column, justify="right")
+    for row in found.rows:
+        scores.add_row(
+            row.label,
+            str(row.tasks),
+            f"{100 * row.pass_1.mean:.1f}",
+            f"{100 * row.pass_1.std_error:.1f}",
+            f"{100 * row.pass_k:.1f}",
+        )
+    said = [f"{count} failed: {reason}" for reason, count in found.failures.items()]
+    if conversations is not None:
+        said.append(f"conversations to read: {conversations}")
+    return Group(scores, *map(Text, said))
+
+
+def write_conversations(found: Attempts, path: Path) -> None:
+    """Write all conversations as text, failed ones first. Raises RunError."""
+    members = sorted(found.members, key=lambda each: each.succeeded)
+    parts = [
+        f"=== {each.task_id} ({each.split}), attempt {each.attempt}: "
+        f"{'succeeded' if each.succeeded else f'failed: {each.reason}'}\n\n{each.text}\n"
+        for each in members
+    ]
+    try:
+        path.write_text("\n".join(parts), errors="replace")
+    except OSError as error:
+        raise RunError(f"{path}: needs to be a file that can be written: {error}") from error

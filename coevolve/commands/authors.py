@@ -1,0 +1,71 @@
+"""Opens who attempts tasks with several attempts at each: a policy in this process."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from tokenizers import Tokenizer
+
+from coevolve.commands.attempts import Author, Which
+from coevolve.commands.subjects import OfRunFile, served_policy
+from coevolve.delivery.engine import proven_engine
+from coevolve.environments.registry import environment_of
+from coevolve.environments.tools.environment import ToolEnvironment
+from coevolve.foreign import boundary, native_to_errors
+from coevolve.models.model_files import DOWNLOAD_AGAIN
+from coevolve.models.model_folder import model_folder
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+from protocols.tasks import Task
+
+
+def tool_environment(config: RunConfig) -> ToolEnvironment:
+    """Return the environment, in which an author calls tools. Raises ConfigError for others."""
+    environment = environment_of(config)
+    if not isinstance(environment, ToolEnvironment):
+        raise ConfigError(
+            f"environment {config.uses}: needs tools, such as a class of your own, bfcl or "
+            "filesystem, and has none; `coevolve evaluate --config FILE` scores its policies"
+        )
+    return environment
+
+
+def tools_used(environment: ToolEnvironment, task: Task) -> tuple[str, ...]:
+    """Return the tools of the task's reference, each once; without one, the task's skills."""
+    tools = tuple(dict.fromkeys(environment.describe(task).tools))
+    return tools or task.skills
+
+
+def tasks_of(environment: ToolEnvironment, which: Which) -> tuple[Task, ...]:
+    """Return the tasks of a split, or of both. Raises ConfigError."""
+    source = environment.source()
+    train = tuple(source.pool()) if which != "held_out" else ()
+    held_out = tuple(source.held_out()) if which != "train" else ()
+    return (*train, *held_out)
+
+
+@asynccontextmanager
+async def policy_author(config: RunConfig) -> AsyncGenerator[Author]:
+    """Yield the model that a run with these settings starts from. Raises CoevolveError."""
+    async with served_policy(OfRunFile(), config) as policy:
+        running = policy.context.config
+        environment = environment_of(running)
+        simulator = environment.simulator()
+        engine = proven_engine(policy.context, "evaluate", policy.engine)
+        decode = _decoder(running)
+        try:
+            agents = environment.agents("evaluate", policy.context, engine, [simulator])
+            yield Author(name=config.policy.model, agent=agents["policy"], decode=decode)
+        finally:
+            await simulator.close()
+
+
+def _decoder(config: RunConfig):
+    path = model_folder(config.policy.model) / "tokenizer.json"
+    what = f"{path}: needs to be a tokenizer"
+    with boundary(ConfigError, what, DOWNLOAD_AGAIN), native_to_errors():
+        tokenizer = Tokenizer.from_file(str(path))
+
+    def decode(token_ids: Sequence[int]) -> str:
+        return tokenizer.decode(list(token_ids), skip_special_tokens=False)
+
+    return decode

@@ -1,0 +1,316 @@
+"""Chooses a run's settings for a model, a machine and tasks, and writes them with their reasons.
+
+Lengths and durations are measured; the other numbers follow from the model's size, the machine's
+cores and memory, and the number of tasks. All of it is for engines and a learner on the CPU.
+"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from coevolve.environments.tools.lengths import Lengths
+from coevolve.learning.rates import imitation_rate, usual_rate
+from coevolve.yaml_text import write_yaml
+from protocols.synthesizers import EndpointModel
+
+WIDTH = 100
+
+SMALL = 20_000_000
+"""Weights below which all of them are trained, and groups are larger."""
+
+PIECE = 64
+"""Lengths are multiples of this many tokens."""
+
+LEAST_MESSAGE = 48
+"""Tokens of a policy's message where references say nothing, or little."""
+
+UNKNOWN_MESSAGE = 256
+
+CACHE_SHARE = 0.15
+"""Share of the free memory that the engine's keys and values may take."""
+
+MOST_CONCURRENT = 16
+
+STEP_S = 45.0
+"""Seconds of rollouts in a step, at most, as far as a step has at least two groups."""
+
+RUN_S = 1200.0
+"""Seconds that all steps should take."""
+
+STEPS = (8, 80)
+"""Least and most steps."""
+
+LEARNING_COST = 3.0
+"""Computation of learning from a token, in that of reading one."""
+
+REPLAYED = 8
+"""References that each step imitates again."""
+
+GUARDED = 256
+"""Training tasks from which on some of them can be spared for the guard."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What is known of model, machine and tasks."""
+
+    weights: int
+    trained_before: bool
+    """Whether the weights are those of a pretrained model, not random ones."""
+
+    positions: int
+    """Longest conversation that the model supports, in tokens."""
+
+    cache_bytes_a_token: int
+    """Of an engine's keys and values; 0 if unknown."""
+
+    lengths: Lengths
+    references: bool
+    train: int
+    """Number of training tasks."""
+
+    held_out: int
+    cores: int
+    free_bytes: int
+    """Free main memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How fast the model attempted tasks here, on all cores."""
+
+    attempt_s: float
+    """Seconds per attempt, many at a time."""
+
+    tokens: float
+    """Mean tokens of an attempt."""
+
+    pass_1: float
+    attempts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """One setting with its value and the reason."""
+
+    key: str
+    value: Any
+    why: str = ""
+
+
+def limits(known: Measured) -> list[Choice]:
+    """Return which weights learn, and whether conversations fit, from their measured lengths."""
+    adapter = known.trained_before and known.weights >= SMALL
+    lengths = known.lengths
+    message = max(LEAST_MESSAGE, _pieces(1.5 * lengths.message, 16))
+    message = message if known.references else UNKNOWN_MESSAGE
+    room = lengths.turns * (message + lengths.answer)
+    most = min(_pieces(lengths.conversation + room, PIECE), known.positions)
+    concurrent = _concurrent(known, most)
+    return [
+        Choice(
+            key="policy.train",
+            value="lora" if adapter else "full",
+            why="an adapter: a small version, and little memory" if adapter else "few weights",
+        ),
+        Choice(
+            key="rollout.max_tokens",
+            value=most,
+            why=f"prompts have up to {lengths.prompts} tokens, a reference's conversation "
+            f"{lengths.conversation}; room for a mistake in each turn",
+        ),
+        Choice(
+            key="rollout.max_call_tokens",
+            value=message,
+            why=f"a reference's message has up to {lengths.message} tokens"
+            if known.references
+            else "no references to measure",
+        ),
+        Choice(
+            key="rollout.concurrent",
+            value=concurrent,
+            why=f"{concurrent * most * known.cache_bytes_a_token / 1e9:.1f} GB of keys and values",
+        ),
+    ]
+
+
+def form(*, lists_tools: bool) -> Choice:
+    """Return how the policy learns which tools there are."""
+    why = "the model's template lists tools" if lists_tools else "its template lists no tools"
+    return Choice(
+        key="policy.chat", value={"tools": "template" if lists_tools else "prompt"}, why=why
+    )
+
+
+def training(known: Measured, pace: Pace, train: str, steps: int = 0) -> list[Choice]:
+    """Return the settings of steps and rates. ``steps`` is the user's; 0 chooses."""
+    small = known.weights < SMALL
+    size = 8 if small else 4
+    groups = max(2, min(8, int(STEP_S / (size * pace.attempt_s))))
+    step_s = step_seconds(pace, groups * size, known)
+    found = steps or max(STEPS[0], min(STEPS[1], int(RUN_S / step_s)))
+    rate = usual_rate(known.weights, "lora" if train == "lora" else "full")
+    every = max(1, round(found / 4))
+    guarded = known.train >= GUARDED
+    return [
+        Choice(key="rollout.group_size", value=size, why=_size_why(known)),
+        Choice(
+            key="learner.steps",
+            value=found,
+            why="as you said" if steps else f"about {found * step_s / 60:.0f} minutes",
+        ),
+        Choice(
+            key="learner.groups_per_step",
+            value=groups,
+            why=f"an attempt took {pace.attempt_s:.1f} s here, so a step takes about {step_s:.0f}",
+        ),
+        Choice(
+            key="learner.learning_rate",
+            value=rate,
+            why=f"of {known.weights / 1e6:.1f} million weights, by coevolve/learning/rates.py",
+        ),
+        *_imitation(known, "lora" if train == "lora" else "full"),
+        *([] if guarded else [_no_guard(known)]),
+        Choice(key="evaluator.every", value=every, why=f"{known.held_out} held-out tasks"),
+        Choice(
+            key="evaluator.concurrent", value=min(known.held_out, MOST_CONCURRENT), why="at a time"
+        ),
+    ]
+
+
+def _imitation(known: Measured, train: Any) -> list[Choice]:
+    if not known.references:
+        why = "the tasks have no references"
+        return [Choice(key="learner.imitation", value={"weight": 0, "replay_per_step": 0}, why=why)]
+    value = {
+        "weight": 1,
+        "learning_rate": imitation_rate(known.weights, train),
+        "replay_per_step": REPLAYED,
+    }
+    why = "of references, where every attempt fails; ten times the rate of rewards"
+    return [Choice(key="learner.imitation", value=value, why=why)]
+
+
+def _no_guard(known: Measured) -> Choice:
+    why = f"{known.train} training tasks are too few to spare some"
+    return Choice(key="learner.guard", value={"action": "none"}, why=why)
+
+
+def _size_why(known: Measured) -> str:
+    return f"a model of {known.weights / 1e6:.1f} million weights on {known.cores} cores"
+
+
+def step_seconds(pace: Pace, attempts: int, known: Measured) -> float:
+    """Return about how long a step takes: its rollouts, and learning from them or references."""
+    learned = (attempts + (REPLAYED if known.references else 0)) * pace.tokens
+    return attempts * pace.attempt_s + learned * LEARNING_COST * pace.attempt_s / pace.tokens
+
+
+def loop(synthesizer: EndpointModel | None) -> list[Choice]:
+    """Return where tasks come from."""
+    if synthesizer is None:
+        why = "no endpoint makes tasks (--synthesizer), so it trains on those of the file alone"
+        return [Choice(key="arm", value="static", why=why)]
+    model: dict[str, Any] = {
+        "kind": "endpoint",
+        "base_url": synthesizer.base_url,
+        "model": synthesizer.model,
+    }
+    if synthesizer.key_variable:
+        model |= {"key_variable": synthesizer.key_variable}
+    return [
+        Choice(key="arm", value="full", why="tasks of the file, and tasks made where it is weak"),
+        Choice(key="synthesizer.model", value=model),
+    ]
+
+
+def machine(known: Measured) -> list[Choice]:
+    """Return how the run uses the machine's cores."""
+    return [Choice(key="simulator.workers", value=1 if known.cores <= 4 else 2)]
+
+
+def with_given(choices: Sequence[Choice], given: Mapping[str, Any]) -> list[Choice]:
+    """Return the choices with the user's values, by key, in place of those chosen, or in addition.
+
+    A choice that is a section keeps its other settings.
+    """
+    found = {each.key: each for each in choices}
+    for key, value in given.items():
+        section, *inner = _places(key)
+        chosen = found.get(section)
+        if not inner:
+            found[section] = Choice(key=section, value=value, why="as you said")
+            continue
+        old = chosen.value if chosen else None
+        why = f"{chosen.why}; {'.'.join(inner)} as you said" if chosen else "as you said"
+        found[section] = Choice(key=section, value=_put(old, inner, value), why=why)
+    return list(found.values())
+
+
+def _places(key: str) -> list[str]:
+    """Return the key of a line in a run file, and the names within its value."""
+    names = key.split(".")
+    return [".".join(names[:2]), *names[2:]]
+
+
+def _put(tree: Any, names: Sequence[str], value: Any) -> Any:
+    """Return the tree with a value at ``names``."""
+    if not names:
+        return value
+    section = dict(cast("Mapping[str, Any]", tree)) if isinstance(tree, dict) else {}
+    return section | {names[0]: _put(section.get(names[0]), names[1:], value)}
+
+
+def run_file_text(choices: Sequence[Choice], head: Sequence[str]) -> str:
+    """Return the run file, with the reasons as comments; ``head`` are comments at its top."""
+    lines = [f"# {line}".rstrip() for line in head]
+    sections: dict[str, list[Choice]] = {}
+    for each in choices:
+        section, dot, _ = each.key.partition(".")
+        sections.setdefault(section if dot else "", []).append(each)
+    for section, members in sections.items():
+        indent = ""
+        if section:
+            lines.append(f"{section}:")
+            indent = "  "
+        for each in members:
+            lines += _setting(each, indent)
+    return "\n".join((*lines, ""))
+
+
+def _setting(choice: Choice, indent: str) -> list[str]:
+    name = choice.key.partition(".")[2] or choice.key
+    written = f"{indent}{name}: {_flow(choice.value)}"
+    if not choice.why:
+        return [written]
+    if len(f"{written}  # {choice.why}") <= WIDTH:
+        return [f"{written}  # {choice.why}"]
+    room = WIDTH - len(indent) - 2
+    return [*(f"{indent}# {line}" for line in textwrap.wrap(choice.why, room)), written]
+
+
+def _flow(value: Any) -> str:
+    """Return a value in one line of YAML."""
+    if isinstance(value, dict):
+        section = cast("Mapping[str, Any]", value)
+        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in section.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, cast("list[Any]", value))) + "]"
+    if isinstance(value, float) and 0 < abs(value) < 1e-2:
+        return _rate(value)
+    return write_yaml({"value": value}).partition(": ")[2].strip().replace("\n", " ")
+
+
+def _rate(value: float) -> str:
+    digits, _, power = f"{value:e}".partition("e")
+    return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
+
+
+def _pieces(length: float, piece: int) -> int:
+    return -(-int(length) // piece) * piece
+
+
+def _concurrent(known: Measured, most: int) -> int:
+    each = max(1, known.cache_bytes_a_token * most)
+    return max(4, min(MOST_CONCURRENT, int(CACHE_SHARE * known.free_bytes / each)))

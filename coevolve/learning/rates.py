@@ -1,0 +1,79 @@
+"""Learning rates that fit a model's size: what a start chooses, and how far a run may exceed it.
+
+The rule is a line through two settings in logarithms of size and rate: 2e-3 trains all weights of a
+policy with 0.4 million (`configs/quickstart.yaml` and its kind), and 1e-6 those of one with 4
+billion (CoEvolve, `configs/bfcl_qwen3_4b.yaml`). An adapter takes ten times as much, as in
+`configs/bfcl_qwen2_5_7b.yaml`, which gives 1e-4 for SmolLM2-135M; with that it learned. Imitation
+takes ten times the rate of the objective, as supervised training does. No rate exceeds that of the
+smallest policy.
+"""
+
+import math
+
+from protocols.learner_config import LearnerConfig
+from protocols.learning import WeightsFormat
+
+SMALLEST = (0.4e6, 2e-3)
+"""Weights and rate of the smallest policy."""
+
+LARGEST = (4e9, 1e-6)
+
+ADAPTER = 10.0
+"""Rate of an adapter, as a multiple of that for all weights."""
+
+IMITATION = 10.0
+"""Rate of imitation, as a multiple of the objective's."""
+
+MOST_IMITATION = 4e-3
+
+TOLERATED = 10.0
+"""A run whose rate exceeds the usual one by more than this factor is refused."""
+
+
+def usual_rate(weights: int, train: WeightsFormat) -> float:
+    """Return the objective's rate for a model of that many weights, to one digit."""
+    slope = math.log(LARGEST[1] / SMALLEST[1]) / math.log(LARGEST[0] / SMALLEST[0])
+    full = SMALLEST[1] * (max(weights, 1) / SMALLEST[0]) ** slope
+    return _digit(min(full * (ADAPTER if train == "lora" else 1.0), SMALLEST[1]))
+
+
+def imitation_rate(weights: int, train: WeightsFormat) -> float:
+    """Return imitation's rate for a model of that many weights, to one digit."""
+    return _digit(min(IMITATION * usual_rate(weights, train), MOST_IMITATION))
+
+
+def excesses(learner: LearnerConfig, weights: int, train: WeightsFormat) -> list[str]:
+    """Return a sentence with the remedy for each rate that is far too high for the model."""
+    imitates = learner.imitation.weight > 0 or learner.imitation.replay_per_step > 0
+    rates = (
+        (
+            "learner.learning_rate",
+            0.0 if learner.only_imitates else learner.learning_rate,
+            usual_rate(weights, train),
+        ),
+        (
+            "learner.imitation.learning_rate",
+            learner.imitation.learning_rate if imitates else 0.0,
+            imitation_rate(weights, train),
+        ),
+    )
+    trained = "an adapter" if train == "lora" else "all weights"
+    return [
+        f"{setting}: needs at most {_shown(TOLERATED * usual)} for {trained} of a model with "
+        f"{weights / 1e6:.0f} million weights, found {_shown(found)}, which destroys what the "
+        f"model can do; {_shown(usual)} is usual: set {setting}={_shown(usual)}"
+        for setting, found, usual in rates
+        if found > TOLERATED * usual * (1 + 1e-9)
+    ]
+
+
+def _shown(rate: float) -> str:
+    """Return the rate as in run files: ``1e-4``."""
+    digits, _, power = f"{rate:.0e}".partition("e")
+    return f"{digits}e{int(power)}"
+
+
+def _digit(rate: float) -> float:
+    """Return the rate rounded down to one digit."""
+    power = math.floor(math.log10(rate) + 1e-9)
+    return float(f"{math.floor(rate / 10.0**power + 1e-9)}e{power}")
