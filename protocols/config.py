@@ -107,6 +107,9 @@ class TransformersEngine(
     dtype: TransformersDtype = "float32"
     """Precision of the weights that sample. ``float32`` is the learner's own arithmetic."""
 
+    threads: Processes = 1
+    """CPU threads of the arithmetic. More than one helps only above about 20 million parameters."""
+
 
 class VllmEngine(
     msgspec.Struct,

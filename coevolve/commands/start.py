@@ -5,8 +5,10 @@ training tasks, so nobody reads held-out ones, and no setting depends on them.
 """
 
 import asyncio
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 
 import msgspec
 import psutil
+import structlog
 from msgspec.structs import replace
 
 from coevolve.commands.attempts import Attempts, Say, attempts_of, sample_of
@@ -35,6 +38,7 @@ from coevolve.commands.model import WHEELS, fetch
 from coevolve.config import config_in
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.tools.lengths import lengths_of
+from coevolve.environments.tools.source import FixedSource, left_out_words
 from coevolve.estimate.estimate import cache_bytes_a_token, parameters
 from coevolve.foreign import boundary
 from coevolve.launcher import preflight
@@ -44,8 +48,9 @@ from coevolve.models.model_folder import HUB_ID, model_config, whole_model
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import running
 from coevolve.overrides import apply
+from coevolve.parts import logs
 from coevolve.terminal import Terminal
-from protocols.config import RunConfig
+from protocols.config import Engine, RunConfig
 from protocols.errors import ConfigError, RunError
 from protocols.synthesizers import EndpointModel
 
@@ -94,7 +99,10 @@ class Start:
         self.environment = tool_environment(config)
         self.train = tasks_of(self.environment, "train")
         self.held_out = tasks_of(self.environment, "held_out")
-        say(f"tasks: {len(self.train)} to train on, {len(self.held_out)} held out")
+        source = self.environment.source()
+        left_out = left_out_words(source.left_out) if isinstance(source, FixedSource) else ""
+        said = f"tasks: {len(self.train)} to train on, {len(self.held_out)} held out"
+        say(f"{said}; {left_out}" if left_out else said)
 
     def config(self) -> RunConfig:
         """Return the settings so far, with defaults for all others. Raises ConfigError."""
@@ -160,7 +168,11 @@ class Start:
             "training tasks"
         )
         concurrent = config.rollout.concurrent
-        serving = replace(config, evaluator=replace(config.evaluator, concurrent=concurrent))
+        serving = replace(
+            config,
+            evaluator=replace(config.evaluator, concurrent=concurrent),
+            rollout=replace(config.rollout, engine=alone(config.rollout.engine)),
+        )
         async with policy_author(serving) as author:
             return await attempts_of(
                 author,
@@ -239,6 +251,11 @@ def _refuse_existing(request: Request) -> None:
         )
 
 
+def alone(engine: Engine) -> Engine:
+    """Return the engine's settings for a process that has the whole machine."""
+    return replace(engine, threads=max(engine.threads, len(os.sched_getaffinity(0))))
+
+
 def _lists_tools(config: RunConfig) -> bool:
     """Return whether the model's template lists tools, and its calls can be read."""
     chat = replace(config.policy.chat, tools="template")
@@ -277,16 +294,28 @@ def prepare(request: Request) -> Path:
     """Score the model, choose settings, and write the run file; return it. Raises CoevolveError."""
     terminal = Terminal()
     say = partial(print_line, terminal)
-    start = Start(request, say)
-    start.take_model()
-    known = start.measure()
-    scored = start.score(known)
+    with _quiet():
+        start = Start(request, say)
+        start.take_model()
+        known = start.measure()
+        scored = start.score(known)
     conversations = Path(f"{request.name}.attempts.txt")
     write_conversations(scored, conversations)
     terminal.print(attempts_table(scored, conversations))
     run_file = start.write(known, scored)
     say(f"{run_file}: written; it is launched now")
     return run_file
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Log no warnings in the block: what a run logs of its tasks is said in words."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+        logs.to_errors()
 
 
 def print_line(terminal: Terminal, line: str) -> None:

@@ -5,9 +5,9 @@ Letters: R rows of a forward, Q tokens per row, T positions, V vocabulary.
 Between requests, a conversation keeps its slot with the keys and values of its tokens; a request
 then feeds only new tokens. If a prompt does not extend the cached tokens, the engine keeps the
 common prefix and feeds the rest again. If another slot has a longer common prefix under the present
-weights, its keys and values are copied: attempts at one task, and all tasks with the same tools,
-share most of their prompts. Short continuations are fed one token per tick beside the decoding rows.
-Many new tokens get a separate forward. Rows are the slots from 0 to the last active
+weights, the engine copies its keys and values: attempts at one task, and all tasks with the same
+tools, share most of their prompts. Short continuations are fed one token per tick beside the
+decoding rows. Many new tokens get a separate forward. Rows are the slots from 0 to the last active
 one, so the cache is read without a copy. Computation for idle slots in between is wasted, so the
 engine moves rows into them when more than a quarter is idle. If no slot is free, the engine evicts
 the conversation that has been idle longest.
@@ -87,8 +87,10 @@ class Engine(Generic[Ticket]):
             )
         if slot is None:
             slot = self._free_slot()
-        if slot is None:
-            return False
+            if slot is None:
+                return False
+            if self._table["first"][slot] != self._version:
+                self._table["cached"][slot] = 0
         self._slot_of.pop(request.conversation_id, None)
         self._slot_of[request.conversation_id] = slot
         self._owners[slot] = request.conversation_id
@@ -98,14 +100,16 @@ class Engine(Generic[Ticket]):
         return True
 
     def release(self, conversation_id: str) -> Ticket | None:
-        """Drop a conversation; return the ticket of its unfinished request, if any."""
+        """Drop a conversation; return the ticket of its unfinished request, if any.
+
+        Its keys and values stay until another conversation takes the slot, which may share them.
+        """
         slot = self._slot_of.pop(conversation_id, None)
         if slot is None:
             return None
         ticket = self._tickets[slot]
         self._owners[slot] = self._tickets[slot] = None
         self._table[slot]["active"] = False
-        self._table[slot]["cached"] = 0
         return ticket
 
     def swap_weights(self, weights: Mapping[str, torch.Tensor], version: int) -> None:

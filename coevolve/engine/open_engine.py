@@ -22,6 +22,7 @@ def open_engine(config: RunConfig, run_dir: Path, conversations: int) -> Generat
                 run_dir,
                 max_concurrent=conversations,
                 max_length=config.rollout.max_tokens,
+                threads=settings.threads,
                 dtype=settings.dtype,
             )
         case VllmEngine() as settings:

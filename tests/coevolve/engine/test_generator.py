@@ -181,6 +181,61 @@ async def test_a_conversations_second_request_feeds_only_what_is_new(
     assert sum(fed) == 2
 
 
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of tokens of each forward."""
+    fed: list[int] = []
+    forward = Qwen3ForCausalLM.forward
+
+    def counted(self: Any, **inputs: Any) -> Any:
+        fed.append(inputs["input_ids"].numel())
+        return forward(self, **inputs)
+
+    monkeypatch.setattr(Qwen3ForCausalLM, "forward", counted)
+    return fed
+
+
+async def test_attempts_at_once_feed_the_beginning_of_their_prompts_once(
+    served: TransformersGenerator, qwen3: Path, monkeypatch: pytest.MonkeyPatch
+):
+    fed = counting(monkeypatch)
+    prompts = [[*range(100), *([number] * number)] for number in range(1, 5)]
+    requests = [ask(f"talk {n}", prompt, max_tokens=1) for n, prompt in enumerate(prompts)]
+    said = await asyncio.gather(*map(served.generate, requests))
+    assert 100 <= sum(fed) < 140
+    monkeypatch.undo()
+    assert_like_a_plain_forward(qwen3, list(zip(requests, said, strict=True)))
+
+
+async def test_a_beginning_is_shared_after_its_conversation_has_ended(
+    served: TransformersGenerator, qwen3: Path, monkeypatch: pytest.MonkeyPatch
+):
+    fed = counting(monkeypatch)
+    await served.generate(ask("first", range(100), max_tokens=5))
+    await served.release("first")
+    fed.clear()
+    request = ask("second", [*range(95), 3, 4], max_tokens=3, temperature=0.0)
+    said = await served.generate(request)
+    assert sum(fed) == 2 + 2
+    monkeypatch.undo()
+    assert_like_a_plain_forward(qwen3, [(request, said)])
+
+
+async def test_no_beginning_is_shared_from_older_weights(
+    qwen3: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    version = published(tmp_path, 1, new_model("qwen3", seed=1))
+    generator = TransformersGenerator(qwen3, tmp_path, max_concurrent=4, max_length=MAX_LENGTH)
+    await generator.generate(ask("first", range(100), max_tokens=5))
+    await generator.release("first")
+    await generator.generate(ask("held", range(100), max_tokens=5))
+    await generator.load(version)
+    fed = counting(monkeypatch)
+    said = await generator.generate(ask("second", range(100), max_tokens=2))
+    await generator.close()
+    assert sum(fed) == 100 + 1
+    assert not said.cache_versions
+
+
 async def test_a_prompt_that_departs_from_the_cache_is_fed_from_there(
     served: TransformersGenerator, qwen3: Path
 ) -> None:
