@@ -12,6 +12,7 @@ from typing import Any, cast
 from coevolve.environments.tools.lengths import Lengths
 from coevolve.learning.rates import imitation_rate, usual_rate
 from coevolve.yaml_text import write_yaml
+from protocols.learning import WeightsFormat
 from protocols.synthesizers import EndpointModel
 
 WIDTH = 100
@@ -32,17 +33,22 @@ CACHE_SHARE = 0.15
 
 MOST_CONCURRENT = 16
 
-STEP_S = 45.0
-"""Seconds of rollouts in a step, at most, as far as a step has at least two groups."""
-
 RUN_S = 1200.0
 """Seconds that all steps should take."""
 
-STEPS = (8, 80)
-"""Least and most steps."""
+STEPS = (8, 24)
+"""Least and most steps of a pretrained model, and the number for a small one."""
 
-LEARNING_COST = 3.0
-"""Computation of learning from a token, in that of reading one."""
+SMALL_STEPS = 60
+
+DELIVERY_S = 4.0
+"""Seconds in which a step hands its weights over, as measured for 135 million."""
+
+ALONE = 1.6
+"""Seconds of an attempt in a run, whose engine shares the cores, for one where it had them all."""
+
+COLD = 0.25
+"""Share of successful attempts below which a run begins with a warm start."""
 
 REPLAYED = 8
 """References that each step imitates again."""
@@ -78,16 +84,16 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How fast the model attempted tasks here, on all cores."""
+    """How fast the model was here."""
 
     attempt_s: float
-    """Seconds per attempt, many at a time."""
+    """Seconds per attempt, many at a time, on all cores."""
 
-    tokens: float
-    """Mean tokens of an attempt."""
+    row_s: float
+    """Seconds in which the learner reads a conversation and learns from it, on its cores."""
 
-    pass_1: float
-    attempts: int
+    success: float
+    """Share of the attempts that succeeded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,43 +149,45 @@ def form(*, lists_tools: bool) -> Choice:
     )
 
 
-def training(known: Measured, pace: Pace, train: str, steps: int = 0) -> list[Choice]:
+def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) -> list[Choice]:
     """Return the settings of steps and rates. ``steps`` is the user's; 0 chooses."""
     small = known.weights < SMALL
-    size = 8 if small else 4
-    groups = max(2, min(8, int(STEP_S / (size * pace.attempt_s))))
-    step_s = step_seconds(pace, groups * size, known)
-    found = steps or max(STEPS[0], min(STEPS[1], int(RUN_S / step_s)))
-    rate = usual_rate(known.weights, "lora" if train == "lora" else "full")
-    every = max(1, round(found / 4))
+    size, groups = (8, 8) if small else (4, max(2, min(8, known.cores // 2)))
+    step_s = step_seconds(pace, groups, size, known)
+    chosen = SMALL_STEPS if small else max(STEPS[0], min(STEPS[1], int(RUN_S / step_s)))
+    found = steps or chosen
     guarded = known.train >= GUARDED
     return [
-        Choice(key="rollout.group_size", value=size, why=_size_why(known)),
+        Choice(
+            key="rollout.group_size",
+            value=size,
+            why=f"for {_millions(known)} on {known.cores} cores, with groups_per_step",
+        ),
         Choice(
             key="learner.steps",
             value=found,
-            why="as you said" if steps else f"about {found * step_s / 60:.0f} minutes",
+            why=f"{'as you said; ' if steps else ''}about {found * step_s / 60:.0f} minutes: an "
+            f"attempt took {pace.attempt_s:.1f} s here, learning from one {pace.row_s:.1f} s, so "
+            f"a step takes about {step_s:.0f} s",
         ),
-        Choice(
-            key="learner.groups_per_step",
-            value=groups,
-            why=f"an attempt took {pace.attempt_s:.1f} s here, so a step takes about {step_s:.0f}",
-        ),
+        Choice(key="learner.groups_per_step", value=groups),
         Choice(
             key="learner.learning_rate",
-            value=rate,
-            why=f"of {known.weights / 1e6:.1f} million weights, by coevolve/learning/rates.py",
+            value=usual_rate(known.weights, train),
+            why=f"for {_millions(known)}, by the rule of `coevolve docs learning`",
         ),
-        *_imitation(known, "lora" if train == "lora" else "full"),
+        *_imitation(known, pace, train, found),
         *([] if guarded else [_no_guard(known)]),
-        Choice(key="evaluator.every", value=every, why=f"{known.held_out} held-out tasks"),
-        Choice(
-            key="evaluator.concurrent", value=min(known.held_out, MOST_CONCURRENT), why="at a time"
-        ),
+        Choice(key="evaluator.every", value=max(1, found // 4), why="five points of a curve"),
+        Choice(key="evaluator.concurrent", value=min(known.held_out, MOST_CONCURRENT)),
     ]
 
 
-def _imitation(known: Measured, train: Any) -> list[Choice]:
+def _millions(known: Measured) -> str:
+    return f"{known.weights / 1e6:.1f} million weights"
+
+
+def _imitation(known: Measured, pace: Pace, train: WeightsFormat, steps: int) -> list[Choice]:
     if not known.references:
         why = "the tasks have no references"
         return [Choice(key="learner.imitation", value={"weight": 0, "replay_per_step": 0}, why=why)]
@@ -189,7 +197,15 @@ def _imitation(known: Measured, train: Any) -> list[Choice]:
         "replay_per_step": REPLAYED,
     }
     why = "of references, where every attempt fails; ten times the rate of rewards"
-    return [Choice(key="learner.imitation", value=value, why=why)]
+    imitation = Choice(key="learner.imitation", value=value, why=why)
+    if pace.success >= COLD:
+        return [imitation]
+    why = (
+        f"{100 * pace.success:.0f} % of the attempts succeeded: it begins by imitation of "
+        "references alone, until most skills sometimes succeed"
+    )
+    warm = Choice(key="learner.warm_start", value={"steps": max(1, steps // 2)}, why=why)
+    return [imitation, warm]
 
 
 def _no_guard(known: Measured) -> Choice:
@@ -197,14 +213,16 @@ def _no_guard(known: Measured) -> Choice:
     return Choice(key="learner.guard", value={"action": "none"}, why=why)
 
 
-def _size_why(known: Measured) -> str:
-    return f"a model of {known.weights / 1e6:.1f} million weights on {known.cores} cores"
+def step_seconds(pace: Pace, groups: int, size: int, known: Measured) -> float:
+    """Return about how long a step takes.
 
-
-def step_seconds(pace: Pace, attempts: int, known: Measured) -> float:
-    """Return about how long a step takes: its rollouts, and learning from them or references."""
-    learned = (attempts + (REPLAYED if known.references else 0)) * pace.tokens
-    return attempts * pace.attempt_s + learned * LEARNING_COST * pace.attempt_s / pace.tokens
+    Engine and learner work at the same time, each on a half of the cores; on one core they take
+    turns. Of the rollouts, references are learned from in their place while all attempts fail.
+    """
+    rollouts_s = groups * size * pace.attempt_s * ALONE
+    rows = groups * size / 2 + (REPLAYED if known.references else 0)
+    both = (rollouts_s, rows * pace.row_s)
+    return DELIVERY_S + (max(both) if known.cores > 1 else sum(both))
 
 
 def loop(synthesizer: EndpointModel | None) -> list[Choice]:
@@ -226,8 +244,14 @@ def loop(synthesizer: EndpointModel | None) -> list[Choice]:
 
 
 def machine(known: Measured) -> list[Choice]:
-    """Return how the run uses the machine's cores."""
-    return [Choice(key="simulator.workers", value=1 if known.cores <= 4 else 2)]
+    """Return how the run uses the machine's cores: a half for the engine, and one for learning."""
+    each = max(1, known.cores // 2)
+    workers = Choice(key="simulator.workers", value=1 if known.cores <= 4 else 2)
+    if each == 1 or known.weights < SMALL:
+        return [workers]
+    why = f"a half of the {known.cores} cores"
+    engine = Choice(key="rollout.engine", value={"kind": "transformers", "threads": each}, why=why)
+    return [workers, engine, Choice(key="learner.threads", value=each, why="the other half")]
 
 
 def with_given(choices: Sequence[Choice], given: Mapping[str, Any]) -> list[Choice]:

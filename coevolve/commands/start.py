@@ -37,14 +37,16 @@ from coevolve.commands.chosen import (
 from coevolve.commands.model import WHEELS, fetch
 from coevolve.config import config_in
 from coevolve.environments.initial_model import make_model
+from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.lengths import lengths_of
 from coevolve.environments.tools.source import FixedSource, left_out_words
+from coevolve.environments.tools.task import tool_task
 from coevolve.estimate.estimate import cache_bytes_a_token, parameters
 from coevolve.foreign import boundary
 from coevolve.launcher import preflight
 from coevolve.llm.keys import check_key
 from coevolve.models.architecture import architecture
-from coevolve.models.model_folder import HUB_ID, model_config, whole_model
+from coevolve.models.model_folder import HUB_ID, model_config, model_folder, whole_model
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import running
 from coevolve.overrides import apply
@@ -151,8 +153,18 @@ class Start:
                 cores=len(os.sched_getaffinity(0)),
                 free_bytes=psutil.virtual_memory().available,
             )
+            self._row_s = self._row_seconds(made, renderer, references=references)
         self.add(*limits(known), *machine(known))
         return known
+
+    def _row_seconds(self, made: RunConfig, renderer: Renderer, *, references: bool) -> float:
+        """Return the seconds in which a learner learns from a training task's conversation."""
+        from coevolve.commands.row_time import row_seconds
+
+        task = self.train[0]
+        ids = renderer.demonstration(task)[0] if references else renderer.opening(tool_task(task))
+        folder = model_folder(made.policy.model)
+        return row_seconds(folder, ids, max(1, len(os.sched_getaffinity(0)) // 2))
 
     def score(self, known: Measured) -> Attempts:
         """Score the model on a sample of the training tasks. Raises CoevolveError."""
@@ -189,9 +201,8 @@ class Start:
         attempts = len(scored.members)
         pace = Pace(
             attempt_s=scored.wall_s / attempts,
-            tokens=sum(each.tokens for each in scored.members) / attempts,
-            pass_1=scored.total.pass_1.mean,
-            attempts=attempts,
+            row_s=self._row_s,
+            success=scored.total.pass_1.mean,
         )
         train = self.config().policy.train
         self.add(
@@ -303,7 +314,7 @@ def prepare(request: Request) -> Path:
     write_conversations(scored, conversations)
     terminal.print(attempts_table(scored, conversations))
     run_file = start.write(known, scored)
-    say(f"{run_file}: written; it is launched now")
+    say(f"{run_file}: written, with the reason of each setting")
     return run_file
 
 
