@@ -92,7 +92,7 @@ class Start:
         self._given = given_settings(request.overrides)
         self._settings = [
             Choice(key="name", value=request.name),
-            *loop(None),
+            *loop(request.synthesizer),
             Choice(key="environment.use", value=request.use),
             Choice(key="environment.tasks", value=request.tasks),
         ]
@@ -105,6 +105,7 @@ class Start:
         left_out = left_out_words(source.left_out) if isinstance(source, FixedSource) else ""
         said = f"tasks: {len(self.train)} to train on, {len(self.held_out)} held out"
         say(f"{said}; {left_out}" if left_out else said)
+        preflight.refuse_useless_models(config)
 
     def config(self) -> RunConfig:
         """Return the settings so far, with defaults for all others. Raises ConfigError."""
@@ -205,9 +206,7 @@ class Start:
             success=scored.total.pass_1.mean,
         )
         train = self.config().policy.train
-        self.add(
-            *training(known, pace, train, self._request.steps), *loop(self._request.synthesizer)
-        )
+        self.add(*training(known, pace, train, self._request.steps))
         self.config()
         head = (
             f"Written by `coevolve start {self._request.use} {self._request.tasks}`; run it by",
