@@ -77,6 +77,7 @@ COMMANDS_OF_MODELS = {
     "coevolve.commands.audit",
     "coevolve.commands.evaluate",
     "coevolve.commands.replay",
+    "coevolve.commands.row_time",
 }
 
 

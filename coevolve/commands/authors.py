@@ -23,8 +23,8 @@ def tool_environment(config: RunConfig) -> ToolEnvironment:
     environment = environment_of(config)
     if not isinstance(environment, ToolEnvironment):
         raise ConfigError(
-            f"environment {config.uses}: needs tools, such as a class of your own, bfcl or "
-            "filesystem, and has none; `coevolve evaluate --config FILE` scores its policies"
+            f"environment {config.uses}: needs one in which a policy calls tools, such as a "
+            "class of your own; `coevolve evaluate --config FILE` scores policies of others"
         )
     return environment
 

@@ -1,11 +1,10 @@
 """Learning rates that fit a model's size: what a start chooses, and how far a run may exceed it.
 
 The rule is a line through two settings in logarithms of size and rate: 2e-3 trains all weights of a
-policy with 0.4 million (`configs/quickstart.yaml` and its kind), and 1e-6 those of one with 4
-billion (CoEvolve, `configs/bfcl_qwen3_4b.yaml`). An adapter takes ten times as much, as in
-`configs/bfcl_qwen2_5_7b.yaml`, which gives 1e-4 for SmolLM2-135M; with that it learned. Imitation
-takes ten times the rate of the objective, as supervised training does. No rate exceeds that of the
-smallest policy.
+policy with 0.4 million, and 1e-6 those of one with 4 billion (CoEvolve). An adapter takes ten times
+as much, as in the run files for 7 and 30 billion weights; that gives 1e-4 for SmolLM2-135M, which
+learned with it. Imitation takes ten times the rate of the objective, as supervised training does.
+No rate exceeds that of the smallest policy.
 """
 
 import math

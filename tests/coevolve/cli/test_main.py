@@ -107,7 +107,7 @@ def test_the_version_is_the_packages():
     ("words", "said"),
     [
         (["lauch"], "no such command 'lauch'; did you mean 'launch'?"),
-        (["frobnicate"], "no such command 'frobnicate'; commands: launch, resume, "),
+        (["frobnicate"], "no such command 'frobnicate'; commands: start, launch, resume, "),
         (["export", "run", "merge"], "there is no export 'merge'; did you mean 'merged'?"),
         (["docs", "operation"], "there is no page 'operation'; did you mean 'operations'?"),
         (["launch"], "Missing argument 'FILE'"),
