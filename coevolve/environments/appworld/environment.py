@@ -19,8 +19,8 @@ from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.likeness import code_likeness
 from coevolve.environments.appworld.gates.order import ORDER
 from coevolve.environments.appworld.instances import names_in_code, with_names
-from coevolve.environments.appworld.observer import CodeObserver
 from coevolve.environments.appworld.own import instance_id
+from coevolve.environments.appworld.patterns import count_apis
 from coevolve.environments.appworld.place import NAME, NOTICE, REQUIRES
 from coevolve.environments.appworld.prompt import opening_text, output_text
 from coevolve.environments.appworld.settings import AppWorldConfig
@@ -44,6 +44,7 @@ from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
 from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import Renderer
+from coevolve.environments.tools.observer import ToolObserver
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.environments.tools.wire import ToolService
@@ -210,7 +211,7 @@ class AppWorld(ToolEnvironment):
 
     def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
         """Return an observer of the APIs that blocks name, their order and their errors."""
-        return CodeObserver(context.config, self.tools())
+        return ToolObserver(context.config, self.tools(), count_apis)
 
     def questions(self) -> "Questions":
         from coevolve.environments.appworld.synthesis.questions import code_questions

@@ -19,6 +19,7 @@ from coevolve.environments.hdl.requires import REQUIRES
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.toolchain import TOOLS
 from coevolve.environments.sdk import (
+    HELD_OUT,
     TINY,
     AnnotatedSource,
     Environment,
@@ -161,8 +162,11 @@ class Hdl(Environment):
         return await annotated(reader, visits)
 
     def sampler(self) -> "TaskSampler":
-        """Return the frontier of states as the task sampler."""
-        return parts.frontier(self._config)
+        """Return the frontier of states; it has read no journal records yet."""
+        from coevolve.environments.hdl.policy.frontier import Frontier
+
+        designs = parts.designs(self._config)
+        return Frontier(self._config, [each for each in designs if each.file.split == "train"])
 
     def scored_tasks(self) -> Sequence[Task]:
         """Return one task per design, from its beginning."""
@@ -184,7 +188,13 @@ class Hdl(Environment):
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return for each design whether it is seen or held out, and its family."""
-        return parts.labels(self._config)
+        return {
+            design.design_id: (
+                "seen designs" if design.file.split == "train" else HELD_OUT,
+                f"family {design.file.family}",
+            )
+            for design in parts.designs(self._config)
+        }
 
     def simulator(self) -> SimulatorService:
         """Return the simulator: Verilator, with its compiled harnesses. Raises DependencyError."""
@@ -209,6 +219,8 @@ class Hdl(Environment):
         simulators: Sequence[SimulatorService],
     ) -> "Scorer":
         """Return the scorer, which lets the policy take some steps on each design."""
+        from coevolve.environments.hdl.policy.steps import StepScorer
+
         agent = parts.policy_agent(
             context.config,
             engine.generator,
@@ -216,7 +228,11 @@ class Hdl(Environment):
             context.reader,
             temperature=self._settings.evaluation_temperature,
         )
-        return parts.scorer(context.config, agent)
+        return StepScorer(
+            agent=agent,
+            rounds=self._settings.evaluation_rounds,
+            keeps_best=self._settings.memory == "best",
+        )
 
     def observer(
         self, context: "PartContext", simulators: Sequence[SimulatorService]

@@ -15,7 +15,6 @@ from coevolve.environments.hdl.policy.interfaces import StepRenderer
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.sdk import (
-    HELD_OUT,
     has_chat_template,
     model_folder,
     shipped_folder,
@@ -30,13 +29,12 @@ if TYPE_CHECKING:
     from coevolve.environments.hdl.curation.supervision import GrammarOf
     from coevolve.environments.hdl.designs.catalogue import Catalogue
     from coevolve.environments.hdl.designs.design import Design
-    from coevolve.environments.hdl.policy.frontier import Frontier
     from coevolve.environments.hdl.policy.steps import StepWriter, TestbenchAgent
     from coevolve.environments.hdl.policy.teacher import Teacher
     from coevolve.environments.hdl.simulate.compiled_harness import HarnessSimulator
     from coevolve.environments.hdl.simulate.pool import EvaluationPool
     from coevolve.environments.hdl.simulate.wire import TestbenchClient
-    from coevolve.environments.sdk import Agent, Appender, PartContext, Scorer, VerifiedEngine
+    from coevolve.environments.sdk import Agent, Appender, PartContext, VerifiedEngine
     from protocols.config import RunConfig
     from protocols.rollouts import Writer
     from protocols.tasks import Task
@@ -152,24 +150,6 @@ def check_tiny(config: "RunConfig") -> None:
                 f"{field}: policy.model tiny_hdl needs {needed}, found {found}; it writes stimulus "
                 "programs for hardware designs, within a grammar; set it, or give another model"
             )
-
-
-def labels(config: "RunConfig") -> dict[str, tuple[str, ...]]:
-    """Return, for each design id, the groups under which its score is reported."""
-    return {
-        design.design_id: (
-            "seen designs" if design.file.split == "train" else HELD_OUT,
-            f"family {design.file.family}",
-        )
-        for design in designs(config)
-    }
-
-
-def frontier(config: "RunConfig") -> "Frontier":
-    """Return the task sampler for training designs; it has read no journal records yet."""
-    from coevolve.environments.hdl.policy.frontier import Frontier
-
-    return Frontier(config, [each for each in designs(config) if each.file.split == "train"])
 
 
 def policy_agent(
@@ -334,17 +314,6 @@ def grammar_of(config: "RunConfig") -> "GrammarOf | None":
     if has_chat_template(model_folder(config.policy.model)):
         return None
     return _renderer(config, catalogue(config).known).grammar
-
-
-def scorer(config: "RunConfig", agent: "Agent") -> "Scorer":
-    """Return the scorer of policy versions on designs."""
-    from coevolve.environments.hdl.policy.steps import StepScorer
-
-    return StepScorer(
-        agent=agent,
-        rounds=hdl_settings(config).evaluation_rounds,
-        keeps_best=hdl_settings(config).memory == "best",
-    )
 
 
 def scored_tasks(config: "RunConfig") -> "Sequence[Task]":

@@ -15,7 +15,7 @@ own error class and counts as no tool. CoEvolve (arXiv 2604.15840) does not defi
 import json
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
@@ -32,8 +32,11 @@ MASKED_CHARS = 1_000
 UNPARSABLE = "not a call"
 UNKNOWN = "refused"
 
+CountPatterns = Callable[[Sequence[Action], Container[str], Counter[PatternKey]], None]
+"""Adds the patterns in the actions of one rollout, with these tools, to the counts."""
+
 _EXECUTOR_PREFIX = "Error during execution: "
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 _FILE_OR_PATH = re.compile(r"\S*(?:/|\w\.\w)\S*")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:[.,]\d+)*(?!\.?\w)")
 _DIGITS = re.compile(r"\d+")
@@ -41,17 +44,18 @@ _REPEATED_MASK = re.compile(r"[*](?:[\s/]*[*])+")
 
 
 def patterns_of(
-    rollouts: Iterable[Sequence[Action]], tools: Container[str]
+    rollouts: Iterable[Sequence[Action]], tools: Container[str], count: CountPatterns | None = None
 ) -> tuple[PatternCount, ...]:
     """Count the patterns in the actions of some rollouts; ordered by kind and pattern.
 
     Args:
         rollouts: The actions of each rollout, in order.
         tools: Names that count as tools.
+        count: Adds the patterns of one rollout; default: those of its calls.
     """
     counts: Counter[PatternKey] = Counter()
     for actions in rollouts:
-        _count(actions, tools, counts)
+        (count or _count)(actions, tools, counts)
     return tuple(
         PatternCount(kind=kind, pattern=pattern, count=count)
         for (kind, pattern), count in sorted(counts.items())
@@ -62,7 +66,7 @@ def argument_shape(call: Call) -> str:
     """Return the tool with its arguments' names and the classes of their values."""
     shapes = [f"{position}:{_shape(value)}" for position, value in enumerate(call.positional)]
     shapes += [f"{name}:{_shape(value)}" for name, value in sorted(call.named.items())]
-    return _short(f"{call.tool}({', '.join(shapes)})")
+    return shortened(f"{call.tool}({', '.join(shapes)})")
 
 
 def error_class(call: Call, result: str) -> str:
@@ -71,7 +75,7 @@ def error_class(call: Call, result: str) -> str:
     for value in sorted(_strings(call), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "*", text)
     text = _masked(text)
-    return _short(text if text.startswith(f"{call.tool}:") else f"{call.tool}: {text}")
+    return shortened(text if text.startswith(f"{call.tool}:") else f"{call.tool}: {text}")
 
 
 def _count(actions: Sequence[Action], tools: Container[str], counts: Counter[PatternKey]) -> None:
@@ -98,7 +102,7 @@ def _read(action: Action, tools: Container[str]) -> tuple[Call | None, str]:
     except NotACallError:
         return None, UNPARSABLE
     except RefusedCallError as error:
-        return None, _short(f"{UNKNOWN}: {_masked(str(error))}")
+        return None, shortened(f"{UNKNOWN}: {_masked(str(error))}")
 
 
 def _shape(value: object) -> str:
@@ -144,7 +148,7 @@ def _complaint(result: str) -> str:
 
 def _masked(text: str) -> str:
     """Return the beginning of ``text``, with quoted parts, files, paths and numbers masked."""
-    text = _NUMBER.sub("#", _QUOTED.sub("*", text[:MASKED_CHARS]))
+    text = _NUMBER.sub("#", QUOTED.sub("*", text[:MASKED_CHARS]))
     text = _DIGITS.sub("#", _FILE_OR_PATH.sub(_keep_punctuation, text))
     return " ".join(_REPEATED_MASK.sub("*", text).split())
 
@@ -154,5 +158,6 @@ def _keep_punctuation(found: re.Match[str]) -> str:
     return "*" + word[len(word.rstrip(".,:;)")) :]
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return the text, cut to `MAX_PATTERN_CHARS`."""
     return text if len(text) <= MAX_PATTERN_CHARS else f"{text[: MAX_PATTERN_CHARS - 1]}…"

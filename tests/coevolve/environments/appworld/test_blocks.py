@@ -9,7 +9,8 @@ import pytest
 
 from coevolve.environments.appworld.blocks import apis_in, block_in, fenced
 from coevolve.environments.appworld.mutants import mutants_of
-from coevolve.environments.appworld.observer import patterns_of
+from coevolve.environments.appworld.patterns import count_apis
+from coevolve.environments.tools.patterns import patterns_of
 from protocols.rollouts import Action
 
 TOOLS = {"spotify.login", "spotify.show_song", "phone.login"}
@@ -69,7 +70,9 @@ def test_patterns_are_apis_pairs_and_masked_errors() -> None:
         Action(turn=0, text="apis.spotify.show_song(song_id=1)", result=told, failed=True),
         Action(turn=0, text="x = = 1", result="...", failed=True),
     )
-    assert [(each.kind, each.pattern, each.count) for each in patterns_of([actions], TOOLS)] == [
+    assert [
+        (each.kind, each.pattern, each.count) for each in patterns_of([actions], TOOLS, count_apis)
+    ] == [
         ("error_class", "KeyError: *", 1),
         ("error_class", "no Python code", 1),
         ("tool", "spotify.login", 1),
