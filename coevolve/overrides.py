@@ -11,10 +11,10 @@ from coevolve.yaml_structs import MOST_FAULTS
 from coevolve.yaml_text import NotYamlError, parse_yaml
 from protocols.errors import ConfigError
 
-MOST_LINE_CHARS = 2_000
+MAX_LINE_CHARS = 2_000
 """Maximum length of one fault."""
 
-MOST_REPORT_CHARS = 6_000
+MAX_REPORT_CHARS = 6_000
 """Maximum length of all faults of a message; more are only counted."""
 
 UNKNOWN = re.compile(r"unknown field '(?P<name>[^']*)'")
@@ -80,11 +80,9 @@ def fault_report(path: Path, faults: Sequence[str], overrides: Sequence[str]) ->
 
 def _bounded(lines: Sequence[str]) -> list[str]:
     """Return the first lines, each cut if it is long, and how many are left out."""
-    cut = [
-        each if len(each) <= MOST_LINE_CHARS else f"{each[:MOST_LINE_CHARS]}..." for each in lines
-    ]
+    cut = [each if len(each) <= MAX_LINE_CHARS else f"{each[:MAX_LINE_CHARS]}..." for each in lines]
     ends = accumulate(map(len, cut))
-    said = [each for each, end in zip(cut, ends, strict=True) if end <= MOST_REPORT_CHARS]
+    said = [each for each, end in zip(cut, ends, strict=True) if end <= MAX_REPORT_CHARS]
     left = len(cut) - len(said)
     return [*said, f"and {left} more"] if left else said
 

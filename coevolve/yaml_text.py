@@ -21,10 +21,10 @@ from coevolve.foreign import boundary, plain, shown
 MOST_CHARS = 65_536
 """Maximum characters of a text; the parser reads some hundred thousand a second."""
 
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 """Maximum values and names of a text..."""
 
-MOST_EXPANDED = 262_144
+MAX_EXPANDED = 262_144
 """... and maximum characters in them, both with every alias written out."""
 
 MOST_DEPTH = 24
@@ -108,10 +108,10 @@ class _Sizes:
     def check(self, root: yaml.Node) -> None:
         """Raise ComposerError if the text is too large, too deep, or contains itself."""
         nodes, chars, _ = self._size(root)
-        if nodes > MOST_NODES or chars > MOST_EXPANDED:
+        if nodes > MAX_NODES or chars > MAX_EXPANDED:
             raise _refused(
-                f"found {nodes} values with {chars} characters, more than {MOST_NODES} or "
-                f"{MOST_EXPANDED}",
+                f"found {nodes} values with {chars} characters, more than {MAX_NODES} or "
+                f"{MAX_EXPANDED}",
                 root.start_mark,
             )
 

@@ -427,7 +427,7 @@ class PlacementConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     are reserved for the others, which share what is there."""
 
 
-MOST_SEEDS = 1000
+MAX_SEEDS = 1000
 """Seed tasks of an environment without the setting ``seeds``, which is its maximum of them."""
 
 
@@ -493,8 +493,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def remembered_tasks(self) -> int:
         """Return how many tasks a part remembers at most: seed tasks and synthesized ones."""
-        seeds = self.environment.get("seeds", MOST_SEEDS)
-        return self.pool.remembered + (seeds if isinstance(seeds, int) else MOST_SEEDS)
+        seeds = self.environment.get("seeds", MAX_SEEDS)
+        return self.pool.remembered + (seeds if isinstance(seeds, int) else MAX_SEEDS)
 
     @property
     def synthesizes(self) -> bool:

@@ -111,7 +111,9 @@ async def story_of(reader: Reader) -> list[tuple[str, str, int]]:
     index = LineageIndex()
     for each, message in every:
         index.fold(message, each.time_ns)
-    histories = [index.fate(s.signal_id) for s in index.signals.values() if s.kind == "forgetting"]
+    histories = [
+        index.signal_history(s.signal_id) for s in index.signals.values() if s.kind == "forgetting"
+    ]
     history = next(each for each in histories if each.tasks and each.since)
     assert isinstance(history.signal.about, OnTask)
     tasks = {history.signal.about.task_id, *(each.task.task_id for each in history.tasks)}

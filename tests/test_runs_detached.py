@@ -28,7 +28,7 @@ from tests.launched import QUICKSTART, SMALL, LaunchedRun, gone
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 
-MOST_WITHOUT_RAY = 5
+MAX_WITHOUT_RAY = 5
 """Maximum processes of a launcher without a cluster."""
 
 
@@ -154,7 +154,7 @@ def detached_and_stopped(run: LaunchedRun, *words: str) -> None:
     assert began.returncode == 0, began.stderr
     processes = family(RunDirectory(run.directory).identity().pid)
     try:
-        assert len(processes) > MOST_WITHOUT_RAY
+        assert len(processes) > MAX_WITHOUT_RAY
         assert f"coevolve attach {run.directory} stop" in began.stdout
         assert f"process {processes[0].pid}, " in began.stdout
         assert os.getsid(processes[0].pid) == processes[0].pid

@@ -95,7 +95,7 @@ class UniformDraws:
 class Places(msgspec.Struct):
     """Where the tasks of a `WeightedDraws` are; what it remembers but for weights."""
 
-    of: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    of: dict[str, int] = {}
     """The place of each task, in order. One that was removed and added again has a further one."""
 
     following: int = 0

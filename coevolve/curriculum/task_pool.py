@@ -76,20 +76,20 @@ it left, and recorded after that."""
 class PoolState(msgspec.Struct):
     """What `Pool` remembers."""
 
-    tasks: dict[str, PoolTask] = msgspec.field(default_factory=dict[str, PoolTask])
+    tasks: dict[str, PoolTask] = {}
     """In the order of joining."""
 
     teaching: Places = msgspec.field(default_factory=Places)
     """The live synthesized tasks."""
 
-    waiting: list[str] = msgspec.field(default_factory=list[str])
-    retired: dict[str, None] = msgspec.field(default_factory=dict[str, None])
+    waiting: list[str] = []
+    retired: dict[str, None] = {}
     """The retired synthesized tasks, the one that was retired or mastered last at the end."""
 
-    left: dict[str, None] = msgspec.field(default_factory=dict[str, None])
+    left: dict[str, None] = {}
     """Ids of the `LEFT` tasks that left the pool last, in order."""
 
-    in_flight: dict[int, str] = msgspec.field(default_factory=dict[int, str])
+    in_flight: dict[int, str] = {}
     """The task of each group in flight."""
 
     groups: int = 0

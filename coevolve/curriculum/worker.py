@@ -45,7 +45,7 @@ _INSTANCE_STREAM = 11
 Instantiate = Callable[[Task, int], Awaitable[Task | None]]
 """Returns the instance of a task that a number determines; None if it has none."""
 
-MOST_KNOWN = 10_000
+MAX_KNOWN = 10_000
 """Number of tasks of which it remembers that the journal has them; it looks up any other."""
 
 log = structlog.get_logger()
@@ -120,7 +120,7 @@ class Curriculum:
 
     async def _answer(self, deliveries: Sequence[Delivery]) -> None:
         """Finish ``deliveries``, together with the group requests that are now allowed."""
-        if len(self._known) > MOST_KNOWN:
+        if len(self._known) > MAX_KNOWN:
             self._known.clear()
         self._read_through = await fold(
             self._reader, self._snapshots.topics, self._note, after=self._read_through

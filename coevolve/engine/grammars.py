@@ -16,7 +16,7 @@ from protocols.errors import GeneratorError
 from protocols.generation import END, Grammar
 
 FREE = 0
-MOST_ENTRIES = 2**26
+MAX_ENTRIES = 2**26
 """Maximum size of the table, states times vocabulary, at 5 bytes each."""
 
 Indices = npt.NDArray[np.int64]
@@ -83,8 +83,8 @@ class GrammarTable:
                 f"a grammar needs tokens below {self._vocabulary}, the model's vocabulary, found "
                 f"{highest}; it belongs to another model"
             )
-        if states * self._vocabulary > MOST_ENTRIES:
+        if states * self._vocabulary > MAX_ENTRIES:
             raise GeneratorError(
-                f"the grammars of an engine may have {MOST_ENTRIES // self._vocabulary} states "
+                f"the grammars of an engine may have {MAX_ENTRIES // self._vocabulary} states "
                 f"together, got {states}; use fewer or smaller grammars"
             )

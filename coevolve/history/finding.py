@@ -8,7 +8,7 @@ from coevolve.foreign import DESCRIBED_CHARS, plain
 from coevolve.history.directory import RunDirectory, has_journal
 from protocols.errors import RunError
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Maximum number of runs that an error lists."""
 
 _NO_RUNS = "start one with `coevolve launch FILE`, or name another folder by --runs"
@@ -78,5 +78,5 @@ def _near(run: str, root: Path) -> str:
         return f", which holds no run; {_NO_RUNS}"
     near = difflib.get_close_matches(Path(run).name, names, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    listed = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    listed = ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")
     return f"{hint}; newest first, it holds {listed}"

@@ -92,7 +92,7 @@ class LineageIndex:
             case _:
                 pass
 
-    def fate(self, signal_id: str) -> SignalHistory:
+    def signal_history(self, signal_id: str) -> SignalHistory:
         """Return the history of a signal. Raises KeyError if there is no such signal."""
         signal = self.signals[signal_id]
         noted = self._noted[signal_id]
@@ -139,14 +139,16 @@ class LineageIndex:
         candidate = self.candidates.get(candidate_id)
         return Lineage(
             history=history,
-            signal=self.fate(signal_id) if signal_id in self.signals else None,
+            signal=self.signal_history(signal_id) if signal_id in self.signals else None,
             exploration=self.explorations.get(candidate.exploration_id)
             if isinstance(candidate, Candidate)
             else None,
             candidate=candidate,
             verdicts=tuple(self.verdicts.get(candidate_id, ())),
             probes=tuple(self.probes.get(candidate_id, ())),
-            signals=tuple(self.fate(signal) for signal in self._signals_about.get(task_id, ())),
+            signals=tuple(
+                self.signal_history(signal) for signal in self._signals_about.get(task_id, ())
+            ),
         )
 
     def listed_from(self) -> int | None:

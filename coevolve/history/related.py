@@ -92,7 +92,7 @@ class Related:
         return True
 
     async def add_signal(self, signal_id: str) -> None:
-        """Find all records for `LineageIndex.fate`, and the task that the signal is about."""
+        """Find all records for `LineageIndex.signal_history`, and the task that it is about."""
         if signal_id in self._signals:
             return
         self._signals.add(signal_id)

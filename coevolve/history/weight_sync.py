@@ -10,7 +10,7 @@ from protocols.learning import StepReport, WeightsVerified, WeightSyncAlarm
 
 TOPICS = topics_of(RunResumed, RolloutScaled, StepReport, WeightsVerified, WeightSyncAlarm)
 PARAM_SYNC = "timing_s/param_sync"
-MOST_SYNCS = 1000
+MAX_SYNCS = 1000
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Deliveries:
     """Longest time for which loading new weights stopped the sampling of an engine."""
 
     syncs_s: list[float] = field(default_factory=list[float])
-    """Seconds from the publication of a version to its last proof, as the newest `MOST_SYNCS` steps
+    """Seconds from the publication of a version to its last proof, as the newest `MAX_SYNCS` steps
     report them."""
 
     alarm: WeightSyncAlarm | None = None
@@ -54,7 +54,7 @@ class Deliveries:
             case RunResumed():
                 self.alarm = None
             case StepReport(metrics=metrics) if PARAM_SYNC in metrics:
-                self.syncs_s = [*self.syncs_s, metrics[PARAM_SYNC]][-MOST_SYNCS:]
+                self.syncs_s = [*self.syncs_s, metrics[PARAM_SYNC]][-MAX_SYNCS:]
             case _:
                 pass
 

@@ -8,7 +8,7 @@ The socket has an abstract name: it has no file, so the kernel removes it with t
 that ends. The kernel also tells both ends which user is at the other one; others are turned away.
 
 Back-pressure: a caller waits for its answer. The store reads nothing from a process that does not
-fetch its answers, or that has `MOST_CALLS` calls without one.
+fetch its answers, or that has `MAX_CALLS` calls without one.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from typing import cast
 
 from protocols.errors import JournalError
 
-MOST_CALLS = 10_000
+MAX_CALLS = 10_000
 """Calls of one process that the store works on at a time; most are blocked in `take` or `wait`."""
 
 SHARED_BYTES = 1 << 16
@@ -147,7 +147,7 @@ class _Served(_Frames):
         """Read calls, or not."""
         if self._transport is None or self._transport.is_closing():
             return
-        wants = self._is_fetched and len(self._calls) < MOST_CALLS
+        wants = self._is_fetched and len(self._calls) < MAX_CALLS
         if wants and not self._transport.is_reading():
             self._transport.resume_reading()
         elif not wants and self._transport.is_reading():

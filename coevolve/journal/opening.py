@@ -50,7 +50,7 @@ LOCK_FILE = "writer.lock"
 READ_THREADS = 2
 """Threads of the writer's process that read for other processes."""
 
-MOST_MAP_BYTES = 1 << 46
+MAX_MAP_BYTES = 1 << 46
 
 ROOM_BYTES = 1 << 40
 """Address space that a reader reserves. A later writer may have a larger map than the present one,
@@ -267,8 +267,8 @@ def _check_head(file: Path) -> Head:
     head = read_head(file)
     with naming_damage(file):
         check_mark(file.parent, head)
-        if head.map_bytes > MOST_MAP_BYTES:
-            raise DamageError(f"its map can have {MOST_MAP_BYTES} bytes and has {head.map_bytes}")
+        if head.map_bytes > MAX_MAP_BYTES:
+            raise DamageError(f"its map can have {MAX_MAP_BYTES} bytes and has {head.map_bytes}")
     return head
 
 

@@ -35,7 +35,7 @@ HEAD_BYTES = 16
 
 NODE_BYTES = 8
 TREE_BYTES = 48
-MOST_LEVELS = 32
+MAX_LEVELS = 32
 
 BRANCH, LEAF, LARGE, DIRTY, FIXED, INNER = 1, 2, 4, 0x10, 0x20, 0x40
 """Flags of pages: `FIXED` leaves hold keys of one size, `INNER` pages lie in a node."""
@@ -159,8 +159,8 @@ class Pages:
 
     def _walk(self, shape: _Shape, tree: Tree) -> _Found:
         """Check one tree, level by level, and the trees of its keys."""
-        if tree.depth > MOST_LEVELS:
-            raise DamageError(f"{shape.name} can have {MOST_LEVELS} levels and has {tree.depth}")
+        if tree.depth > MAX_LEVELS:
+            raise DamageError(f"{shape.name} can have {MAX_LEVELS} levels and has {tree.depth}")
         found = _Found()
         level = np.array([tree.root] if tree.depth else [], np.int64)
         for depth in range(tree.depth, 0, -1):

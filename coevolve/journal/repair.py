@@ -44,7 +44,7 @@ from coevolve.journal.stale_readers import LOCK_TABLE
 from coevolve.journal.synced_file import SYNCED_FILE
 from protocols.errors import JournalError
 
-MOST_RECORDS = 1000
+MAX_RECORDS = 1000
 """Records in a transaction."""
 
 MAP_BYTES = 1 << 40
@@ -175,7 +175,7 @@ class _Writer:
                 txn.put(FORMAT_KEY, str(FORMAT).encode(), db=tables.meta)
                 self._finish(txn, tables)
             sequences = iter(sorted(self._found.records))
-            while chunk := list(islice(sequences, MOST_RECORDS)):
+            while chunk := list(islice(sequences, MAX_RECORDS)):
                 with env.begin(write=True) as txn:
                     self._add(txn, tables, chunk)
                     self._finish(txn, tables)

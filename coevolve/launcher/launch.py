@@ -41,7 +41,7 @@ from coevolve.report.writing import report
 from coevolve.runs import sessions, starting
 from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import claim
-from coevolve.runs.drive import BesideIt, Run
+from coevolve.runs.drive import Companion, Run
 from coevolve.runs.scaling import recorded_scale
 from coevolve.screen.display import Display
 from coevolve.screen.ending import Ending, print_ending
@@ -199,13 +199,13 @@ async def launch(
             return replace(ended, reported=await _report(directory, config))
 
 
-def _beside(config: RunConfig, following: Followers) -> Iterator[BesideIt]:
+def _beside(config: RunConfig, following: Followers) -> Iterator[Companion]:
     """Yield what looks at the run; libraries that it does not need are not imported."""
-    yield BesideIt("trackers", lambda run: following.run(run.store))
+    yield Companion("trackers", lambda run: following.run(run.store))
     if config.prometheus.port:
         from coevolve.followers.prometheus import serve
 
-        yield BesideIt("prometheus", partial(serve, config, following.say))
+        yield Companion("prometheus", partial(serve, config, following.say))
 
 
 async def _driven(
@@ -215,7 +215,7 @@ async def _driven(
     keys: Mapping[str, str],
     on_start: OnStart,
     on_loss: OnLoss,
-    *beside: BesideIt,
+    *beside: Companion,
 ) -> Ended:
     """Start a cluster and the run's parts in it; return when the run has ended.
 

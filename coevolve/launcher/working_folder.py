@@ -23,7 +23,7 @@ LEFT_BEHIND = ("runs/", ".venv/", ".git/", "__pycache__/")
 ALL_FILES = "RAY_RUNTIME_ENV_IGNORE_GITIGNORE"
 """Variable with which Ray copies what `.gitignore` names, too."""
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 def is_copied(config: RunConfig) -> bool:
@@ -63,8 +63,8 @@ def warning(config: RunConfig) -> str:
     lacking = sorted(every - _copied(folder, LEFT_BEHIND))
     if not lacking:
         return ""
-    named = ", ".join(plain(str(each.relative_to(folder))) for each in lacking[:MOST_NAMED])
-    more = ", ..." if len(lacking) > MOST_NAMED else ""
+    named = ", ".join(plain(str(each.relative_to(folder))) for each in lacking[:MAX_NAMED])
+    more = ", ..." if len(lacking) > MAX_NAMED else ""
     return (
         f"other nodes do not get {len(lacking)} files of the working folder, because .gitignore or "
         f".rayignore names them: {named}{more}; if your class reads one, name it there no longer, "

@@ -25,7 +25,7 @@ from protocols.evolution import CallFailed, CallKind, ModelCall, SignalKind
 from protocols.evolution_config import SynthesizerConfig
 from protocols.interfaces import Reader
 
-MOST_CALLS = 1_000_000
+MAX_CALLS = 1_000_000
 """Maximum calls of one signal; far above any real number."""
 
 ROUNDING = 1e-9
@@ -254,7 +254,7 @@ class JournalCallLog:
 
 async def recorded_calls(reader: Reader, signal_id: str, synthesizer: str) -> dict[int, ModelCall]:
     """Return the calls to ``synthesizer``, of any version, for a signal, by ordinal."""
-    found = await reader.find(CALLS_BY_SIGNAL, signal_id, limit=MOST_CALLS)
+    found = await reader.find(CALLS_BY_SIGNAL, signal_id, limit=MAX_CALLS)
     calls = [decode_as(each, ModelCall) for each in found]
     asked = _without_version(synthesizer)
     return {call.ordinal: call for call in calls if _without_version(call.model) == asked}

@@ -17,8 +17,8 @@ from protocols.errors import ConfigError
 ADAPTER = "adapter_config.json"
 """File that makes transformers look for an adapter in a model's folder."""
 
-MOST_LAYERS = 2_000
-MOST_SIZE = 2**31 - 1
+MAX_LAYERS = 2_000
+MAX_SIZE = 2**31 - 1
 """Maximum of any other whole number in a `config.json`."""
 
 MOST_BYTES = 64 << 20
@@ -27,7 +27,7 @@ MOST_BYTES = 64 << 20
 MOST_VALUES = 1_000_000
 """... and maximum values in it."""
 
-MOST_REASON_CHARS = 1_000
+MAX_REASON_CHARS = 1_000
 """Maximum characters of why a chat template is refused, which may quote the template."""
 
 DOWNLOAD_AGAIN = "; download the model again, or choose another one"
@@ -92,7 +92,7 @@ def check_config(folder: Path) -> None:
     refuse_adapter(folder)
     path = folder / "config.json"
     for name, value in _leaves(read_settings(path)):
-        most = MOST_LAYERS if "layers" in name else MOST_SIZE
+        most = MAX_LAYERS if "layers" in name else MAX_SIZE
         if isinstance(value, int) and abs(value) > most:
             raise ConfigError(
                 f"policy.model: {path} needs at most {most} as {plain(name)}, found {shown(value)}"
@@ -129,7 +129,7 @@ def _usable(path: Path, what: str) -> Any:
 
 def unusable(reason: str) -> ConfigError:
     """Return the error for a chat template that cannot be used for training."""
-    said = plain(reason, MOST_REASON_CHARS)
+    said = plain(reason, MAX_REASON_CHARS)
     return ConfigError(
         f"policy.model: its chat template cannot be used: {said}; choose a model whose template "
         "ends assistant messages with a special token and leaves the rest unchanged"

@@ -25,7 +25,7 @@ TINY_FOLDER = Path(__file__).parent / "tiny"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{,95}/[A-Za-z0-9][\w.-]{,95}", re.ASCII)
 INDEX = "model.safetensors.index.json"
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Maximum number of missing files that an error names."""
 
 
@@ -60,7 +60,7 @@ def model_folder(name: str) -> Path:
     if absent:
         raise DependencyError(
             f"policy.model: {folder} needs the files that its {INDEX} names, and lacks "
-            f"{', '.join(absent[:MOST_NAMED])}; download the model again{_or_download(name)}"
+            f"{', '.join(absent[:MAX_NAMED])}; download the model again{_or_download(name)}"
         )
     refuse_adapter(folder)
     return folder

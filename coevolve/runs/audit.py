@@ -48,7 +48,7 @@ from protocols.learning import (
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
 from protocols.tasks import Task
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Maximum number of things that a fault lists."""
 
 
@@ -307,4 +307,4 @@ _UNIQUE: Mapping[type[Message], _Account] = {
 
 def _named(keys: Iterable[Hashable]) -> str:
     names = [str(key) for key in keys]
-    return ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
+    return ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")

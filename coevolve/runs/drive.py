@@ -29,9 +29,9 @@ from coevolve.models.atomic_folder import remove
 from coevolve.models.weight_files import version_digest
 from coevolve.parts.pausing import is_paused
 from coevolve.runs.accounting import CpuReading, read_cpu
-from coevolve.runs.beside import keep_going
+from coevolve.runs.companions import restart_on_failure
 from coevolve.runs.copies.copier import RunCopier
-from coevolve.runs.looking import look_at_parts
+from coevolve.runs.polling import poll_statuses
 from coevolve.runs.scaling import EnginePool, Scaling
 from coevolve.runs.supervisor import Supervisor, note_replacements, noted
 from coevolve.runs.unable import until_unable
@@ -81,8 +81,8 @@ START_UP_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True)
-class BesideIt:
-    """What goes on beside a run without being a part of it; see `coevolve.runs.beside`."""
+class Companion:
+    """What goes on beside a run without being a part of it; see `coevolve.runs.companions`."""
 
     name: str
     begin: Callable[["Run"], Coroutine[Any, Any, None]]
@@ -166,10 +166,10 @@ class Run:
         self.statuses_at_end: Sequence[PartStatus] = ()
         self.finished = False
 
-    async def drive(self, stop: asyncio.Event, *beside_it: BesideIt) -> None:
+    async def drive(self, stop: asyncio.Event, *companions: Companion) -> None:
         """Run until every step is taken and scored, or until ``stop``; then stop every part.
 
-        ``beside_it`` is cancelled then. Raises RunError if a part cannot continue.
+        ``companions`` is cancelled then. Raises RunError if a part cannot continue.
         """
         opened = await self._open()
         supervising = asyncio.create_task(self._supervisor.run())
@@ -193,8 +193,8 @@ class Run:
             ),
         ]
         beside = [
-            asyncio.create_task(keep_going(each.name, partial(each.begin, self)))
-            for each in (*self._beside(), *beside_it)
+            asyncio.create_task(restart_on_failure(each.name, partial(each.begin, self)))
+            for each in (*self._beside(), *companions)
         ]
         try:
             done, _ = await asyncio.wait(
@@ -223,12 +223,12 @@ class Run:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _beside(self) -> Iterator[BesideIt]:
-        yield BesideIt("time of the start-up", Run._time_start_up)
+    def _beside(self) -> Iterator[Companion]:
+        yield Companion("time of the start-up", Run._time_start_up)
         if (look := self._display.look) is not None:
-            yield BesideIt("screen", lambda run: look_at_parts(run._watched, look))
+            yield Companion("screen", lambda run: poll_statuses(run._watched, look))
         if (copier := self._copier) is not None:
-            yield BesideIt("copies", lambda _: copier.run())
+            yield Companion("copies", lambda _: copier.run())
 
     async def _open(self) -> int:
         """Record that the run started or resumed, and with which engines.

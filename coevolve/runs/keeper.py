@@ -19,7 +19,7 @@ TRIES = 5
 """Starts in a row that may be lost before the run takes a step."""
 
 LOOK_S = 0.2
-MOST_PAUSE_S = 30.0
+MAX_PAUSE_S = 30.0
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -103,7 +103,7 @@ class Keeper:
 
 def pause_s(tries: int) -> float:
     """Return the seconds before the resumption of this number: none before the first."""
-    return min(MOST_PAUSE_S, 2.0 ** (tries - 1)) if tries > 1 else 0.0
+    return min(MAX_PAUSE_S, 2.0 ** (tries - 1)) if tries > 1 else 0.0
 
 
 def _ended(process: Process) -> int | None:

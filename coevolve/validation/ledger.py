@@ -61,22 +61,22 @@ def no_wordings(body: msgspec.Raw) -> Sequence[Wording]:
 class LedgerState(msgspec.Struct):
     """What `Ledger` remembers; the index holds these tasks and probes."""
 
-    seeds: dict[str, None] = msgspec.field(default_factory=dict[str, None])
+    seeds: dict[str, None] = {}
     """Other tasks in the pool than synthesized ones."""
 
-    made: dict[str, None] = msgspec.field(default_factory=dict[str, None])
+    made: dict[str, None] = {}
     """Synthesized tasks in the pool, the oldest first."""
 
-    probes: dict[str, ProbeRequest] = msgspec.field(default_factory=dict[str, ProbeRequest])
+    probes: dict[str, ProbeRequest] = {}
     """The last probe of each candidate without a final verdict."""
 
-    asked: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    asked: dict[str, int] = {}
     """Number of probes of each of these candidates."""
 
-    since_verdict: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    since_verdict: dict[str, int] = {}
     """Number of those since it arrived or was parked."""
 
-    resting: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    resting: dict[str, int] = {}
     """Policy version at which a candidate was parked."""
 
     admitted: int = 0

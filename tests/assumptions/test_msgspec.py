@@ -161,3 +161,31 @@ def test_text_becomes_a_number_where_that_is_allowed():
     assert msgspec.convert({"type": "step", "number": "7"}, Step, strict=False) == Step(number=7)
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"type": "step", "number": "7"}, Step)
+
+
+class Kept(msgspec.Struct):
+    ids: list[str] = []
+    counts: dict[str, int] = {}
+    seen: set[str] = set()
+
+
+def test_an_empty_default_is_a_new_one_in_each_struct():
+    """A struct shares no empty list, dict or set that is a default with another struct.
+
+    Needed by: coevolve/curriculum/task_pool.py, coevolve/validation/ledger.py
+    """
+    first, second, decoded = Kept(), Kept(), msgspec.msgpack.decode(b"\x80", type=Kept)
+    first.ids.append("a")
+    first.counts["a"] = 1
+    first.seen.add("a")
+    assert second == decoded == Kept([], {}, set())
+
+
+def test_a_map_may_have_tuples_as_keys():
+    """A map from tuples is encoded and decoded as one, also if a tuple holds a tagged struct.
+
+    Needed by: coevolve/signals/history.py, coevolve/signals/rules.py
+    """
+    found = {("a", Step(number=1)): 1, ("b", Stop(reason="c")): 2}
+    kind = dict[tuple[str, Step | Stop], int]
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=kind) == found

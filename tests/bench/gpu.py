@@ -34,7 +34,7 @@ import torch
 from tests.bench.gpu_models import SIZES, Bench
 from tests.bench.gpu_outcome import Outcome
 
-LEAST_BYTES = 79e9
+MIN_BYTES = 79e9
 """A GPU of 80 GB reports a little less than its name says."""
 
 
@@ -104,7 +104,7 @@ def unfit() -> str:
         built = torch.version.cuda or "no CUDA"
         return f"torch {torch.__version__}, built for {built}, finds no GPU on this machine"
     found = torch.cuda.get_device_properties(0)
-    if found.total_memory < LEAST_BYTES:
+    if found.total_memory < MIN_BYTES:
         return f"it needs a GPU of 80 GB, and {found.name} has {found.total_memory / 1e9:.0f} GB"
     return ""
 

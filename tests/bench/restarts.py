@@ -25,7 +25,7 @@ from tests.launched import SMALL, LaunchedRun, launched
 
 PARTS = "store,learner,rollout,synthesizer,validator,signals,curriculum,simulator"
 LOOK_S = 0.02
-MOST_S = 120.0
+MAX_S = 120.0
 
 
 class Restart(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ def _killed(run: LaunchedRun, part: str) -> tuple[float, float]:
     os.kill(before[0].pid, signal.SIGKILL)
     new: list[psutil.Process] = []
     while not new or (part == "store" and run.newest() == records):
-        assert time.monotonic() - began < MOST_S, f"{part} did not come back"
+        assert time.monotonic() - began < MAX_S, f"{part} did not come back"
         time.sleep(LOOK_S)
         new = [each for each in _processes(run, part) if each not in before]
     back = time.monotonic() - began

@@ -11,7 +11,7 @@ from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.learning.objective_registry import objective_of
 from coevolve.learning.objectives.grpo import Grpo
 from coevolve.learning.objectives.gspo import Gspo
-from coevolve.overrides import MOST_LINE_CHARS, fault_report
+from coevolve.overrides import MAX_LINE_CHARS, fault_report
 from protocols.config import RunConfig, TransformersEngine
 from protocols.errors import ConfigError
 from protocols.synthesizers import EndpointModel
@@ -59,7 +59,7 @@ def test_all_faults_are_named_at_once_each_with_path_and_remedy(tmp_path: Path):
 def test_a_fault_of_any_length_makes_a_message_of_bounded_length(tmp_path: Path):
     text = refusal(written(tmp_path, f"name: a\ncluster: {{address: 'ray://{'a' * 20_000}'}}\n"))
     assert "$.cluster.address: ray://aaa" in text
-    assert len(text) < MOST_LINE_CHARS + len(str(tmp_path)) + 50
+    assert len(text) < MAX_LINE_CHARS + len(str(tmp_path)) + 50
 
 
 def test_a_message_counts_the_faults_that_it_leaves_out():

@@ -20,7 +20,7 @@ from protocols.journal import Append, Complete, Message, StoredRecord, Take
 from tests.loop_tables import PAGES, written
 
 ROOT = Path(__file__).parents[2]
-MOST_LINES = 200
+MAX_LINES = 200
 KINDS: tuple[type[Message], ...] = get_args(Message)
 EVERYONE = (*LOOP, *AROUND)
 
@@ -139,7 +139,7 @@ def test_each_kind_is_given_and_taken_by_somebody_or_kept_for_readers():
 
 
 def test_the_page_is_one_page():
-    assert len((ROOT / "coevolve/loop.py").read_text().splitlines()) <= MOST_LINES
+    assert len((ROOT / "coevolve/loop.py").read_text().splitlines()) <= MAX_LINES
 
 
 def test_each_part_has_an_actor_and_each_actor_of_a_part_a_part():

@@ -47,7 +47,7 @@ async def signals(
     environment = subject.environment
     of_all = sum(n for each, n in totals.signals.items() if kind in (None, each))
     evolution, chosen = await _signals(subject, kind, count)
-    fates = [evolution.fate(signal_id) for signal_id in chosen]
+    fates = [evolution.signal_history(signal_id) for signal_id in chosen]
     if as_json:
         print_json(
             {

@@ -22,7 +22,7 @@ from coevolve.journal.fold import fold_records
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.parts import logs
 from coevolve.runs.drive import LOOK_GATHER_S, WAKING
-from coevolve.runs.looking import look_at_parts
+from coevolve.runs.polling import poll_statuses
 from coevolve.runs.starting import is_launched
 from coevolve.screen.display import Display, LineDisplay, open_display
 from coevolve.screen.drawing import draw
@@ -107,7 +107,7 @@ class _Watching:
     async def _follow(self, display: Display) -> None:
         """Return when the run has finished, or when its store answers no longer."""
         looking = (
-            asyncio.create_task(look_at_parts(self._parts, display.look)) if display.look else None
+            asyncio.create_task(poll_statuses(self._parts, display.look)) if display.look else None
         )
 
         try:

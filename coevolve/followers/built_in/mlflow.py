@@ -20,7 +20,7 @@ from coevolve.history.metric_docs import described
 
 NUMBER = "coevolve.point"
 RUN_ID = "coevolve.run_id"
-MOST_PARAMS = 100
+MAX_PARAMS = 100
 """Parameters per call."""
 
 MOST_CHARS = 6000
@@ -91,8 +91,8 @@ class MlflowTracker(Tracker):
             return found[0]
         begun = self._client.create_run(experiment_id, tags={RUN_ID: run.run_id}, run_name=run.name)
         params = [Param(key, value[:MOST_CHARS]) for key, value in _flat(run.config)]
-        for start in range(0, len(params), MOST_PARAMS):
-            batch = params[start : start + MOST_PARAMS]
+        for start in range(0, len(params), MAX_PARAMS):
+            batch = params[start : start + MAX_PARAMS]
             self._client.log_batch(begun.info.run_id, params=batch)
         return begun
 

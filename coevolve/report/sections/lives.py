@@ -78,7 +78,7 @@ def life_at(data: RunHistory, anchor: str, gaps: Mapping[str, TaskGap]) -> Marku
     kind, _, quoted = anchor.partition("-")
     name = unquote(quoted)
     if kind == "signal":
-        return signal_life(data, data.evolution.fate(name))
+        return signal_life(data, data.evolution.signal_history(name))
     return task_life(data, data.evolution.lineage(name), gaps.get(name))
 
 
@@ -154,7 +154,7 @@ def _wanted(data: RunHistory) -> Iterator[str]:
         yield signal_anchor(signal.signal_id)
         if isinstance(signal.about, OnTask) and signal.about.task_id in evolution.tasks:
             yield task_anchor(signal.about.task_id)
-        for task in evolution.fate(signal.signal_id).tasks:
+        for task in evolution.signal_history(signal.signal_id).tasks:
             yield task_anchor(task.task.task_id)
     yield from map(task_anchor, reversed(evolution.tasks))
 

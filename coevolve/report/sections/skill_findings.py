@@ -237,7 +237,7 @@ def _forgotten(
             )
         return
     for signal in signals[: -NAMED - 1 : -1]:
-        yield _forgot(data, data.evolution.fate(signal.signal_id), held_out, fallen)
+        yield _forgot(data, data.evolution.signal_history(signal.signal_id), held_out, fallen)
     if len(signals) > NAMED:
         earlier = f"{len(signals) - NAMED} earlier tasks were forgotten too. "
         yield sentence(earlier, to("weaknesses", "All of them"))

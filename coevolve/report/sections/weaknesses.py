@@ -90,7 +90,9 @@ def _forgotten(data: RunHistory) -> Markup:
             lost_all_the_same(data),
         )
     skills = Counter(name for each in found for name in flagged_skills(data, each))
-    changes = [change_of(data.evolution.fate(each.signal_id), config.window) for each in found]
+    changes = [
+        change_of(data.evolution.signal_history(each.signal_id), config.window) for each in found
+    ]
     unknown = sum(each.after.trials == 0 for each in changes)
     below = sum(each.is_below for each in changes)
     told = [joined([to_skill(name), f" ({count})"]) for name, count in skills.most_common()]
@@ -126,7 +128,8 @@ def _of_kind(data: RunHistory, kind: SignalKind, use: PatternUse, known: set[str
     title, note = HEADINGS[kind]
     cut = f" The newest {ROWS} of {len(found)}." if len(found) > ROWS else ""
     rows = [
-        _row(data, data.evolution.fate(s.signal_id), use, known) for s in found[: -ROWS - 1 : -1]
+        _row(data, data.evolution.signal_history(s.signal_id), use, known)
+        for s in found[: -ROWS - 1 : -1]
     ]
     table = Table(f"{title}: signals, the newest first", COLUMNS, rows, len(COLUMNS), sortable=True)
     return listed(title, note + cut, table)

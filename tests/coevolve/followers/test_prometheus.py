@@ -20,7 +20,7 @@ from coevolve.config import load_config
 from coevolve.followers.numbers import Number
 from coevolve.followers.prometheus import NAME, serve
 from coevolve.journal.local_store import LocalStore
-from coevolve.runs.drive import BesideIt, Run
+from coevolve.runs.drive import Companion, Run
 from protocols.config import RunConfig
 from protocols.control import CopyFailed, DeadLetter, FollowersFail, PartFailed, PartsRest
 from protocols.followers_config import PrometheusConfig
@@ -73,7 +73,7 @@ def scraped(port: int) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 async def driven(
-    run: FollowedFolder, act: Callable[[LocalStore], Awaitable[object]], *beside: BesideIt
+    run: FollowedFolder, act: Callable[[LocalStore], Awaitable[object]], *beside: Companion
 ) -> None:
     """Drive the run with parts that do nothing; stop it once ``act`` has been awaited."""
     store = LocalStore(run.journal)
@@ -102,7 +102,7 @@ async def test_a_scrape_has_what_an_alert_needs(tmp_path: Path, quickstart: RunC
         check(found)
 
     serving = partial(serve, run.config, lambda *each: said.append(each))
-    await driven(run, act, BesideIt("prometheus", serving))
+    await driven(run, act, Companion("prometheus", serving))
     assert said == [(NAME, "")]
     assert not [each for each in threading.enumerate() if "serve_forever" in each.name]
 
@@ -206,7 +206,7 @@ async def test_a_name_that_another_site_gave_this_machine_gets_no_number(
             found[host] = await asyncio.to_thread(asked, port, host)
 
     serving = partial(serve, run.config, lambda *_: up.set())
-    await driven(run, act, BesideIt("prometheus", serving))
+    await driven(run, act, Companion("prometheus", serving))
     for host, (status, text) in found.items():
         assert status == (421 if host in foreign else 200), host
         assert ("coevolve_" in text) == (host not in foreign)
@@ -231,7 +231,7 @@ async def test_an_address_that_is_taken_costs_the_run_nothing(
         await driven(
             run,
             lambda store: failed.wait(),
-            BesideIt("prometheus", partial(serve, run.config, say)),
+            Companion("prometheus", partial(serve, run.config, say)),
         )
     assert said == [f"prometheus cannot listen on 127.0.0.1:{port}: Address already in use"]
 

@@ -140,7 +140,7 @@ def test_the_totals_of_a_task_are_those_of_all_its_groups(week: Week):
         assert history.dropped.groups == whole.groups.groups - len(history.visits) > 0
         assert history.visits == whole.visits[-len(history.visits) :]
     assert index.history("made-1").groups.first == Score(2, 8)
-    assert index.fate("s1").results == week.whole.fate("s1").results
+    assert index.signal_history("s1").results == week.whole.signal_history("s1").results
 
 
 def test_a_report_shows_the_totals_of_all_records_and_from_when_on_it_lists_groups(

@@ -36,13 +36,13 @@ def folded(messages: Sequence[Message]) -> LineageIndex:
 
 def test_a_signal_waits_until_it_is_settled():
     evolution = folded([signal("s1")])
-    assert evolution.fate("s1").outcome == "waiting"
+    assert evolution.signal_history("s1").outcome == "waiting"
     evolution.fold(settled("s1"))
-    assert evolution.fate("s1").outcome == "nothing_found"
+    assert evolution.signal_history("s1").outcome == "nothing_found"
 
 
 def test_the_history_of_a_signal_includes_the_results_on_its_tasks():
-    fate = folded(story()).fate("s1")
+    fate = folded(story()).signal_history("s1")
     assert fate.outcome == "synthesized"
     assert fate.time_ns == 4
     assert [each.candidate_id for each in fate.candidates] == ["c1", "c2", "c3"]
@@ -53,10 +53,10 @@ def test_the_history_of_a_signal_includes_the_results_on_its_tasks():
 
 
 def test_groups_of_the_flagged_task_are_split_at_its_signal():
-    fate = folded(story()).fate("s1")
+    fate = folded(story()).signal_history("s1")
     assert [each.successes for each in fate.before] == [6, 1]
     assert [each.successes for each in fate.since] == [8]
-    about_a_pattern = folded(story()).fate("s2")
+    about_a_pattern = folded(story()).signal_history("s2")
     assert not about_a_pattern.before
     assert not about_a_pattern.since
 
@@ -109,7 +109,7 @@ async def test_the_whole_journal_is_folded_in_its_own_order(tmp_path: Path):
     assert sequences == list(range(1, len(told) + 1201))
     assert [each.step for each in evolution.lineage("made-1").history.trained] == [7, 8]
     assert len(evolution.visits["seed-1"]) == 3 + 1200
-    assert evolution.fate("s1").time_ns > 0
+    assert evolution.signal_history("s1").time_ns > 0
 
 
 def test_the_order_of_simultaneous_records_does_not_matter():

@@ -43,7 +43,9 @@ async def _compare(reader: Reader, history: History) -> None:
     for signal in history.signals:
         await all_signals.add_signal(signal)
     index = all_signals.index()
-    assert [index.fate(each) for each in history.signals] == [*map(whole.fate, history.signals)]
+    assert [index.signal_history(each) for each in history.signals] == [
+        *map(whole.signal_history, history.signals)
+    ]
 
 
 @pytest.mark.parametrize("task", ["none", "seed-1/1/ab"])

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from coevolve.journal.lane import MOST_CALLS, SHARED_BYTES, Lane, serve
+from coevolve.journal.lane import MAX_CALLS, SHARED_BYTES, Lane, serve
 from protocols.errors import JournalError
 
 WAIT_S = 20.0
@@ -216,7 +216,7 @@ async def test_a_process_has_a_bounded_number_of_calls_in_work() -> None:
     async def blocked(call: bytes | bytearray) -> bytes:
         nonlocal begun
         begun += 1
-        if begun == MOST_CALLS:
+        if begun == MAX_CALLS:
             full.set()
         await free.wait()
         return b""
@@ -224,14 +224,14 @@ async def test_a_process_has_a_bounded_number_of_calls_in_work() -> None:
     serving = await serve(blocked)
     lane = Lane(lambda: asyncio.sleep(0, serving.name))
     # The socket's buffer in the kernel holds calls beyond the frames that were read at once.
-    calls = [asyncio.create_task(lane.call(b"x" * 1000)) for _ in range(MOST_CALLS + 2000)]
+    calls = [asyncio.create_task(lane.call(b"x" * 1000)) for _ in range(MAX_CALLS + 2000)]
     async with asyncio.timeout(WAIT_S):
         await full.wait()
     before = -1
     while begun != before:
         before = begun
         await asyncio.sleep(0.3)
-    assert begun <= MOST_CALLS + SHARED_BYTES // 1000
+    assert begun <= MAX_CALLS + SHARED_BYTES // 1000
     free.set()
     async with asyncio.timeout(WAIT_S):
         await asyncio.gather(*calls)

@@ -35,14 +35,14 @@ def test_an_estimate_has_the_interval_of_wilson():
 
 
 def test_a_change_compares_the_groups_that_the_rule_compared():
-    change = change_of(data(whole_story()).evolution.fate("s1"), window=10)
+    change = change_of(data(whole_story()).evolution.signal_history("s1"), window=10)
     assert (change.before, change.now) == (Estimate(6, 8), Estimate(1, 8))
     assert change.after == Estimate(8, 8)
 
 
 def test_a_change_ends_with_the_newest_groups_of_the_window():
     later = [evolving.visit("seed-1", successes, version=10 + successes) for successes in (1, 2)]
-    history = data([*whole_story(), *later]).evolution.fate("s1")
+    history = data([*whole_story(), *later]).evolution.signal_history("s1")
     after = [change_of(history, window=window).after for window in (1, 2, 10)]
     assert after == [Estimate(2, 8), Estimate(3, 16), Estimate(11, 24)]
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from coevolve.runs.looking import look_at_parts
+from coevolve.runs.polling import poll_statuses
 from protocols.control import PartStatus
 from tests.fakes import SteadyPart
 
@@ -28,7 +28,7 @@ async def test_a_silent_part_delays_no_other_one():
         if looks[-1].get("rollout-1") == "requests":
             seen.set()
 
-    task = asyncio.create_task(look_at_parts(lambda: parts, look))
+    task = asyncio.create_task(poll_statuses(lambda: parts, look))
     async with asyncio.timeout(20):
         await seen.wait()
     task.cancel()

@@ -17,7 +17,7 @@ LONGEST_PAUSE_S = 300.0
 log = structlog.get_logger()
 
 
-async def keep_going(
+async def restart_on_failure(
     name: str, begin: Callable[[], Awaitable[None]], pause_s: float = PAUSE_S
 ) -> None:
     """Await what ``begin`` returns until it ends without an error; log each error.

@@ -1,6 +1,6 @@
 import pytest
 
-from coevolve.runs.beside import keep_going
+from coevolve.runs.companions import restart_on_failure
 from protocols.errors import JournalError
 
 
@@ -16,7 +16,7 @@ async def test_what_fails_begins_again_and_each_failure_is_logged(
         if failures:
             raise failures.pop(0)
 
-    await keep_going("trackers", begin, pause_s=0.001)
+    await restart_on_failure("trackers", begin, pause_s=0.001)
     lines = [line for line in capsys.readouterr().out.splitlines() if "beside_the_run" in line]
     assert len(lines) == 2
     assert "trackers" in lines[0]

@@ -14,7 +14,7 @@ ASK_TICKS = 2
 """Ticks after which a part that has answered is asked again."""
 
 
-async def look_at_parts(
+async def poll_statuses(
     parts: Callable[[], Sequence[SupervisedPart]], look: StatusListener
 ) -> None:
     """Pass the parts' statuses to ``look`` every `TICK_S`; never return.
