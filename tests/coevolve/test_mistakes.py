@@ -39,7 +39,7 @@ IN_FILES = [
     ("synthesizer: {max_tokens_by_kind: {boundary: 0}}", "max_tokens_by_kind.boundary: needs a"),
     # Sections.
     ("learner:\nsteps: 3", "$.learner: needs a section of settings, found nothing; indent"),
-    ("learner:\nsteps: 3", "did you mean synthesizer.steps or learner.steps?"),
+    ("learner:\nsteps: 3", "did you mean synthesizer.steps or learner.steps or"),
     ("learner:\n  - steps: 3", "indented below it and without dashes"),
     ("learner: {learningRate: 0.1}", "did you mean 'learning_rate'?"),
     ("learner.steps: 3", "write it as a section: learner: {steps: ...}"),

@@ -178,7 +178,7 @@ def test_the_name_of_a_type_adds_what_its_values_mean():
     ("name", "answer"),
     [
         ("lerner.steps", "did you mean learner.steps"),
-        ("steps", "did you mean synthesizer.steps or learner.steps?"),
+        ("steps", "did you mean synthesizer.steps or learner.steps or"),
         ("learner.learning_rat", "did you mean learner.learning_rate"),
         ("clip_hihg", "learner.objective.clip_high"),
         ("qqq", "`coevolve config explain` lists the sections"),
