@@ -82,6 +82,11 @@ def score_of(scores: Iterable[tuple[str, float]]) -> Score:
     )
 
 
+def compared(old: Score, new: Score) -> Literal["rose", "fell", ""]:
+    """Return how a score changed beyond chance: the two intervals (95 %) do not overlap."""
+    return "rose" if new.low > old.high else "fell" if new.high < old.low else ""
+
+
 class Movement(msgspec.Struct, frozen=True, kw_only=True):
     """The mean difference between two scores of each task, in [-1, 1]."""
 

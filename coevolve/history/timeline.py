@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from coevolve.delivery.alarms import sentence
 from coevolve.history.drawn import DRAWN
-from coevolve.history.scales import bins
 from coevolve.history.teaching import sentence as regression
 from coevolve.history.weight_sync import scale_sentence
 from coevolve.journal.codec import topics_of
@@ -106,20 +105,6 @@ class Column:
     values: "array[float]" = field(default_factory=lambda: array("d"))
 
 
-class Bin(NamedTuple):
-    """A metric over some steps."""
-
-    last: int
-    """Last step of the period, even if it does not have the metric."""
-
-    steps: int
-    """Number of its steps that have the metric, at least 1."""
-
-    mean: float
-    low: float
-    high: float
-
-
 @dataclass
 class Timeline:
     """The timeline so far; `fold` takes the records in journal order, each once."""
@@ -152,31 +137,6 @@ class Timeline:
         """Return the newest step at a Unix time, or 0."""
         place = bisect_right(self.stepped_ns, time_ns)
         return self.steps[place - 1].step if place else 0
-
-    def binned(self, metric: str, most: int) -> list[Bin]:
-        """Return a metric of `DRAWN` over at most ``most`` periods of equal width from step 1 on.
-
-        Periods without the metric are left out.
-        """
-        found: dict[int, list[float]] = {}
-        width = self.width(most)
-        column = self.columns.get(metric) or Column()
-        for step, value in zip(column.steps, column.values, strict=True):
-            found.setdefault((step - 1) // width, []).append(value)
-        return [
-            Bin(
-                last=min((place + 1) * width, self.step),
-                steps=len(values),
-                mean=sum(values) / len(values),
-                low=min(values),
-                high=max(values),
-            )
-            for place, values in sorted(found.items())
-        ]
-
-    def width(self, most: int) -> int:
-        """Return the number of steps of a period, of which at most ``most`` cover the steps."""
-        return len(bins(1, max(self.step, 1), most)[0])
 
     def fold(self, message: Message, time_ns: int) -> None:
         """Add one record; ``time_ns`` is the Unix time of the record."""

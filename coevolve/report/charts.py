@@ -44,7 +44,7 @@ class Line:
     name: str
     points: tuple[tuple[float, float], ...]
     bounds: tuple[tuple[float, float], ...] = ()
-    """Lower and upper bound of each point, drawn as a vertical bar; empty if there are none."""
+    """Lower and upper bound of each point, drawn as a band; empty if there are none."""
 
     strong: bool = False
     """Whether the line is drawn thicker than the others."""
@@ -93,7 +93,7 @@ def line_chart(
                 "color": {**_coloured("line", shown), "legend": _legend()},
             },
             "layer": [
-                _bars(up),
+                _band(up),
                 {"mark": "line", "encoding": {"y": y, **_stroke(shown)}},
                 {
                     "mark": {"type": "point", "filled": True, "size": 30},
@@ -104,12 +104,12 @@ def line_chart(
     )
 
 
-def _bars(up: str) -> Spec:
+def _band(up: str) -> Spec:
     """Return the layer of the points' bounds."""
     low = {"field": "low", "type": "quantitative", "title": up}
     return {
         "transform": [{"filter": "isValid(datum.low)"}],
-        "mark": {"type": "rule", "strokeWidth": 5, "opacity": 0.25},
+        "mark": {"type": "area", "opacity": 0.25},
         "encoding": {"y": low, "y2": {"field": "high"}},
     }
 

@@ -55,6 +55,20 @@ def section(name: str, title: str, *children: str) -> Markup:
     return tag("section", tag("h2", title, id=name), *children, aria_labelledby=name)
 
 
+def folded(name: str, title: str, line: str, *children: str) -> Markup:
+    """Return a section of one line that a click, a link into it, a search or a print unfolds.
+
+    Without children it is the line alone, which says why there is nothing to show.
+    """
+    head = (tag("h2", title, id=name), tag("span", line))
+    inside = (
+        tag("details", tag("summary", *head), tag("div", *children, class_="body"))
+        if children
+        else tag("div", *head, class_="bare")
+    )
+    return tag("section", inside, class_="fold", aria_labelledby=name)
+
+
 def figure(title: str, note: str, chart: Markup, table: Table) -> Markup:
     """Return a chart with a title and a note; its numbers are in a table that opens on a click."""
     return tag(

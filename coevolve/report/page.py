@@ -15,52 +15,49 @@ from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.scripts import data_block, library, own, policy, script
 from coevolve.report.sections.findings import findings_section
 from coevolve.report.sections.glossary import glossary_section
-from coevolve.report.sections.head import costs_section, head, run_section
+from coevolve.report.sections.head import head, run_section
 from coevolve.report.sections.lineage import lineage_section
 from coevolve.report.sections.lives import lives_data
-from coevolve.report.sections.machine import (
-    delivery_section,
-    events_section,
-    processors_section,
-    staleness_section,
-    throughput_section,
-)
+from coevolve.report.sections.machine import machine_section
 from coevolve.report.sections.metrics import metrics_data, metrics_section
 from coevolve.report.sections.pool import pool_section
 from coevolve.report.sections.rollouts import rollouts_data, rollouts_section
-from coevolve.report.sections.signals import candidates_section, signals_section
+from coevolve.report.sections.signals import candidates_section
 from coevolve.report.sections.skills import skills_section
 from coevolve.report.sections.sources import sources_section
-from coevolve.report.sections.success import held_out_section, training_section
+from coevolve.report.sections.success import held_out_section
 from coevolve.report.sections.teaching import teaching_section
 from coevolve.report.sections.weaknesses import weaknesses_section
 from coevolve.report.style import style_sheet
 from protocols.errors import RunError
 
-SECTIONS = {
-    "findings": findings_section,
-    "weaknesses": weaknesses_section,
-    "skills": skills_section,
-    "held-out": held_out_section,
-    "training": training_section,
-    "teaching": teaching_section,
-    "signals": signals_section,
-    "candidates": candidates_section,
-    "pool": pool_section,
-    "lineage": lineage_section,
-    "sources": sources_section,
-    "staleness": staleness_section,
-    "delivery": delivery_section,
-    "throughput": throughput_section,
-    "cpu": processors_section,
-    "costs": costs_section,
-    "metrics": metrics_section,
-    "rollouts": rollouts_section,
-    "events": events_section,
-    "run": run_section,
-    "glossary": glossary_section,
+GROUPS = {
+    "Results": {
+        "findings": findings_section,
+        "held-out": held_out_section,
+        "skills": skills_section,
+    },
+    "Tasks": {
+        "weaknesses": weaknesses_section,
+        "candidates": candidates_section,
+        "pool": pool_section,
+        "lineage": lineage_section,
+    },
+    "Training": {
+        "teaching": teaching_section,
+        "machine": machine_section,
+        "metrics": metrics_section,
+    },
+    "Records": {
+        "rollouts": rollouts_section,
+        "sources": sources_section,
+        "run": run_section,
+        "glossary": glossary_section,
+    },
 }
-"""The function of each section, by anchor, in reading order."""
+"""Name in the menu -> the function of each section, by anchor, in reading order."""
+
+SECTIONS = {name: function for group in GROUPS.values() for name, function in group.items()}
 
 _BEFORE = """<!doctype html>
 <html lang="en">
@@ -91,10 +88,9 @@ def write_report(path: Path, data: RunHistory) -> None:
 
 def page(data: RunHistory, *, served: bool = False) -> str:
     """Return the report as an HTML document; ``served`` if it comes from a board."""
-    links = [tag("a", name.replace("-", " "), href=f"#{name}") for name in SECTIONS]
     board = [tag("a", "all runs", href="..")] if served else []
     blocks: list[Markup] = []
-    scripts = [library(), own("charts"), own("tables")]
+    scripts = [library(), own("folds"), own("charts"), own("tables")]
     lives = {} if served else lives_data(data)
     if data.evolution.tasks:
         blocks.append(data_block("lives", lives))
@@ -109,15 +105,25 @@ def page(data: RunHistory, *, served: bool = False) -> str:
         scripts.append(own("live"))
     return document(
         f"{data.config.name}: report of a run",
+        tag("nav", *board, *map(_menu, GROUPS), UNFOLD, aria_label="sections"),
         head(data),
         *([tag("p", "", id="live", role="status")] if served else []),
-        tag("nav", *board, *links, aria_label="sections"),
         tag("a", "What words mean", href="#glossary", class_="words", accesskey="g"),
         tag("main", *(section(data) for section in SECTIONS.values())),
         *blocks,
         scripts=scripts,
         board="'self'" if served else "'none'",
     )
+
+
+def _menu(group: str) -> Markup:
+    """Return a group of the menu, which opens on a click."""
+    links = (tag("li", tag("a", name.replace("-", " "), href=f"#{name}")) for name in GROUPS[group])
+    return tag("details", tag("summary", group), tag("ul", *links), name="menu")
+
+
+UNFOLD = tag("button", "Unfold all", type="button", id="unfold", hidden="")
+"""Button that the page's script shows."""
 
 
 def document(title: str, *body: str, scripts: Sequence[str] = (), board: str = "'none'") -> str:

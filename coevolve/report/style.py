@@ -37,18 +37,86 @@ DARK = {
 
 _RULES = """
 html { scroll-padding-top: 4rem; }
-body { margin: 0 auto; max-width: 112rem; padding: 1.5rem 1.25rem 4rem; background: var(--paper);
+body { margin: 0 auto; padding: 1rem clamp(1rem, 2vw, 2.5rem) 4rem; background: var(--paper);
   color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-header, nav, section > :not(.group, .controls, #side-by-side, :has([data-sortable])) {
-  max-width: 60rem; }
-h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; }
-h2 { margin: 3rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line);
-  font-size: 1.4rem; }
+h1 { margin: 0; font-size: 1.6rem; line-height: 1.2; overflow-wrap: anywhere; }
+h2 { margin: 1.5rem 0 .5rem; font-size: 1.2rem; }
 h3 { margin: 1.5rem 0 .25rem; font-size: 1.05rem; }
 h4 { margin: 0 0 .5rem; font-size: 1rem; overflow-wrap: anywhere; }
 p { margin: .25rem 0 .75rem; max-width: 46rem; }
 a { color: var(--c0); }
-nav { margin: 1rem 0; display: flex; flex-wrap: wrap; gap: .25rem 1rem; font-size: .9rem; }
+nav { margin: .75rem 0; display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; font-size: .9rem;
+  align-items: baseline; }
+nav details { position: relative; }
+nav summary { color: var(--c0); }
+nav ul { position: absolute; z-index: 3; margin: .25rem 0 0; padding: .5rem 1rem; list-style: none;
+  background: var(--paper); border: 1px solid var(--line); white-space: nowrap; }
+nav button { font: inherit; }
+header > p { margin: 0; }
+header > .verdict, .verdict { margin: .5rem 0; max-width: none; color: var(--ink);
+  font-size: 1.2rem; line-height: 1.4; }
+.opening { display: grid; gap: .75rem 2rem; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr);
+  grid-template-areas: "curve weak" "curve made"; grid-template-rows: auto 1fr; }
+.panel h2 { margin: .5rem 0 .25rem; font-size: 1rem; }
+.panel p { margin: .25rem 0; font-size: .85rem; color: var(--faint); max-width: none; }
+.curve-panel { grid-area: curve; --high: clamp(14rem, 100vh - 24rem, 34rem); }
+.weak-panel { grid-area: weak; }
+.made-panel { grid-area: made; --high: 6.5rem; }
+@media (max-width: 60rem) {
+  .opening { grid-template: "curve" "weak" "made" / minmax(0, 1fr); }
+  .curve-panel { --high: 14rem; }
+}
+.picture { display: grid; grid-template: var(--high, 16rem) auto auto / auto 1fr;
+  gap: .15rem .5rem; padding-top: 1.4rem; font-size: .8rem; color: var(--faint); }
+.up { position: relative; min-width: 2.6rem; }
+.up span { position: absolute; right: 0; transform: translateY(-50%); }
+.along { position: relative; grid-column: 2; height: 1.2rem; }
+.along span { position: absolute; transform: translateX(-50%); }
+.along span:last-child { transform: translateX(-100%); }
+.along span:first-child { transform: none; }
+.picture > small { grid-column: 2; text-align: center; }
+.plane { position: relative; }
+.plane b { position: absolute; transform: translate(.4rem, -100%); color: var(--ink);
+  font-size: 1rem; white-space: nowrap; }
+.plane b.before { transform: translate(-100%, -100%); }
+.plane i { position: absolute; top: 0; padding: .1rem .4rem; box-sizing: border-box;
+  overflow: hidden; font-style: normal; white-space: nowrap; }
+.drawn { display: block; width: 100%; height: 100%; overflow: visible; }
+.drawn > * { fill: none; stroke: none; vector-effect: non-scaling-stroke; --colour: var(--c0); }
+.drawn .grid { stroke: var(--line); }
+.drawn .trace { stroke: var(--colour); stroke-width: 2.5; stroke-linejoin: round; }
+.drawn .thin { stroke-width: 1.25; }
+.drawn .stem { stroke: var(--colour); stroke-width: 2; opacity: .4; }
+.drawn .band { fill: var(--colour); opacity: .25; }
+.drawn .dot { stroke: var(--colour); stroke-width: 9; stroke-linecap: round; }
+.drawn .start { stroke: var(--faint); stroke-width: 7; }
+.drawn .stage { fill: var(--c4); opacity: .12; }
+.drawn .n1 { fill: var(--c2); opacity: .06; }
+svg.spark { display: inline-block; width: 7rem; height: 1.4rem; }
+svg.spark .dot { stroke-width: 6; }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin: .25rem 0; padding: 0;
+  list-style: none; font-size: .85rem; overflow-wrap: anywhere; }
+.legend .swatch { margin-right: .4rem; vertical-align: middle; }
+.weak { margin: 0; padding: 0; list-style: none; font-size: .9rem; }
+.weak li { display: grid; grid-template-columns: minmax(0, 9rem) 1fr 3rem 2.5rem; gap: .75rem;
+  align-items: center; line-height: 1.55; }
+.weak .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.weak b, .weak small { text-align: right; font-variant-numeric: tabular-nums; }
+svg.range { height: .8rem; padding: 0 .3rem; box-sizing: border-box; }
+ul.findings { columns: 2 36rem; column-gap: 2.5rem; padding-left: 1.2rem; margin: .5rem 0; }
+.findings li { break-inside: avoid; margin-bottom: .4rem; }
+.fold { border-top: 1px solid var(--line); }
+.fold > .bare, .fold > details > summary { display: flex; flex-wrap: wrap; gap: 0 1rem;
+  position: relative; align-items: baseline; padding: .45rem 0 .45rem 1.25rem;
+  color: var(--faint); font-size: .9rem; }
+.fold > details > summary::before { content: "▸"; position: absolute; left: 0; }
+.fold > details[open] > summary::before { content: "▾"; }
+.fold h2 { margin: 0; font-size: 1.05rem; color: var(--ink); }
+.fold .body { display: grid; gap: 0 2.5rem; padding: .25rem 0 1.5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(34rem, 100%), 1fr)); }
+.fold .body > * { min-width: 0; }
+.fold .body > :is(p, .group, .controls, .filters, #side-by-side, #life, .terms, #suspects),
+.fold .body > :has([data-sortable]) { grid-column: 1 / -1; }
 figcaption p, .listed > p, header > p, .missing { color: var(--faint); }
 figure { margin: 1.5rem 0; }
 code, pre { font: .85em/1.45 ui-monospace, Menlo, Consolas, monospace; }
@@ -56,11 +124,6 @@ code, td, th, dd { unicode-bidi: isolate; }
 code, td a { overflow-wrap: anywhere; }
 pre { padding: .75rem; overflow: auto; background: var(--soft); }
 summary { color: var(--faint); font-size: .9rem; cursor: pointer; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); gap: .75rem; }
-.tiles div { display: flex; flex-direction: column; padding: .75rem 1rem;
-  background: var(--soft); }
-.tiles b { font-size: 1.6rem; line-height: 1.2; }
-.tiles small { color: var(--faint); }
 .scroll { max-height: 32rem; overflow: auto; scroll-padding-top: 4rem; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 caption { padding: .25rem 0; text-align: left; color: var(--faint); }
@@ -132,7 +195,7 @@ th button:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
 [aria-sort=descending] button::after { content: " ↓"; }
 .none { fill: none; stroke: var(--line); }
 @media print {
-  body { max-width: none; padding: 0; font-size: 11pt; }
+  body { padding: 0; font-size: 11pt; }
   nav, .words { display: none; }
   .scroll { max-height: none; overflow: visible; }
   figure, tr, article li { break-inside: avoid; }
@@ -145,7 +208,7 @@ th button:focus-visible { outline: 2px solid var(--c0); outline-offset: 2px; }
 def style_sheet() -> str:
     """Return the whole style sheet; it refers to nothing outside the page."""
     swatches = "".join(
-        f".swatch.s{n} {{ background: var(--c{n}); }}\n"
+        f".swatch.s{n} {{ background: var(--c{n}); }} .drawn .c{n} {{ --colour: var(--c{n}); }}\n"
         for n in range(sum(name[0] == "c" for name in LIGHT))
     )
     return (

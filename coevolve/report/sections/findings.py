@@ -4,14 +4,15 @@ A sentence appears only if there are records for it. "Rose" and "fell" mean that
 of the two scores do not overlap; without that, a score has not changed beyond chance.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from coevolve.history.differences import Suspect
 from coevolve.history.drawn import COMPUTE, STEP_TIMES, WAIT
 from coevolve.history.instance_gap import memorized
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import percent
-from coevolve.history.score import movement
+from coevolve.history.score import compared, movement
+from coevolve.history.timeline import Happening
 from coevolve.report.figure import missing, section, several
 from coevolve.report.links import to, to_task
 from coevolve.report.losses import largest_fall
@@ -25,6 +26,9 @@ from coevolve.report.unsolved import doubted_skills, doubts
 
 TITLE = "Findings"
 
+SHOWN = 5
+"""Number of findings that are not folded."""
+
 BALANCED = 1.5
 """Below this ratio of waiting and computing, neither alone sets the speed."""
 
@@ -33,17 +37,18 @@ EVENTS = ("does not serve the published version", "is worse than an earlier one"
 
 
 def findings_section(data: RunHistory) -> Markup:
-    """Return a list of sentences, the results first."""
+    """Return a list of sentences, the results first; those after the first `SHOWN` are folded."""
     found = [
         *_scores(data),
         *_staged(data),
+        *_alarms(data),
         *skill_findings(data),
         *_made(data),
         *_contaminated(data),
         *_suspects(data),
         *_memorized(data),
         *_unmeasured(data),
-        *_alarms(data),
+        *_restarts(data),
         *_guarded(data),
         *_discarded(data),
         *_waited(data),
@@ -52,7 +57,17 @@ def findings_section(data: RunHistory) -> Markup:
     ]
     if not found:
         return section("findings", TITLE, missing("There is no record yet to conclude from."))
-    return section("findings", TITLE, tag("ul", *(tag("li", each) for each in found)))
+    shown, more = found[:SHOWN], found[SHOWN:]
+    return section(
+        "findings",
+        TITLE,
+        _list(shown),
+        *([tag("details", tag("summary", f"{len(more)} more"), _list(more))] if more else []),
+    )
+
+
+def _list(found: Sequence[Markup]) -> Markup:
+    return tag("ul", *(tag("li", each) for each in found), class_="findings")
 
 
 def _scores(data: RunHistory) -> Iterator[Markup]:
@@ -61,7 +76,7 @@ def _scores(data: RunHistory) -> Iterator[Markup]:
         return
     first, last = min(scores), max(scores)
     old, new = scores[first], scores[last]
-    how = "rose" if new.low > old.high else "fell" if new.high < old.low else ""
+    how = compared(old, new)
     moved = f"{how} from" if how else "did not change beyond chance:"
     yield sentence(
         f"Held-out {data.progress.measure} {moved} {old.percent} at version {first} to "
@@ -174,27 +189,31 @@ def _unmeasured(data: RunHistory) -> Iterator[Markup]:
 
 
 def _alarms(data: RunHistory) -> Iterator[Markup]:
-    happened = data.timeline.happenings
-    alarms = [each for each in happened if any(words in each.what for words in EVENTS)]
-    for each in alarms[-NAMED:]:
+    for each in _alarming(data)[-NAMED:]:
         details = f": {each.details}" if each.details else ""
-        yield sentence(
-            f"Alarm after step {each.step}: {each.what}{details}. ", to("events", "Events")
-        )
+        yield sentence(f"Alarm after step {each.step}: {each.what}{details}. ", to("run", "Events"))
+
+
+def _alarming(data: RunHistory) -> list[Happening]:
+    happened = data.timeline.happenings
+    return [each for each in happened if any(words in each.what for words in EVENTS)]
+
+
+def _restarts(data: RunHistory) -> Iterator[Markup]:
     restarts = sum(data.progress.restarts.values())
     resumed = data.progress.starts.number - 1
-    if not alarms and not restarts and resumed < 1 and data.timeline.steps:
+    if not _alarming(data) and not restarts and resumed < 1 and data.timeline.steps:
         yield sentence(
             "No alarm and no restart is on record: no standstill, and no wrong version in an "
             "engine. ",
-            to("events", "Events"),
+            to("run", "Events"),
         )
     if resumed > 0:
-        yield sentence(f"The run was resumed, {counted(resumed, 'time')}. ", to("events", "Events"))
+        yield sentence(f"The run was resumed, {counted(resumed, 'time')}. ", to("run", "Events"))
     if restarts:
         parts = ", ".join(f"{part} ({n})" for part, n in sorted(data.progress.restarts.items()))
         yield sentence(
-            f"Parts were restarted, {counted(restarts, 'time')}: {parts}. ", to("events", "Events")
+            f"Parts were restarted, {counted(restarts, 'time')}: {parts}. ", to("run", "Events")
         )
 
 
@@ -254,7 +273,7 @@ def _waited(data: RunHistory) -> Iterator[Markup]:
         f"The learner waited for groups of rollouts {percent(waited / whole)} of its time and "
         f"computed {percent(computed / whole)}: {verdict}. The wait includes the work on groups "
         "that were discarded. ",
-        to("throughput", "Seconds per step"),
+        to("machine", "Seconds per step"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from coevolve.history.metric_docs import terms
 from coevolve.history.run_history import RunHistory
-from coevolve.report.figure import section
+from coevolve.report.figure import folded
 from coevolve.report.markup import Markup, joined, tag
 
 TITLE = "Glossary"
@@ -15,4 +15,4 @@ def glossary_section(data: RunHistory) -> Markup:
         for term in terms()
         if term.environment in ("", data.config.uses)
     ]
-    return section("glossary", TITLE, tag("dl", *rows, class_="terms"))
+    return folded("glossary", TITLE, "What words mean.", tag("dl", *rows, class_="terms"))

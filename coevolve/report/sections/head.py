@@ -1,34 +1,39 @@
-"""The head of the report, and its sections on the run's settings and its costs."""
+"""The head of the report, and its section on the run: settings, events and costs."""
 
 from importlib.metadata import PackageNotFoundError, version
 
 from coevolve.history.run_history import RunHistory
-from coevolve.history.scales import number, percent
-from coevolve.report.charts import row_chart
-from coevolve.report.figure import Table, figure, listed, missing, paragraphs, section
-from coevolve.report.markup import Markup, joined, tag
+from coevolve.report.figure import Table, folded, listed, missing
+from coevolve.report.markup import Markup, clipped, tag
+from coevolve.report.sections.opening import opening
 from coevolve.report.times import duration, moment
 from coevolve.yaml_text import write_yaml
 from protocols.config import RunConfig
 from protocols.synthesizers import EndpointModel, PolicyModel
 
+HAPPENINGS = 100
+"""Maximum number of rows in the table of events; the newest are shown."""
+
+REASON = 400
+"""Maximum characters of an event's details."""
+
 PACKAGES = ("coevolve", "ray", "torch", "transformers", "msgspec", "lmdb")
 
 
 def head(data: RunHistory) -> Markup:
-    """Return the title, the identity of the run and its main results."""
+    """Return the title, the identity of the run, and the first screen."""
     config = data.config
+    steps = f"{data.timeline.step} of {config.learner.steps} steps"
     return tag(
         "header",
         tag("h1", config.name),
-        tag("p", f"{_subtitle(config)} · {_folder(data)}{_state(data)}"),
-        *paragraphs(data.progress.lesson()),
-        tag("div", *(_tile(*each) for each in _tiles(data)), class_="tiles"),
+        tag("p", f"{_subtitle(config)} · {_folder(data)}{steps} · {_state(data)}"),
+        opening(data),
     )
 
 
 def run_section(data: RunHistory) -> Markup:
-    """Return the times, settings and package versions of the run."""
+    """Return the times, settings, package versions, events and costs of the run."""
     timeline, config = data.timeline, data.config
     facts = Table(
         "The run",
@@ -57,68 +62,46 @@ def run_section(data: RunHistory) -> Markup:
     )
     settings = tag("pre", write_yaml(config))
     link = tag("a", "config.yaml", href="config.yaml")
-    return section(
+    return folded(
         "run",
         "The run",
+        f"Settings, events and costs. State: {_state(data)}.",
         facts.markup(),
         tag("details", tag("summary", "versions of packages"), packages.markup()),
         tag("details", tag("summary", "settings, defaults included"), settings),
         tag("p", "The run's folder holds the settings in ", link, "."),
+        _events(data),
+        _costs(data),
     )
 
 
-def costs_section(data: RunHistory) -> Markup:
+def _costs(data: RunHistory) -> Markup:
     """Return the totals by which arms can be compared."""
-    costs = data.costs
-    table = Table("Account", ["what", "amount"], [[x.name, x.text] for x in costs.lines()])
-    calls = [
-        ("training", float(costs.training.simulator_calls)),
-        ("probing", float(costs.probing.simulator_calls)),
-        ("exploring", float(costs.exploring_calls)),
-        ("judging", float(costs.judging_calls)),
-    ]
-    title = "Simulator calls by purpose"
-    chart = (
-        figure(
-            title,
-            "Calls that simulators answered, without those of the evaluator.",
-            row_chart(title, calls),
-            Table(title, ["purpose", "calls"], [[name, number(n)] for name, n in calls]),
-        )
-        if costs.simulator_calls
-        else missing("No simulator call is accounted for yet.")
-    )
+    table = Table("Account", ["what", "amount"], [[x.name, x.text] for x in data.costs.lines()])
     note = "Resources that the run used, to compare it with other arms and seeds."
-    return section("costs", "Costs", listed("Account", note, table), chart)
+    return listed("Costs", note, table)
 
 
-def _tiles(data: RunHistory) -> list[tuple[str, str, str]]:
-    """Return (amount, its name, its reference value) for each tile."""
-    held_out = data.progress.held_out()
-    scored = [held_out[version] for version in sorted(held_out)]
-    costs, timeline = data.costs, data.timeline
-    share = costs.synthesized_share
-    return [
-        (
-            percent(scored[-1].mean) if scored else "\N{EN DASH}",
-            f"held-out {data.progress.measure}",
-            f"± {100 * scored[-1].std_error:.1f} (standard error), {scored[-1].tasks} tasks; "
-            f"{percent(scored[0].mean)} at the start"
-            if scored
-            else "not scored yet",
-        ),
-        (
-            percent(share) if share is not None else "\N{EN DASH}",
-            "of training groups on synthesized tasks",
-            f"{costs.synthesized_groups} of {costs.groups}",
-        ),
-        (str(costs.synthesized_tasks), "synthesized tasks", f"{costs.seed_tasks} seed tasks"),
-        (str(timeline.step), "steps", f"of {data.config.learner.steps}"),
-    ]
-
-
-def _tile(amount: str, what: str, beside: str) -> Markup:
-    return tag("div", joined([tag("b", amount), tag("span", what), tag("small", beside)]))
+def _events(data: RunHistory) -> Markup:
+    """Return the starts, stops, stalls, failed parts and swaps."""
+    happenings = data.timeline.happenings
+    if not happenings:
+        return missing("Nothing has been recorded yet.")
+    shown = happenings[-HAPPENINGS:]
+    cut = "" if len(shown) == len(happenings) else f"The newest {HAPPENINGS} of {len(happenings)}."
+    table = Table(
+        "Events",
+        ["time", "after step", "what", "details"],
+        [
+            [moment(each.time_ns), str(each.step), each.what, clipped(each.details, REASON)]
+            for each in shown
+        ],
+        words=4,
+    )
+    restarts = sum(data.progress.restarts.values())
+    starts, stalls = data.progress.starts.number, data.timeline.stalls
+    summary = f"Starts of the run: {starts}. Restarted parts: {restarts}. Stalls: {stalls}. {cut}"
+    return listed("Starts, stops, failures and stalls", summary, table)
 
 
 def _subtitle(config: RunConfig) -> str:

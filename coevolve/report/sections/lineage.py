@@ -5,7 +5,7 @@ from collections.abc import Container
 from coevolve.history.differences import Suspect
 from coevolve.history.lineage import LineageIndex
 from coevolve.history.run_history import RunHistory, listed_note
-from coevolve.report.figure import Table, code, listed, missing, section, several
+from coevolve.report.figure import Table, code, folded, listed, missing, several
 from coevolve.report.improvement import most_improved, points
 from coevolve.report.links import to_rollouts, to_signal, to_task
 from coevolve.report.markup import Markup, clipped, joined, tag
@@ -29,7 +29,8 @@ def lineage_section(data: RunHistory) -> Markup:
     if not made:
         none = missing("The loop has made no task yet.")
         shown = tag("div", id="life")
-        return section("lineage", title, none, shown, *_suspects(data), *_all(data))
+        line = f"{len(evolution.tasks)} tasks, all of them given."
+        return folded("lineage", title, line, none, shown, *_suspects(data), *_all(data))
     example = max(made, key=lambda task: evolution.history(task.task_id).groups.groups)
     gap = gaps_by_task(data).get(example.task_id)
     note = (
@@ -38,7 +39,9 @@ def lineage_section(data: RunHistory) -> Markup:
     )
     life = task_life(data, evolution.lineage(example.task_id), gap)
     shown = tag("div", life, id="life", aria_live="polite")
-    return section("lineage", title, tag("p", note), shown, *_suspects(data), *_all(data))
+    line = f"{len(evolution.tasks)} tasks, {len(made)} of them made."
+    told = (tag("p", note), shown, *_suspects(data), *_all(data))
+    return folded("lineage", title, line, *told)
 
 
 def _suspects(data: RunHistory) -> list[Markup]:

@@ -7,7 +7,7 @@ from coevolve.history.metric_docs import Meaning, meaning_of, meanings
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import number
 from coevolve.history.series import RunSeries
-from coevolve.report.figure import code, missing, section
+from coevolve.report.figure import code, folded, missing
 from coevolve.report.markup import Markup, tag
 
 DIGITS = 5
@@ -19,16 +19,23 @@ OTHER = "Other"
 """Group of metrics that the page about metrics does not explain."""
 
 
+UNRECORDED = "The run has recorded no metric yet."
+
+
 def metrics_section(data: RunHistory) -> Markup:
     """Return a curve for each metric, grouped as in the page about metrics."""
-    return section("metrics", TITLE, *curves_of(data.series))
+    count = sum(map(len, by_group(data.series).values()))
+    if not count:
+        return folded("metrics", TITLE, UNRECORDED)
+    line = f"{count} metrics as curves, each with its meaning."
+    return folded("metrics", TITLE, line, *curves_of(data.series))
 
 
 def curves_of(runs: Sequence[RunSeries]) -> list[Markup]:
     """Return a curve for each metric of the runs, with the settings of all curves."""
     grouped = by_group(runs)
     if not grouped:
-        return [missing("The run has recorded no metric yet.")]
+        return [missing(UNRECORDED)]
     return [
         tag(
             "p",
@@ -56,7 +63,8 @@ def metrics_data(runs: Sequence[RunSeries]) -> dict[str, Any]:
 
 def by_group(runs: Sequence[RunSeries]) -> dict[str, list[str]]:
     """Return the names of the runs' metrics by group, groups and names in the page's order."""
-    told = {name: meaning_of(name) for run in runs for name in run.metrics}
+    every = {name for run in runs for name in run.metrics}
+    told = {name: meaning_of(name) for name in every - {error_of(each) for each in every}}
     order = {each: place for place, each in enumerate(meanings())}
     found: dict[str, list[str]] = {each.section: [] for each in order} | {OTHER: []}
 
@@ -70,12 +78,33 @@ def by_group(runs: Sequence[RunSeries]) -> dict[str, list[str]]:
     return {group: names for group, names in found.items() if names}
 
 
+def error_of(name: str) -> str:
+    """Return the name of the metric that is the standard error of metric ``name``, if any is.
+
+    A score's is called ``val/success_std_error/all``, that of a gap ends in ``/std_error``.
+    """
+    if name.endswith("/mean"):
+        return f"{name.removesuffix('mean')}std_error"
+    kind, slash, measured = name.partition("/")
+    measure, labelled, label = measured.partition("/")
+    return f"{kind}{slash}{measure}_std_error{labelled}{label}"
+
+
 def _columns(run: RunSeries, name: str) -> list[list[float]] | None:
-    """Return steps, means and, if a point has several values, their least and largest."""
+    """Return steps, means, and the ends of a band around these, if they have one.
+
+    It is one standard error to both sides; or, if a point has several values, their range.
+    """
     series = run.metrics.get(name)
     if series is None:
         return None
     columns = [series.means] if run.width == 1 else [series.means, series.lows, series.highs]
+    if error := run.metrics.get(error_of(name)):
+        of = dict(zip(error.steps, error.means, strict=True))
+        spread = [
+            (mean, of.get(at, 0)) for at, mean in zip(series.steps, series.means, strict=True)
+        ]
+        columns = [series.means, [m - e for m, e in spread], [m + e for m, e in spread]]
     rounded = [[float(f"{value:.{DIGITS}g}") for value in column] for column in columns]
     return [list(series.steps), *rounded]
 

@@ -5,7 +5,7 @@ from collections import Counter
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import bin_name, bins, percent
 from coevolve.report.charts import Layer, stacked_chart
-from coevolve.report.figure import Table, figure, listed, missing, section
+from coevolve.report.figure import Table, figure, folded, listed
 from coevolve.report.markup import Markup
 from protocols.learner_config import LearnerConfig
 from protocols.tasks import Synthesized
@@ -28,8 +28,9 @@ def pool_section(data: RunHistory) -> Markup:
     """Return the origins and uses of the training groups."""
     title = "Composition of the training groups"
     if not data.timeline.steps:
-        return section("pool", title, missing("No step has been taken yet."))
-    return section("pool", title, _share(data), _over_steps(data), _uses(data))
+        return folded("pool", title, "No step has been taken yet.")
+    line = f"{percent(data.costs.synthesized_share or 0.0)} of the groups on synthesized tasks."
+    return folded("pool", title, line, _share(data), _over_steps(data), _uses(data))
 
 
 def composition(data: RunHistory, periods: list[range]) -> dict[tuple[str, int], int]:

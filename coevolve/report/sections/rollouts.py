@@ -8,7 +8,7 @@ import msgspec
 from coevolve.history.differences import difference
 from coevolve.history.rollouts import Group, Pieces, Sample, shares
 from coevolve.history.run_history import RunHistory, skills_of
-from coevolve.report.figure import missing, section
+from coevolve.report.figure import folded
 from coevolve.report.links import task_anchor
 from coevolve.report.markup import Markup, tag
 from coevolve.report.sections.lives import verdict_told
@@ -37,15 +37,16 @@ def rollouts_section(data: RunHistory) -> Markup:
     sample = data.sample
     if data.withheld and not sample.on_demand:
         left_out = f"A file does not hold them. {data.withheld}. `coevolve board` shows them."
-        return section("rollouts", TITLE, missing(left_out))
+        return folded("rollouts", TITLE, left_out)
     if not sample.groups:
-        return section("rollouts", TITLE, missing("The journal holds no rollout of a group."))
+        return folded("rollouts", TITLE, "The journal holds no rollout of a group.")
     note = _note(sample)
     choices = [tag("label", f"{name.capitalize()} ", tag("select", name=name)) for name in FILTERS]
     groups = tag("select", name="groups", multiple="", size=8)
-    return section(
+    return folded(
         "rollouts",
         TITLE,
+        f"{len(sample.groups)} groups: calls, answers and tokens.",
         tag("p", note),
         tag(
             "p",

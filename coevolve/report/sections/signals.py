@@ -1,4 +1,4 @@
-"""The sections on signals, candidates, verdicts and synthesizers."""
+"""Signals by kind and outcome, and the section on candidates, verdicts and synthesizers."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from coevolve.history.histories import WAITING, SynthesizerTotals
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import bin_name, bins, number, percent
 from coevolve.report.charts import COUNT, Layer, row_chart, stacked_chart
-from coevolve.report.figure import Table, figure, listed, missing, section
+from coevolve.report.figure import Table, figure, folded, listed, missing
 from coevolve.report.links import to_signal
 from coevolve.report.markup import Markup, clipped
 from coevolve.report.refusals import contamination_rules, refused
@@ -28,12 +28,8 @@ FOUND = 200
 OUTCOMES = ("synthesized", "nothing_found", "expired", "over_budget", "failed", WAITING)
 
 
-def signals_section(data: RunHistory) -> Markup:
+def signals_told(data: RunHistory) -> list[Markup]:
     """Return the signals by kind, over policy versions, and their outcomes."""
-    title = "Signals"
-    evolution = data.evolution
-    if not evolution.signals:
-        return section("signals", title, missing("No signal has been recorded."))
     counts = data.totals.kinds()
     outcomes = listed(
         "Outcomes of the signals",
@@ -47,19 +43,21 @@ def signals_section(data: RunHistory) -> Markup:
             ],
         ),
     )
-    return section("signals", title, _over_versions(data), outcomes)
+    return [_over_versions(data), outcomes]
 
 
 def candidates_section(data: RunHistory) -> Markup:
     """Return the admitted candidates, the refused ones by gate, and the synthesizers."""
     title = "Candidates and verdicts"
     if not data.totals.by_synthesizer and not data.totals.settled:
-        return section("candidates", title, missing("Nothing has been synthesized."))
+        return folded("candidates", title, "Nothing has been synthesized.")
     parts = [_funnel(data.totals), _refusals(data.totals), *_refused(data)]
     all_totals = data.totals.synthesizers()
     if all_totals:
         parts.append(_synthesizers(all_totals))
-    return section("candidates", title, *parts)
+    admitted = sum(each.admitted for each in all_totals)
+    refused_count = sum(each.refused for each in all_totals)
+    return folded("candidates", title, f"{admitted} admitted, {refused_count} refused.", *parts)
 
 
 def funnel(totals: EvolutionTotals) -> list[tuple[str, float]]:

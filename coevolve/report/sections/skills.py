@@ -5,7 +5,7 @@ from typing import get_args
 
 from coevolve.history.run_history import RunHistory, listed_note
 from coevolve.report.estimates import RECENT, Estimate, Skill, skill_map
-from coevolve.report.figure import Table, listed, missing, section
+from coevolve.report.figure import Table, folded, listed
 from coevolve.report.links import skill_anchor
 from coevolve.report.losses import Loss, losses
 from coevolve.report.markup import Markup, tag
@@ -31,7 +31,7 @@ def skills_section(data: RunHistory) -> Markup:
     """Return a row for each skill, the lowest estimate first."""
     skills = skill_map(data)
     if not skills:
-        return section("skills", TITLE, missing("No task is known yet."))
+        return folded("skills", TITLE, "No task is known yet.")
     held_out = held_out_skills(data)
     fallen = losses(data)
     kinds = [k for k in get_args(SignalKind) if any(each.signals[k] for each in skills.values())]
@@ -52,9 +52,8 @@ def skills_section(data: RunHistory) -> Markup:
     order = sorted(skills.values(), key=lambda s: (not s.newest.trials, s.newest.share, s.name))
     rows = [_row(skill, held_out, fallen, kinds) for skill in order]
     table = Table("Skills, the lowest success first", columns, rows, words=2, sortable=True)
-    return section(
-        "skills", TITLE, listed("Map of the skills", NOTE + listed_note(data.evolution), table)
-    )
+    told = listed("Map of the skills", NOTE + listed_note(data.evolution), table)
+    return folded("skills", TITLE, f"{len(skills)} skills: success, signals, made tasks.", told)
 
 
 def _row(

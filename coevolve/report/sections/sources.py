@@ -2,7 +2,7 @@
 
 from coevolve.history.annotated_source import AnnotatedSource, SourceLine
 from coevolve.history.run_history import RunHistory
-from coevolve.report.figure import Table, code, missing, section
+from coevolve.report.figure import Table, code, folded
 from coevolve.report.markup import Markup, clipped, tag
 
 TITLE = "Annotated sources"
@@ -16,14 +16,13 @@ def sources_section(data: RunHistory) -> Markup:
     """Return a table of lines for each source, the least covered source first."""
     if not data.sources:
         none = "The environment of this run has no sources whose coverage it records."
-        return section("sources", TITLE, missing(none))
+        return folded("sources", TITLE, none)
     note = (
         "For each line: the coverage points that any rollout of the policy reached, of all on the "
         "line, and those that its newest group reached."
     )
-    return section(
-        "sources", TITLE, tag("p", note), *map(_source, sorted(data.sources, key=_share))
-    )
+    told = map(_source, sorted(data.sources, key=_share))
+    return folded("sources", TITLE, f"{len(data.sources)} sources.", tag("p", note), *told)
 
 
 def _source(source: AnnotatedSource) -> Markup:

@@ -1,4 +1,4 @@
-"""The sections on success: on held-out tasks by policy version, and on training tasks."""
+"""The section on success: on held-out tasks by policy version, and on training tasks."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -8,7 +8,7 @@ from coevolve.history.run_history import NO_TOOL, RunHistory, judged, listed_not
 from coevolve.history.scales import bin_name, bins, evenly
 from coevolve.report.charts import WHOLE_PERCENT, Cell, Line, heat_map, line_chart
 from coevolve.report.estimates import Estimate
-from coevolve.report.figure import Table, figure, missing, section
+from coevolve.report.figure import Table, figure, folded, missing
 from coevolve.report.markup import Markup
 
 Key = TypeVar("Key")
@@ -23,7 +23,7 @@ GAP_NOTES: Mapping[Side, tuple[str, str]] = {
 """Side -> the beginning of its chart's title, and the meaning of the gap."""
 
 BARS = (
-    "The bars of “all” are 95 % Wilson intervals over the choice of tasks; the table has standard "
+    "The band of “all” is a 95 % Wilson interval over the choice of tasks; the table has standard "
     "errors. The highest point of a curve is partly luck, and too high as a result."
 )
 """Caption on the uncertainty of scores."""
@@ -43,35 +43,22 @@ ROWS = 30
 
 
 def held_out_section(data: RunHistory) -> Markup:
-    """Return the success on held-out tasks."""
-    title = "Success on held-out tasks"
-    if not data.timeline.evaluations:
-        return section("held-out", title, missing("No policy version has been scored yet."))
-    parts = [_over_steps(data)]
+    """Return the success on held-out tasks and in training."""
+    title = "Success by version, skill and tool"
+    versions = len(data.timeline.evaluations)
+    unscored = "No policy version has been scored yet."
+    parts = [_over_steps(data)] if versions else [missing(unscored)]
     parts += [_gap_over_steps(side, gaps) for side in SIDES if (gaps := gaps_of(data, side))]
-    if data.progress.measure == "success" and data.skills:
+    if versions and data.progress.measure == "success" and data.skills:
         parts.append(_by_skill(data))
-    return section("held-out", title, *parts)
+    line = f"{versions} scored versions, and the training tasks." if versions else unscored
+    return folded("held-out", title, line, *parts, *_training(data))
 
 
 def gaps_of(data: RunHistory, side: Side) -> dict[int, InstanceGap]:
     """Return the instance gap of one side by version, where it was measured."""
     found = {v: instance_gaps(each) for v, each in sorted(data.timeline.evaluations.items())}
     return {version: gaps[side] for version, gaps in found.items() if side in gaps}
-
-
-def training_section(data: RunHistory) -> Markup:
-    """Return the success on training tasks by skill and by first tool."""
-    title = "Success in training"
-    if not data.timeline.steps and not data.evolution.visits:
-        return section("training", title, missing("No group of rollouts is finished yet."))
-    parts: list[str] = []
-    if data.timeline.steps:
-        parts.append(_trained_by_skill(data))
-    calls_tools = any(data.describe(each).tools for each in data.evolution.tasks.values())
-    if data.evolution.visits and calls_tools:
-        parts.append(_visited_by_tool(data))
-    return section("training", title, *parts)
 
 
 def held_out_by_skill(data: RunHistory) -> dict[tuple[str, int], Cell]:
@@ -141,6 +128,19 @@ def visited_by_tool(data: RunHistory, periods: Sequence[range]) -> dict[tuple[st
             name = names[(visit.version_max - periods[0][0]) // len(periods[0])]
             _add(cells, (tool, name), visit.successes, visit.rollouts)
     return cells
+
+
+def _training(data: RunHistory) -> list[Markup]:
+    """Return the success on training tasks by skill and by first tool."""
+    if not data.timeline.steps and not data.evolution.visits:
+        return [missing("No group of rollouts is finished yet.")]
+    parts: list[Markup] = []
+    if data.timeline.steps:
+        parts.append(_trained_by_skill(data))
+    calls_tools = any(data.describe(each).tools for each in data.evolution.tasks.values())
+    if data.evolution.visits and calls_tools:
+        parts.append(_visited_by_tool(data))
+    return parts
 
 
 def _over_steps(data: RunHistory) -> Markup:

@@ -2,12 +2,12 @@
 
 from statistics import median
 
-from coevolve.history.drawn import ENTROPY, GROUPS, MOVED, MOVEMENT, NOISE, NOISE_SCALE, NORMS
+from coevolve.history.drawn import MOVED, NOISE_SCALE
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import number, percent
-from coevolve.report.figure import Table, listed, missing, section
-from coevolve.report.markup import Markup
-from coevolve.report.sections.machine import metrics_figure
+from coevolve.report.figure import Table, folded, listed, missing
+from coevolve.report.links import to
+from coevolve.report.markup import Markup, tag
 from coevolve.report.sections.pool import rules
 
 
@@ -15,48 +15,21 @@ def teaching_section(data: RunHistory) -> Markup:
     """Return the amount and the movement of each source of gradient."""
     title = "What the steps learned from"
     if not data.timeline.steps:
-        return section("teaching", title, missing("No step has been taken yet."))
+        return folded("teaching", title, "No step has been taken yet.")
     progress = data.progress
     best = progress.choice()
     chosen = [("best version", best.sentence(progress.measure))] if best else []
     facts = (*progress.result(), *chosen, *progress.teaching.lines(), *_usual_noise(data))
     rows = [[what, value] for what, value in facts]
-    return section(
+    amounts = [x for x in progress.teaching.amounts() if x.token_share is not None]
+    shares_told = ", ".join(f"{each.source} {percent(each.token_share or 0)}" for each in amounts)
+    return folded(
         "teaching",
         title,
+        f"Of the tokens: {shares_told}." if amounts else "Sources of gradient, canary tasks.",
         _sources(data),
         listed("Results", "", Table("Results", ["what", "value"], rows)),
-        metrics_figure(
-            data,
-            GROUPS,
-            "Groups of a step that give a gradient",
-            f"Why a group gives one: {rules(data.config.learner)}",
-            "groups",
-        ),
-        metrics_figure(
-            data,
-            MOVEMENT,
-            "Share of the weights' movement by source",
-            "Each source has its own optimizer. The shares add up to 1. Where two sources pull "
-            "against each other, the weaker has a share below 0, and the other one above 1.",
-            "share",
-        ),
-        metrics_figure(data, NORMS, "Gradient norm by source", "Before clipping.", "gradient norm"),
-        metrics_figure(
-            data,
-            NOISE,
-            "Gradient noise scale",
-            "Number of groups at which noise and signal of the policy gradient are equally large. "
-            "It divides by the estimated signal, so it is huge where that is near 0.",
-            "groups",
-        ),
-        metrics_figure(
-            data,
-            ENTROPY,
-            "Entropy, and divergence from the starting weights",
-            "Means per token that the policy wrote.",
-            "nats",
-        ),
+        tag("p", f"{rules(data.config.learner)} ", to("metrics", "Curves of groups and norms")),
         _canaries(data),
     )
 

@@ -8,10 +8,11 @@ from typing import get_args
 from coevolve.history.histories import SignalHistory
 from coevolve.history.run_history import RunHistory, judged
 from coevolve.report.estimates import Change, PatternUse, change_of, flagged_skills, skill_map
-from coevolve.report.figure import Table, listed, missing, section, several
+from coevolve.report.figure import Table, folded, listed, several
 from coevolve.report.links import to_signal, to_skill, to_task
 from coevolve.report.losses import losses
 from coevolve.report.markup import Markup, clipped, joined, tag
+from coevolve.report.sections.signals import signals_told
 from protocols.evolution import Admitted, OnPattern, OnTask, Parked, Refused, SignalKind
 
 TITLE = "What was weak, and what was done about it"
@@ -69,12 +70,14 @@ def weaknesses_section(data: RunHistory) -> Markup:
     """Return a table for each kind of signal, after a sentence on what was forgotten."""
     signals = data.evolution.signals
     if not signals:
-        return section("weaknesses", TITLE, missing("No signal has been recorded."))
+        return folded("weaknesses", TITLE, "No signal has been recorded.")
     patterns = [each.about for each in signals.values() if isinstance(each.about, OnPattern)]
     use = PatternUse(chain.from_iterable(map(judged, data.evolution.visits.values())), patterns)
     known = skill_map(data).keys()
     tables = [_of_kind(data, kind, use, set(known)) for kind in get_args(SignalKind)]
-    return section("weaknesses", TITLE, _forgotten(data), *filter(None, tables))
+    kinds = ", ".join(f"{n} {kind}" for kind, n in data.totals.signals.items())
+    told = (_forgotten(data), *signals_told(data), *filter(None, tables))
+    return folded("weaknesses", TITLE, f"Signals: {kinds}.", *told)
 
 
 def _forgotten(data: RunHistory) -> Markup:

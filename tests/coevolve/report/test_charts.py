@@ -44,7 +44,7 @@ def test_every_kind_of_chart_is_drawn_and_shows_foreign_names_as_text(tmp_path: 
         drawn.nth(3).wait_for(state="attached")
         assert drawn.nth(0).locator(".role-mark.mark-line path").count() == 2
         assert "1,647" in drawn.nth(2).locator("text").all_text_contents()
-        assert drawn.nth(0).locator(".role-mark.mark-rule line").count() == 2
+        assert drawn.nth(0).locator(".role-mark.mark-area path").count() == 1
         assert drawn.nth(1).locator("path[aria-roledescription=bar]").count() == 3
         assert drawn.nth(2).locator("path[aria-roledescription=bar]").count() == 2
         assert "75" in (drawn.nth(3).text_content() or "")
@@ -61,6 +61,7 @@ def test_the_charts_of_a_report_follow_the_theme_and_pass_the_check_of_accessibi
     colours = set[str]()
     for dark in (False, True):
         with opened(path.as_uri(), dark=dark, height=20_000) as browser:
+            browser.page.locator("#unfold").click()
             charts = browser.page.locator(".chart")
             browser.page.locator(".chart svg").nth(charts.count() - 1).wait_for(state="attached")
             line = charts.first.locator(".mark-line path").first

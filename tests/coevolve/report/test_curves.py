@@ -54,7 +54,7 @@ def curve(browser: Page, metric: str) -> str:
 
 @needs_browser
 def test_every_metric_is_drawn_with_its_meaning_under_the_heading_of_the_page(report: Path):
-    with opened(report.as_uri()) as browser:
+    with opened(f"{report.as_uri()}#metrics") as browser:
         curve(browser.page, "actor/entropy")
         groups = browser.page.locator(".group > summary").all_inner_texts()
         assert groups == [
@@ -70,7 +70,7 @@ def test_every_metric_is_drawn_with_its_meaning_under_the_heading_of_the_page(re
 
 @needs_browser
 def test_smoothing_takes_the_noise_away(report: Path):
-    with opened(report.as_uri()) as browser:
+    with opened(f"{report.as_uri()}#metrics") as browser:
         curve(browser.page, "actor/entropy")
         entropy = browser.page.locator('figure[data-metric="actor/entropy"]')
         strong = entropy.locator('svg .mark-line path[stroke-width="2"]').first
@@ -83,7 +83,7 @@ def test_smoothing_takes_the_noise_away(report: Path):
 
 @needs_browser
 def test_dragging_across_one_curve_zooms_all_and_a_button_shows_the_whole_again(report: Path):
-    with opened(report.as_uri()) as browser:
+    with opened(f"{report.as_uri()}#metrics") as browser:
         curve(browser.page, "critic/rewards/mean")
         plot = browser.page.locator('figure[data-metric="critic/rewards/mean"] svg')
         box = plot.bounding_box()
@@ -102,7 +102,7 @@ def test_dragging_across_one_curve_zooms_all_and_a_button_shows_the_whole_again(
 
 @needs_browser
 def test_the_pointer_and_the_arrow_keys_show_the_values_of_a_step(report: Path):
-    with opened(report.as_uri()) as browser:
+    with opened(f"{report.as_uri()}#metrics") as browser:
         curve(browser.page, "critic/rewards/mean")
         figure = browser.page.locator('figure[data-metric="critic/rewards/mean"]')
         assert figure.locator("output").inner_text().startswith("newest first 1, ")
@@ -117,7 +117,7 @@ def test_the_pointer_and_the_arrow_keys_show_the_values_of_a_step(report: Path):
 
 @needs_browser
 def test_a_run_can_be_hidden_and_a_metric_found(report: Path):
-    with opened(report.as_uri()) as browser:
+    with opened(f"{report.as_uri()}#metrics") as browser:
         curve(browser.page, "own/number")
         figure = browser.page.locator('figure[data-metric="own/number"]')
         browser.page.locator("[name=run]").nth(1).uncheck()
@@ -143,7 +143,7 @@ def test_a_run_can_be_hidden_and_a_metric_found(report: Path):
 def test_the_page_fits_its_window_and_passes_the_check_of_accessibility(
     report: Path, width: int, dark: bool
 ):
-    with opened(report.as_uri(), width=width, dark=dark) as browser:
+    with opened(f"{report.as_uri()}#metrics", width=width, dark=dark) as browser:
         curve(browser.page, "own/number")
         wide = browser.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0
@@ -155,7 +155,7 @@ def test_the_page_fits_its_window_and_passes_the_check_of_accessibility(
 def test_text_of_a_run_is_no_markup_and_no_script_but_our_own_may_run(report: Path):
     elements = parsed(report.read_text())
     assert not {"img"} & elements.names
-    with opened(report.as_uri()) as browser:
+    with opened(f"{report.as_uri()}#metrics") as browser:
         refused = "const s = document.createElement('script'); s.textContent = 'window.bad = 1';"
         browser.page.evaluate(f"{refused} document.body.append(s)")
         assert browser.page.evaluate("window.bad") is None

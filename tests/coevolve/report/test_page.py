@@ -72,6 +72,7 @@ def test_every_link_of_the_page_has_a_target():
     assert targets - set(SECTIONS) - lives.keys() == {
         "life",
         "lives",
+        "unfold",
         "skill-ls",
         "skill-cd",
         "skill-rm",
@@ -81,7 +82,7 @@ def test_every_link_of_the_page_has_a_target():
 def test_every_chart_has_a_label_and_a_table_of_its_numbers():
     html = page(data(whole_story()))
     figures = re.findall(r"<figure>.*?</figure>", html, re.DOTALL)
-    assert len(figures) > 10
+    assert len(figures) > 8
     for each in figures:
         assert re.search(r'<div class="chart" role="img" aria-label="[^"]+"', each)
         assert "<details>" in each
@@ -98,7 +99,6 @@ def test_every_section_of_a_new_run_says_what_is_missing():
             "Nothing has been synthesized.",
             "No step has been taken yet.",
             "The loop has made no task yet.",
-            "Not measured yet: a run records it once a minute.",
         ):
             assert sentence in text
 
@@ -298,7 +298,7 @@ def test_a_version_whose_scoring_failed_has_no_score():
     failed = Evaluation(version=0, scores=(), errors=240, wall_s=0.0)
     assert "No policy version has been scored yet." in parsed(page(data([failed]))).text
     text = parsed(page(data([failed, scored(9, 1, 2)]))).text
-    assert "50.0 % at the start" in text
+    assert "Held-out success is 50.0 ± " in text
 
 
 def _spoilt(message: Message) -> Message:
