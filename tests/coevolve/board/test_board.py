@@ -299,6 +299,7 @@ def test_in_a_browser_curves_stay_live_and_groups_come_on_demand(board: Board):
         page = browser.page
         with page.expect_response("**/curves.json"):  # what was there when the page was made
             page.get_by_role("link", name="one", exact=True).click()
+        page.locator("#unfold").click()
         page.locator(".side article").first.wait_for()
         assert page.locator(".side article").count() == 3
         page.locator("[name=groups]").select_option("0")

@@ -192,7 +192,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("rollouts") / "report.html"
     sample = Sample(GROUPS, 9, Pieces(TOKENIZER))
     write_report(path, replace(data(whole_story()), sample=sample))
-    return path.as_uri()
+    return f"{path.as_uri()}#rollouts"
 
 
 @needs_browser
@@ -217,8 +217,9 @@ def test_the_first_difference_of_calls_and_tokens_is_marked(report: str):
 def test_the_same_rollouts_of_a_group_stand_together(tmp_path: Path):
     same = group("seed-1", 0, "ls()", "ls()", "cd(folder='a')", "ls()")
     found = replace(data(whole_story()), sample=Sample([same], 1, Pieces(TOKENIZER)))
-    write_report(tmp_path / "report.html", found)
-    with opened((tmp_path / "report.html").as_uri()) as browser:
+    path = tmp_path / "report.html"
+    write_report(path, found)
+    with opened(f"{path.as_uri()}#rollouts") as browser:
         titles = browser.page.locator(".side h4").all_inner_texts()
         assert [title.partition(":")[0] for title in titles[1:3]] == [
             "Version 0, rollouts 1, 3 (the same)",
@@ -230,7 +231,7 @@ def test_the_same_rollouts_of_a_group_stand_together(tmp_path: Path):
 
 @needs_browser
 def test_a_link_to_the_rollouts_of_a_task_chooses_its_groups(report: str):
-    with opened(f"{report}#rollouts-made-1") as browser:
+    with opened(f"{report}-made-1") as browser:
         assert browser.page.locator("[name=task]").input_value() == "made-1"
         assert browser.page.locator(".side h4").first.inner_text().startswith("Version 5")
         browser.page.evaluate("location.hash = 'rollouts-seed-1'")
