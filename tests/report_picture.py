@@ -2,6 +2,7 @@
 
 python -m tests.report_picture runs/one runs/two   # records a few metrics and a group, and draws
 python -m tests.report_picture                     # draws the recorded ones again
+python -m tests.report_picture opening runs/one    # draws the first screen of a run's report.html
 """
 
 import asyncio
@@ -176,7 +177,8 @@ def draw(folder: Path, pictures: Path) -> None:
     page = folder / "report.html"
     write_report(page, recorded_data(folder))
     for section, shown in SECTIONS.items():
-        with opened(page.as_uri(), width=WIDTH, height=HEIGHT) as browser:
+        address = f"{page.as_uri()}#{section}"
+        with opened(address, width=WIDTH, height=HEIGHT) as browser:
             title = browser.page.locator(f"#{section}")
             title.evaluate("(title) => title.scrollIntoView()")
             browser.page.locator(shown).wait_for(state="attached")
@@ -185,8 +187,17 @@ def draw(folder: Path, pictures: Path) -> None:
             (pictures / f"report_{section}.png").write_bytes(browser.page.screenshot())
 
 
+def draw_opening(page: Path, picture: Path) -> None:
+    """Draw the first screen of a report."""
+    with opened(page.resolve().as_uri(), width=WIDTH, height=HEIGHT) as browser:
+        picture.write_bytes(browser.page.screenshot())
+
+
 def main() -> None:
     """Record the runs that the command line names, if it names any, and draw the pictures."""
+    if sys.argv[1:2] == ["opening"]:
+        draw_opening(Path(sys.argv[2]) / "report.html", PICTURES / "report_opening.png")
+        return
     if folders := [Path(each) for each in sys.argv[1:]]:
         RECORDED.write_bytes(msgspec.json.encode(asyncio.run(record(folders))) + b"\n")
     with tempfile.TemporaryDirectory() as scratch:
