@@ -1,9 +1,11 @@
 """The end of a run on one screen; the report has everything else."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -14,11 +16,26 @@ from coevolve.history.starts import CpuShares, Starts
 from coevolve.history.teaching import lost_at_the_end
 from coevolve.history.teaching import sentence as regression
 from coevolve.screen.facts import NAME, Fact, fact_lines, made, score_lines, summed
-from coevolve.screen.lines import duration, fitted, line, spread
+from coevolve.screen.lines import curve, duration, fitted, line, spread
 from protocols.config import RunConfig
 from protocols.learning import PolicyRegressed
 
 TASKS: Mapping[Side, str] = {"held_out": "held-out tasks", "trained": "those trained on"}
+
+ROWS = 24
+"""Lines of the lowest terminal that the end fits."""
+
+FRAME = 3
+"""Of these, lines for the head, for an empty one, and for the shell's prompt."""
+
+LEAST_SCORES = 2
+"""Minimum number of lines of scores: their heading, and all tasks together."""
+
+OTHERS = 5
+"""Lines that scores by label leave to other facts."""
+
+CURVE, RANGE = 40, 20
+"""Maximum columns of the curve, and columns of the range beside it."""
 
 REGRESSIONS = 2
 """Maximum number of regressions that are shown; the newest are."""
@@ -50,13 +67,42 @@ class Ending:
 def print_ending(console: Console, ending: Ending) -> None:
     """Print how a run went; its held-out scores come last."""
     width, ascii_only = console.width, console.options.ascii_only
+    words = list(_words(ending))
+    scores = _scores(ending.progress, width)
+    vital, others = _told(_vital(ending, width), width), _told(_facts(ending), width)
+    if console.is_terminal:
+        taken = sum(-(-cell_len(each) // width) for each in words)
+        room = max(ROWS, console.height) - FRAME - taken - sum(map(len, vital))
+        scores = scores[: max(LEAST_SCORES, room - OTHERS)]
+        others = _fitting(others, room - len(scores))
     head = spread(_title(ending.config), _times(ending), width)
-    facts = (each for fact in _facts(ending) for each in fact_lines(fact, width))
+    facts = [each for fact in (*vital, *others) for each in fact]
     console.print(fitted([head, *facts], width, ascii_only=ascii_only))
-    for words in _words(ending):
-        console.print(words, soft_wrap=True)
+    for each in words:
+        console.print(each, soft_wrap=True)
     console.print()
-    console.print(fitted(_scores(ending.progress, width), width, ascii_only=ascii_only))
+    console.print(fitted(scores, width, ascii_only=ascii_only))
+
+
+def _told(facts: Iterable[Fact], width: int) -> list[list[Text]]:
+    return [fact_lines(fact, width) for fact in facts]
+
+
+def _fitting(facts: Sequence[list[Text]], room: int) -> list[list[Text]]:
+    """Return the first facts that take at most ``room`` lines together, with a note if some do not.
+
+    The note is one of the lines.
+    """
+    if sum(map(len, facts)) <= room:
+        return list(facts)
+    found: list[list[Text]] = []
+    left = room - 1
+    for each in facts:
+        left -= len(each)
+        if left < 0:
+            break
+        found.append(each)
+    return [*found, [line(("the report has more", "dim"))]]
 
 
 def _title(config: RunConfig) -> Text:
@@ -72,30 +118,50 @@ def _times(ending: Ending) -> Text:
     return line((words, ""))
 
 
-def _facts(ending: Ending) -> Iterator[Fact]:
-    progress, costs = ending.progress, ending.costs
-    yield from map(_short, ending.progress.result())
+def _vital(ending: Ending, width: int) -> Iterator[Fact]:
+    """Return what every screen has room for: results, their curve, and what went wrong."""
+    progress = ending.progress
+    yield from map(_short, progress.result())
+    yield from _curve(progress, width)
     yield from _staged(ending)
-    yield from _scored(progress)
-    yield from _learned(progress)
-    for each in progress.teaching.returns[-REGRESSIONS:]:
-        yield "regression", regression(each)
     if ending.lost is not None:
         yield "lost at the end", lost_at_the_end(ending.lost)
+    if lesson := progress.lesson():
+        yield "lesson", lesson
+
+
+def _curve(progress: Progress, width: int) -> Iterator[Fact]:
+    """Return the held-out score over the steps as a curve, from its lowest to its highest value."""
+    scores = progress.held_out()
+    if len(scores) < 2:
+        return
+    versions = sorted(scores)
+    values = [100 * scores[version].mean for version in versions]
+    columns = max(2, min(CURVE, width - NAME - RANGE))
+    steps = np.linspace(versions[0], versions[-1], columns)
+    drawn = curve(np.interp(steps, versions, values).tolist(), columns)
+    yield "its curve", f"{drawn}  {min(values):.1f} to {max(values):.1f} %"
+
+
+def _facts(ending: Ending) -> Iterator[Fact]:
+    """Return the rest, the most telling first."""
+    progress, costs = ending.progress, ending.costs
     yield from _made(ending)
     if (share := costs.synthesized_share) is not None and costs.synthesized_tasks:
         yield "training groups", f"{costs.groups:,}, {100 * share:.0f} % on made tasks"
+    yield from _scored(progress)
+    for each in progress.teaching.returns[-REGRESSIONS:]:
+        yield "regression", regression(each)
+    if progress.restarts:
+        yield "restarts of parts", summed(progress.restarts)
+    yield from (("at the end", each) for each in progress.degraded.lines())
+    yield from _learned(progress)
     if progress.discarded:
         yield "groups discarded", summed(progress.discarded)
     yield "rollouts", _rollouts(costs)
     yield from _calls(costs)
     if (shares := progress.starts.cpu) is not None:
         yield "CPU", _processors(shares) + _unmeasured(progress.starts)
-    if progress.restarts:
-        yield "restarts of parts", summed(progress.restarts)
-    yield from (("at the end", each) for each in progress.degraded.lines())
-    if lesson := progress.lesson():
-        yield "lesson", lesson
 
 
 def _staged(ending: Ending) -> Iterator[Fact]:

@@ -1,5 +1,6 @@
 """The end of a run on one screen, with the held-out scores last."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -69,6 +70,18 @@ def printed(found: Ending, width: int = 80) -> list[str]:
     return shown.get().splitlines()
 
 
+def on_terminal(found: Ending, encoding: str = "utf-8") -> list[str]:
+    """Return the rows of a terminal of 80 columns and 24 rows."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    terminal = Terminal(
+        file=file, width=80, height=24, color_system=None, highlight=False, force_terminal=True
+    )
+    with terminal.capture() as shown:
+        print_ending(terminal, found)
+    lines = shown.get().splitlines()
+    return [line[at : at + 80] for line in lines for at in range(0, max(len(line), 1), 80)]
+
+
 def of(name: str, lines: Sequence[str]) -> str:
     (line,) = [each for each in lines if each.startswith(name)]
     return " ".join(line.split())
@@ -111,6 +124,25 @@ def test_the_end_tells_the_warm_start_and_the_loop_apart(quickstart: RunConfig):
     assert of("held-out by stage", warm).endswith("after the warm start (version 4)")
     assert len(printed(ending(quickstart, staged(4, 9)))) < 24
     assert "by stage" not in " ".join(printed(ending(quickstart, whole_story())))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_end_of_a_rich_run_fits_24_rows_with_its_curve(quickstart: RunConfig, encoding: str):
+    labels = {f"h{n}": (f"label {n}",) for n in range(4)}
+    messages = [BEGUN, *whole_story(), *(scored(version, version % 3) for version in (50, 60, 70))]
+    messages += [PartFailed(part=f"part-{n}", reason="it was killed") for n in range(40)]
+    found = ending(quickstart, [*messages, discarded(1), USED], stopped=True)
+    found.progress.labels = labels
+    for name in range(30):
+        found.progress.evaluations[70][f"label {name}"] = found.progress.evaluations[70]["all"]
+    rows = on_terminal(found, encoding)
+    assert len(rows) < 24
+    drawn = of("its curve", rows)
+    assert drawn.endswith("0.0 to 75.0 %")
+    assert ("\u2588" in drawn) is (encoding == "utf-8")
+    assert "the report has more" in rows
+    assert any(row.startswith("report: ") for row in rows)
+    assert any(row.startswith("all ") for row in rows)
 
 
 def test_the_end_says_what_other_names_change(quickstart: RunConfig):
