@@ -1,8 +1,8 @@
 """`coevolve evaluate`."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from click.core import ParameterSource
@@ -11,11 +11,16 @@ from coevolve.cli.options import (
     code_option,
     json_option,
     opening_code,
-    run_argument,
+    run_arguments,
     runs_option,
     version_of,
 )
 from coevolve.environments.evaluation import own_evaluations
+
+Which = Literal["all", "held_out", "train"]
+
+ATTEMPTS = 4
+"""Attempts at each task of an environment."""
 
 
 class EvaluateCommand(click.Command):
@@ -46,7 +51,7 @@ def _write(
 
 
 @click.command(cls=EvaluateCommand, name="evaluate")
-@run_argument()
+@run_arguments()
 @runs_option
 @code_option
 @click.option(
@@ -61,6 +66,25 @@ def _write(
     metavar="FILE",
     callback=opening_code,
     help="Score the model that this run file starts from.",
+)
+@click.option(
+    "--environment",
+    metavar="CLASS",
+    callback=opening_code,
+    help="Score on the tasks of this environment, with settings NAME=VALUE in place of RUN.",
+)
+@click.option(
+    "--policy",
+    metavar="NAME|FOLDER",
+    help="With --environment: the model; fetched if it is not there.",
+)
+@click.option(
+    "--tasks",
+    "which",
+    type=click.Choice(("all", "held_out", "train")),
+    default="held_out",
+    show_default=True,
+    help="With --environment: which tasks.",
 )
 @click.option(
     "--fresh",
@@ -81,19 +105,27 @@ def command(
     context: click.Context,
     /,
     *,
-    run: str | None,
+    run: tuple[str, ...],
     runs: Path,
     version: str,
     config: str | None,
+    environment: str | None,
+    policy: str | None,
+    which: Which,
     as_json: bool,
     fresh: int | None,
     fresh_seed: int,
     **own: Any,
 ) -> None:
-    """Score a policy on held-out tasks.
+    """Score a policy on held-out tasks, or a model on the tasks of an environment.
 
     RUN is a run's folder or its name. With --config, the policy is the model that the run file
     starts from.
+
+    With --environment CLASS, the model of --policy, or the one behind --endpoint URL --model NAME,
+    attempts each task --attempts times (4); NAME=VALUE is a setting, such as tasks=tasks.jsonl. It
+    prints pass@1 and pass@k by tool, and why attempts failed, and writes the conversations.
+    --key-variable and --temperature go with it, too.
 
     With --fresh, tasks are also scored under other names, which no run has seen. The instance gap
     is the success on tasks minus that on their instances; what was memorized is the gap of the
@@ -101,16 +133,25 @@ def command(
 
     Some environments evaluate in their own way, with further options.
     """
+    given = frozenset(
+        name for name in own if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    )
+    if environment:
+        if config or fresh:
+            raise click.UsageError("--config and --fresh do not go with --environment")
+        _in_environment(environment, run, policy, which, own, given, as_json=as_json)
+        return
+    if policy:
+        raise click.UsageError("--policy needs --environment")
+    if len(run) > 1:
+        raise click.UsageError(f"needs one RUN, found {len(run)}")
     if run and config:
         raise click.UsageError("RUN has its own settings; leave --config out")
     from coevolve.commands.evaluate import Options, evaluate
 
-    given = frozenset(
-        name for name in own if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    )
     evaluate(
         Options(
-            run=run,
+            run=run[0] if run else None,
             runs=runs,
             version=version,
             config=config,
@@ -119,5 +160,38 @@ def command(
             seed=fresh_seed,
             own=own,
             given=given,
+        )
+    )
+
+
+def _in_environment(
+    use: str,
+    settings: tuple[str, ...],
+    policy: str | None,
+    which: Which,
+    own: Mapping[str, Any],
+    given: Container[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Score a model on an environment's tasks. Raises CoevolveError and UsageError."""
+    endpoint = (str(own["endpoint"]), str(own["model"])) if "endpoint" in given else None
+    if (endpoint is None) == (policy is None):
+        raise click.UsageError("--environment needs either --policy, or --endpoint with --model")
+    if endpoint is not None and not endpoint[1]:
+        raise click.UsageError("--endpoint and --model go together")
+    from coevolve.commands.evaluate_environment import Subject, evaluate_environment
+
+    evaluate_environment(
+        Subject(
+            use=use,
+            settings=settings,
+            policy=policy or "",
+            endpoint=endpoint,
+            key_variable=own["key_variable"] if "key_variable" in given else "",
+            temperature=own["temperature"] if "temperature" in given else None,
+            attempts=own["attempts"] if "attempts" in given else ATTEMPTS,
+            which=which,
+            as_json=as_json,
         )
     )

@@ -87,6 +87,7 @@ def command(
         model=model,
         synthesizer=endpoint_of(synthesizer, key_variable),
         name=name or _name(use),
+        run_file=Path(f"{name or _name(use)}.yaml"),
         attempts=attempts,
         sample=sample,
         steps=steps or 0,

@@ -17,7 +17,7 @@ from coevolve.history.score import Score, score_of
 from coevolve.rollouts.agent import Agent, Episode
 from protocols import columns
 from protocols.config import RolloutConfig
-from protocols.errors import GeneratorError, SimulatorError
+from protocols.errors import CoevolveError, GeneratorError, SimulatorError
 from protocols.tasks import Task
 
 Say = Callable[[str], None]
@@ -128,6 +128,7 @@ async def attempts_of(
     gate, began = asyncio.Semaphore(concurrent), time.monotonic()
     made: list[Attempted] = []
     told = began
+    failed: BaseExceptionGroup[CoevolveError] | None = None
 
     async def attempt(task: Task, number: int) -> None:
         nonlocal told
@@ -139,10 +140,15 @@ async def attempts_of(
             passed = sum(each.succeeded for each in made)
             say(f"{len(made)} of {len(tasks) * attempts} attempts, {passed} succeeded")
 
-    async with asyncio.TaskGroup() as group:
-        for task in tasks:
-            for number in range(attempts):
-                group.create_task(attempt(task, number))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for task in tasks:
+                for number in range(attempts):
+                    group.create_task(attempt(task, number))
+    except* CoevolveError as found:
+        failed = found
+    if failed is not None:
+        raise first_of(failed)
     made.sort(key=lambda each: (each.task_id, each.attempt))
     return Attempts(
         author=author.name,
@@ -152,6 +158,12 @@ async def attempts_of(
         wall_s=time.monotonic() - began,
         members=tuple(made),
     )
+
+
+def first_of(group: BaseExceptionGroup[CoevolveError]) -> CoevolveError:
+    """Return the first error of a group, in which groups may be."""
+    first = group.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 async def _tried(agent: Agent, task: Task, number: int, tries: int) -> Episode:

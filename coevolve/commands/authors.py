@@ -1,4 +1,4 @@
-"""Opens who attempts tasks with several attempts at each: a policy in this process."""
+"""Opens who attempts tasks with several attempts at each: a policy here, or an endpoint."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -9,13 +9,22 @@ from coevolve.commands.attempts import Author, Which
 from coevolve.commands.subjects import OfRunFile, served_policy
 from coevolve.delivery.engine import proven_engine
 from coevolve.environments.registry import environment_of
+from coevolve.environments.tools.chat.endpoint import (
+    EndpointEngine,
+    decoded,
+    endpoint_renderer,
+)
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.foreign import boundary, native_to_errors
 from coevolve.models.model_files import DOWNLOAD_AGAIN
 from coevolve.models.model_folder import model_folder
-from protocols.config import RunConfig
+from protocols.config import ChatConfig, RolloutConfig, RunConfig
 from protocols.errors import ConfigError
+from protocols.synthesizers import EndpointModel
 from protocols.tasks import Task
+
+WHOLE = RolloutConfig(max_tokens=1 << 22, max_call_tokens=1 << 20)
+"""Limits of an endpoint's conversations, in characters; the server limits a message's tokens."""
 
 
 def tool_environment(config: RunConfig) -> ToolEnvironment:
@@ -57,6 +66,29 @@ async def policy_author(config: RunConfig) -> AsyncGenerator[Author]:
             yield Author(name=config.policy.model, agent=agents["policy"], decode=decode)
         finally:
             await simulator.close()
+
+
+@asynccontextmanager
+async def endpoint_author(
+    environment: ToolEnvironment, endpoint: EndpointModel
+) -> AsyncGenerator[Author]:
+    """Yield the model behind an endpoint. Raises ConfigError if it cannot act in the environment.
+
+    The environment's ``rollout.max_tokens`` counts characters then (`WHOLE`).
+    """
+    if type(environment).renderer is not ToolEnvironment.renderer:
+        raise ConfigError(
+            f"--endpoint: needs an environment in which a policy calls tools, found "
+            f"{environment.name}, whose policy writes in a form of its own; leave it out"
+        )
+    renderer = endpoint_renderer(ChatConfig(tools="prompt"), ends_turn=environment.ends_turns)
+    engine, simulator = EndpointEngine(endpoint), environment.simulator()
+    try:
+        agent = environment.agent(engine, [simulator], endpoint.temperature, 0.0, renderer)
+        yield Author(name=endpoint.model, agent=agent, decode=decoded)
+    finally:
+        await simulator.close()
+        await engine.close()
 
 
 def _decoder(config: RunConfig):

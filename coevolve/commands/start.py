@@ -21,7 +21,14 @@ from msgspec.structs import replace
 
 from coevolve.commands.attempts import Attempts, Say, attempts_of, sample_of
 from coevolve.commands.attempts_table import attempts_table, write_conversations
-from coevolve.commands.authors import policy_author, tasks_of, tool_environment, tools_used
+from coevolve.commands.authors import (
+    WHOLE,
+    endpoint_author,
+    policy_author,
+    tasks_of,
+    tool_environment,
+    tools_used,
+)
 from coevolve.commands.chosen import (
     Choice,
     Measured,
@@ -36,6 +43,7 @@ from coevolve.commands.chosen import (
 )
 from coevolve.commands.model import WHEELS, fetch
 from coevolve.config import config_in
+from coevolve.environments.findings import counted
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.lengths import lengths_of
@@ -55,6 +63,10 @@ from coevolve.terminal import Terminal
 from protocols.config import Engine, RunConfig
 from protocols.errors import ConfigError, RunError
 from protocols.synthesizers import EndpointModel
+from protocols.tasks import Task
+
+ENDPOINT_CONCURRENT = 8
+"""Attempts of an endpoint at a time."""
 
 POSITIONS = 4096
 """Longest conversation of a model whose config does not say its own."""
@@ -75,26 +87,22 @@ class Request:
     overwrite: bool
     overrides: Sequence[str]
     runs: Path
-
-    @property
-    def run_file(self) -> Path:
-        """The run file that is written."""
-        return Path(f"{self.name}.yaml")
+    run_file: Path
+    """Where the settings are written, or what messages about them name."""
 
 
 class Start:
     """The settings of a run that is being prepared."""
 
     def __init__(self, request: Request, say: Say) -> None:
-        """Check names, class and tasks. Raises CoevolveError."""
-        _refuse_existing(request)
+        """Check class, tasks and endpoint. Raises CoevolveError."""
         self._request, self._say = request, say
         self._given = given_settings(request.overrides)
         self._settings = [
             Choice(key="name", value=request.name),
             *loop(request.synthesizer),
             Choice(key="environment.use", value=request.use),
-            Choice(key="environment.tasks", value=request.tasks),
+            *([Choice(key="environment.tasks", value=request.tasks)] if request.tasks else ()),
         ]
         config = self.config()
         preflight.install(config)
@@ -167,19 +175,17 @@ class Start:
         folder = model_folder(made.policy.model)
         return row_seconds(folder, ids, max(1, len(os.sched_getaffinity(0)) // 2))
 
-    def score(self, known: Measured) -> Attempts:
-        """Score the model on a sample of the training tasks. Raises CoevolveError."""
+    def score(self, tasks: Sequence[Task] = ()) -> Attempts:
+        """Score the model on ``tasks``, by default some training tasks. Raises CoevolveError."""
         config = self.config()
         preflight.check(config)
-        return asyncio.run(self._scored(config))
-
-    async def _scored(self, config: RunConfig) -> Attempts:
         request, tools = self._request, partial(tools_used, self.environment)
-        sample = sample_of(self.train, request.sample, tools)
-        self._say(
-            f"scoring {config.policy.model}: {request.attempts} attempts at {len(sample)} of the "
-            "training tasks"
-        )
+        sample = tasks or sample_of(self.train, request.sample, tools)
+        self._say(scoring(config.policy.model, request.attempts, sample))
+        return asyncio.run(self._scored(config, sample))
+
+    async def _scored(self, config: RunConfig, sample: Sequence[Task]) -> Attempts:
+        request, tools = self._request, partial(tools_used, self.environment)
         concurrent = config.rollout.concurrent
         serving = replace(
             config,
@@ -196,6 +202,15 @@ class Start:
                 concurrent=concurrent,
                 say=self._say,
             )
+
+    def score_synthesizer(self) -> Attempts | None:
+        """Score the endpoint on the same sample, if there is one. Raises CoevolveError."""
+        request, tools = self._request, partial(tools_used, self.environment)
+        if request.synthesizer is None:
+            return None
+        sample = sample_of(self.train, request.sample, tools)
+        config = self.config()
+        return score_endpoint(config, request.synthesizer, sample, request.attempts, self._say)
 
     def write(self, known: Measured, scored: Attempts) -> Path:
         """Choose how to train, write the run file and return its path. Raises CoevolveError."""
@@ -248,6 +263,37 @@ def found_model(name: str, say: Say) -> str:
     )
 
 
+def scoring(author: str, attempts: int, tasks: Sequence[Task]) -> str:
+    """Return what is about to be done."""
+    return f"scoring {author}: {counted(attempts, 'attempt')} at each of {len(tasks)} tasks"
+
+
+def score_endpoint(
+    config: RunConfig,
+    endpoint: EndpointModel,
+    tasks: Sequence[Task],
+    attempts: int,
+    say: Say,
+) -> Attempts:
+    """Score the model behind an endpoint on tasks. Raises CoevolveError."""
+    environment = tool_environment(replace(config, rollout=WHOLE))
+    say(scoring(endpoint.model, attempts, tasks))
+
+    async def scored() -> Attempts:
+        async with endpoint_author(environment, endpoint) as author:
+            return await attempts_of(
+                author,
+                tasks,
+                partial(tools_used, environment),
+                WHOLE,
+                attempts=attempts,
+                concurrent=ENDPOINT_CONCURRENT,
+                say=say,
+            )
+
+    return asyncio.run(scored())
+
+
 def _refuse_existing(request: Request) -> None:
     if request.run_file.exists() and not request.overwrite:
         raise RunError(
@@ -281,12 +327,14 @@ def _positions(config: RunConfig) -> int:
     return found if isinstance(found, int) else POSITIONS
 
 
-def endpoint_of(given: tuple[str, str] | None, key_variable: str) -> EndpointModel | None:
+def endpoint_of(
+    given: tuple[str, str] | None, key_variable: str, option: str = "--synthesizer"
+) -> EndpointModel | None:
     """Return the endpoint of a URL and a model. Raises ConfigError and DependencyError."""
     if given is None:
         return None
     base_url, model = given
-    with boundary(ConfigError, "--synthesizer: needs the URL of a server and a model's name"):
+    with boundary(ConfigError, f"{option}: needs the URL of a server and a model's name"):
         found = msgspec.convert(
             {
                 "kind": "endpoint",
@@ -304,21 +352,23 @@ def prepare(request: Request) -> Path:
     """Score the model, choose settings, and write the run file; return it. Raises CoevolveError."""
     terminal = Terminal()
     say = partial(print_line, terminal)
-    with _quiet():
+    _refuse_existing(request)
+    with quiet():
         start = Start(request, say)
         start.take_model()
         known = start.measure()
-        scored = start.score(known)
-    conversations = Path(f"{request.name}.attempts.txt")
-    write_conversations(scored, conversations)
-    terminal.print(attempts_table(scored, conversations))
+        scored = start.score()
+        endpoint = start.score_synthesizer()
+    show(terminal, scored, Path(f"{request.name}.attempts.txt"))
+    if endpoint is not None:
+        show(terminal, endpoint, Path(f"{request.name}.endpoint_attempts.txt"))
     run_file = start.write(known, scored)
     say(f"{run_file}: written, with the reason of each setting")
     return run_file
 
 
 @contextmanager
-def _quiet() -> Generator[None]:
+def quiet() -> Generator[None]:
     """Log no warnings in the block: what a run logs of its tasks is said in words."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     try:
@@ -326,6 +376,12 @@ def _quiet() -> Generator[None]:
     finally:
         structlog.reset_defaults()
         logs.to_errors()
+
+
+def show(terminal: Terminal, scored: Attempts, conversations: Path) -> None:
+    """Print how an author did, and write the conversations. Raises RunError."""
+    write_conversations(scored, conversations)
+    terminal.print(attempts_table(scored, conversations))
 
 
 def print_line(terminal: Terminal, line: str) -> None:

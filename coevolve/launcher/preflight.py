@@ -14,19 +14,22 @@ from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.packages import install as install_packages
 from coevolve.environments.registry import environment_of
+from coevolve.estimate.estimate import parameters
 from coevolve.followers.packages import check_tracker
 from coevolve.in_thread import run_to_end
 from coevolve.launcher.address import with_address
 from coevolve.launcher.devices import missing_devices
 from coevolve.launcher.working_folder import refuse_left_out
+from coevolve.learning.rates import excesses
 from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.llm.proxies import check_proxy
-from coevolve.models.model_folder import check_model, model_config
+from coevolve.models.architecture import architecture
+from coevolve.models.model_folder import TINY, check_model, model_config
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import running
 from coevolve.runs.copies.copy_folder import check_place
 from protocols.config import RunConfig, TransformersEngine, VllmEngine
-from protocols.errors import DependencyError
+from protocols.errors import ConfigError, DependencyError
 from protocols.synthesizers import EndpointModel
 
 NEEDED = ("torch", "transformers")
@@ -126,6 +129,7 @@ def missing(config: RunConfig) -> list[str]:
     """
     found = _missing_attempts(config)
     refuse_left_out(config)
+    refuse_rates(config)
     checks: list[Callable[[], object]] = [
         partial(check_key, model, f"{setting}.key_variable")
         for setting, model in _endpoints(config).items()
@@ -140,6 +144,23 @@ def missing(config: RunConfig) -> list[str]:
     if lacking(partial(require, "torch", "", "")):
         return found + lacking(*checks)
     return found + lacking(*checks) + missing_devices(_as_run(config))
+
+
+def refuse_rates(config: RunConfig) -> None:
+    """Refuse learning rates that are far too high for the size of a pretrained model.
+
+    Raises ConfigError.
+    """
+    policy = config.policy
+    if (
+        policy.tiny_random
+        or policy.model == TINY
+        or policy.model in environment_of(config).own_models
+    ):
+        return
+    weights = parameters(policy, architecture(model_config(policy)))
+    if weights and (found := excesses(config.learner, weights, policy.train)):
+        raise ConfigError("\n".join(found))
 
 
 def keys(config: RunConfig) -> dict[str, str]:

@@ -267,12 +267,13 @@ class ToolEnvironment(Environment):
         simulators: Sequence[SimulatorService],
         temperature: float,
         gather_s: float,
+        renderer: Renderer | None = None,
     ) -> Agent:
-        """Return an agent that holds conversations with the tools."""
+        """Return an agent that holds conversations with the tools, by default as the policy."""
         return ToolAgent(
             generator=engine,
             simulator=SimulatorPool(list(map(ToolClient, simulators)), gather_s=gather_s),
-            renderer=self.renderer(),
+            renderer=renderer or self.renderer(),
             limits=self._config.rollout,
             temperature=temperature,
             answered_errors=self._answered_errors(),

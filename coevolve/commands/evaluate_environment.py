@@ -1,0 +1,102 @@
+"""Scores a model or an endpoint on the tasks of an environment, without a run or a run file.
+
+The settings of a model's conversations are measured and chosen as a start does.
+"""
+
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coevolve.commands.attempts import Attempts, Say, Which
+from coevolve.commands.authors import tasks_of, tool_environment
+from coevolve.commands.environment import configured
+from coevolve.commands.start import (
+    Request,
+    Start,
+    endpoint_of,
+    print_line,
+    quiet,
+    score_endpoint,
+    show,
+)
+from coevolve.terminal import Terminal
+from protocols.synthesizers import EndpointModel
+
+COMMAND_LINE = Path("command line")
+"""What messages about settings name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What is scored, and on which tasks."""
+
+    use: str
+    settings: tuple[str, ...]
+    """Settings of the environment, ``NAME=VALUE``; or of a run, where the name has a section."""
+
+    policy: str
+    endpoint: tuple[str, str] | None
+    """URL and model."""
+
+    key_variable: str
+    temperature: float | None
+    attempts: int
+    which: Which
+    as_json: bool
+
+
+def evaluate_environment(subject: Subject) -> None:
+    """Score and print. Raises CoevolveError."""
+    terminal = Terminal(stderr=subject.as_json)
+    say = partial(print_line, terminal)
+    endpoint = endpoint_of(subject.endpoint, subject.key_variable, "--endpoint")
+    with quiet():
+        scored = _of_policy(subject, say) if endpoint is None else _at(subject, endpoint, say)
+    if subject.as_json:
+        sys.stdout.write(msgspec.json.encode(scored).decode() + "\n")
+    else:
+        word = "".join(each if each.isalnum() else "_" for each in scored.author)
+        show(terminal, scored, Path(f"{word}.attempts.txt"))
+
+
+def _at(subject: Subject, endpoint: EndpointModel, say: Say) -> Attempts:
+    if subject.temperature is not None:
+        endpoint = msgspec.structs.replace(endpoint, temperature=subject.temperature)
+    config = configured(subject.use, subject.settings)
+    tasks = tasks_of(tool_environment(config), subject.which)
+    return score_endpoint(config, endpoint, tasks, subject.attempts, say)
+
+
+def _of_policy(subject: Subject, say: Say) -> Attempts:
+    settings = [_full(each) for each in subject.settings]
+    sampled: list[Any] = [] if subject.temperature is None else [subject.temperature]
+    start = Start(
+        Request(
+            use=subject.use,
+            tasks="",
+            model=subject.policy,
+            synthesizer=None,
+            name="evaluation",
+            attempts=subject.attempts,
+            sample=0,
+            steps=0,
+            overwrite=False,
+            overrides=(*settings, *(f"rollout.temperature={each}" for each in sampled)),
+            runs=COMMAND_LINE,
+            run_file=COMMAND_LINE,
+        ),
+        say,
+    )
+    start.take_model()
+    start.measure()
+    return start.score(tasks_of(start.environment, subject.which))
+
+
+def _full(setting: str) -> str:
+    """Return a setting with its section; without one it is the environment's."""
+    name = setting.partition("=")[0]
+    return setting if "." in name else f"environment.{setting}"
