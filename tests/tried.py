@@ -69,6 +69,9 @@ UNTRIED = (
     Untried(r"coevolve resume mine --runs /data/runs", "a disk of several machines", "/data/"),
     Untried(r".*s3://BUCKET/runs\b.*", "a bucket", "BUCKET"),
     Untried(r"coevolve evaluate --endpoint .*", "an endpoint with a language model", "--endpoint"),
+    Untried(
+        r"coevolve evaluate --environment .*", "an endpoint with a language model", "--endpoint"
+    ),
     Untried(r"coevolve launch mine\.yaml learner\.gpus=.*", "GPUs and a model", DOWNLOAD),
     Untried(r"coevolve launch \w+_qwen\w+", "GPUs and a model", DOWNLOAD),
 )

@@ -9,11 +9,6 @@ from coevolve.commands.attempts import Author, Which
 from coevolve.commands.subjects import OfRunFile, served_policy
 from coevolve.delivery.engine import proven_engine
 from coevolve.environments.registry import environment_of
-from coevolve.environments.tools.chat.endpoint import (
-    EndpointEngine,
-    decoded,
-    endpoint_renderer,
-)
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.foreign import boundary, native_to_errors
 from coevolve.models.model_files import DOWNLOAD_AGAIN
@@ -76,6 +71,12 @@ async def endpoint_author(
 
     The environment's ``rollout.max_tokens`` counts characters then (`WHOLE`).
     """
+    from coevolve.environments.tools.chat.endpoint import (  # it imports transformers
+        EndpointEngine,
+        decoded,
+        endpoint_renderer,
+    )
+
     if type(environment).renderer is not ToolEnvironment.renderer:
         raise ConfigError(
             f"--endpoint: needs an environment in which a policy calls tools, found "

@@ -130,7 +130,8 @@ def init(folder: Path) -> None:
         f"{folder}: todo.py has the tools, tasks.jsonl the tasks; go on with\n"
         f"  cd {folder}\n"
         "  coevolve environment check todo:Todo tasks=tasks.jsonl\n"
-        "  coevolve launch run.yaml\n"
+        "  coevolve start todo:Todo tasks.jsonl\n"
+        "which trains a small model; `coevolve launch run.yaml` tries all parts with a random one\n"
     )
 
 
