@@ -12,14 +12,14 @@ from tests.commands import Answer, answered
 from tests.conftest import ROOT
 
 OWN = ROOT / "tests" / "own"
-HERE = ("--environment", "keyvalue:KeyValue", "tasks=keyvalue.jsonl")
+HERE = ("--environment", "scored_store:KeyValue", "tasks=keyvalue.jsonl")
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a class and its tasks."""
-    for name in ("keyvalue.py", "keyvalue.jsonl"):
-        shutil.copy(OWN / name, tmp_path)
+    shutil.copy(OWN / "keyvalue.py", tmp_path / "scored_store.py")
+    shutil.copy(OWN / "keyvalue.jsonl", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -112,7 +112,7 @@ def test_empty_and_endless_answers_are_failures_not_errors(here: Path):
 
 
 def test_a_class_that_does_not_exist_is_named(here: Path):
-    words = ("--environment", "keyvalue:Nothing", "tasks=keyvalue.jsonl", "--policy", "tiny")
+    words = ("--environment", "scored_store:Nothing", "tasks=keyvalue.jsonl", "--policy", "tiny")
     done = answered("evaluate", *words)
     assert done.returncode == 1
     assert "Nothing" in done.stderr

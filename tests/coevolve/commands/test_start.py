@@ -13,15 +13,15 @@ from tests.commands import Answer, answered
 from tests.conftest import ROOT
 
 OWN = ROOT / "tests" / "own"
-CLASS, TASKS = "keyvalue:KeyValue", "keyvalue.jsonl"
+CLASS, TASKS = "begun_store:KeyValue", "keyvalue.jsonl"
 TINY = ("--model", "Qwen/Qwen3-4B-Instruct-2507", "policy.tiny_random=true")
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a class and its tasks, and nothing else."""
-    for name in ("keyvalue.py", TASKS):
-        shutil.copy(OWN / name, tmp_path)
+    shutil.copy(OWN / "keyvalue.py", tmp_path / "begun_store.py")
+    shutil.copy(OWN / TASKS, tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
