@@ -73,7 +73,7 @@ class Answers:
             case [""]:
                 return _html(list_page(str(self._folder.root), await self._folder.overviews()))
             case ["runs.json"]:
-                return _json([cells(each) for each in await self._folder.overviews()])
+                return _json([[*map(str, cells(each))] for each in await self._folder.overviews()])
             case ["compare"]:
                 return await self._compare(chosen)
             case ["compare", "curves.json"]:

@@ -1,8 +1,8 @@
 """The headline numbers of each run under a folder, from journals alone, and kept up to date."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -36,15 +36,27 @@ class Overview:
     environment: str = ""
     step: int = 0
     steps: int = 0
-    first: Score | None = None
-    """Held-out score of the first scored version."""
-
-    newest: Score | None = None
-    version: int | None = None
-    """The newest scored version."""
+    measure: str = "success"
+    scores: Mapping[int, Score] = field(default_factory=dict[int, Score])
+    """Held-out score by ``measure`` of each scored version, in their order."""
 
     newest_ns: int = 0
     """Unix time of the newest step or score; 0 if there is none."""
+
+    @property
+    def first(self) -> Score | None:
+        """Held-out score of the first scored version."""
+        return next(iter(self.scores.values()), None)
+
+    @property
+    def newest(self) -> Score | None:
+        """Held-out score of the newest scored version."""
+        return None if self.version is None else self.scores[self.version]
+
+    @property
+    def version(self) -> int | None:
+        """The newest scored version."""
+        return max(self.scores, default=None)
 
 
 class WatchedRun:
@@ -92,9 +104,8 @@ class WatchedRun:
             environment=known.environment,
             step=progress.step,
             steps=known.steps,
-            first=scores[min(scores)] if scores else None,
-            newest=scores[max(scores)] if scores else None,
-            version=max(scores, default=None),
+            measure=progress.measure,
+            scores={version: scores[version] for version in sorted(scores)},
             newest_ns=max((each.time_ns for each in times if each), default=0),
         )
 

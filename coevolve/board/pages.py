@@ -15,6 +15,7 @@ from coevolve.history.series import RunSeries
 from coevolve.report.figure import Table, listed, section
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.page import document
+from coevolve.report.pictures import Point, Trace, legend, plot, scored, spark
 from coevolve.report.scripts import data_block, library, own
 from coevolve.report.sections.metrics import curves_of, metrics_data
 from coevolve.report.times import moment
@@ -23,6 +24,7 @@ COLUMNS = (
     "run",
     "state",
     "step",
+    "curve",
     "held-out score",
     "at the start",
     "arm",
@@ -47,18 +49,23 @@ def list_page(root: str, runs: Sequence[Overview]) -> str:
     return document(
         "Runs",
         tag("header", tag("h1", "Runs"), tag("p", "", id="live", role="status")),
-        tag("main", tag("form", scroll, empty, tag("p", compare), action="compare")),
+        tag(
+            "main",
+            *arms_pictures(runs),
+            tag("form", scroll, empty, tag("p", compare), action="compare"),
+        ),
         scripts=[own("board")],
         board="'self'",
     )
 
 
 def cells(run: Overview) -> list[str]:
-    """Return the text of a run's row, by `COLUMNS`."""
+    """Return the texts of a run's row, by `COLUMNS`, and its curve as markup."""
     return [
         run.name,
         run.state,
         f"{run.step} of {run.steps}" if run.steps else "",
+        _spark(run),
         _scored(run.newest),
         _scored(run.first),
         run.arm,
@@ -76,7 +83,7 @@ def compare_page(runs: Sequence[Overview], series: Sequence[RunSeries]) -> str:
         tag("header", tag("p", tag("a", "All runs", href=".")), tag("h1", "Comparison of runs")),
         tag(
             "main",
-            section("scores", "Held-out scores", _scores(runs), _arms(runs)),
+            section("scores", "Held-out scores", *arms_pictures(runs), _scores(runs), _arms(runs)),
             section("metrics", "Every metric", *curves_of(series)),
             tag("p", "", id="live", role="status"),
         ),
@@ -105,6 +112,51 @@ def arms(runs: Sequence[Overview]) -> Mapping[str, tuple[int, float, float | Non
         if run.newest is not None:
             scores.setdefault(run.arm, []).append(run.newest.mean)
     return {arm: (len(found), fmean(found), _half_width(found)) for arm, found in scores.items()}
+
+
+def arms_pictures(runs: Sequence[Overview]) -> list[Markup]:
+    """Return one picture for each environment and measure of which several runs are scored."""
+    found: dict[tuple[str, str], list[Overview]] = {}
+    for run in runs:
+        if run.scores:
+            found.setdefault((run.environment, run.measure), []).append(run)
+    return [_picture(*key, each) for key, each in sorted(found.items()) if len(each) > 1]
+
+
+def _picture(environment: str, measure: str, runs: Sequence[Overview]) -> Markup:
+    arms_of = sorted({run.arm for run in runs})
+    traces = [
+        _trace(arm, place, [run for run in runs if run.arm == arm])
+        for place, arm in enumerate(arms_of)
+    ]
+    title = f"Held-out {measure} by arm: {environment}"
+    note = (
+        "The mean over the runs of an arm, at the versions that all of them scored; the band is "
+        "one standard error over these runs, or of one run over its tasks."
+    )
+    return tag(
+        "div",
+        tag("h2", title),
+        plot(title, traces, across="step"),
+        legend(traces),
+        tag("p", note),
+        class_="panel",
+    )
+
+
+def _trace(arm: str, colour: int, runs: Sequence[Overview]) -> Trace:
+    """Return the mean of an arm's runs at the versions that each of them scored."""
+    name = f"{arm} ({len(runs)} run{'s' * (len(runs) > 1)})"
+    if len(runs) == 1:
+        return Trace(name, [scored(at, score) for at, score in runs[0].scores.items()], colour)
+    points: list[Point] = []
+    for version in runs[0].scores:
+        if not all(version in run.scores for run in runs):
+            continue
+        means = [run.scores[version].mean for run in runs]
+        mean, error = fmean(means), stdev(means) / math.sqrt(len(means))
+        points.append(Point(version, mean, max(0.0, mean - error), min(1.0, mean + error)))
+    return Trace(name, points, colour)
 
 
 def _half_width(found: Sequence[float]) -> float | None:
@@ -144,6 +196,12 @@ def _arms(runs: Sequence[Overview]) -> Markup:
     return listed("By arm", note, Table("Scores by arm", columns, rows))
 
 
+def _spark(run: Overview) -> Markup:
+    means = [score.mean for score in run.scores.values()]
+    ends = [f"{100 * mean:.0f} %" for mean in (means[0], means[-1])] if means else []
+    return spark(means, f"from {' to '.join(ends)}")
+
+
 def _scored(score: Score | None) -> str:
     return "" if score is None else score.percent
 
@@ -154,5 +212,8 @@ def _row(run: Overview) -> Markup:
         "input", type="checkbox", name="run", value=name, aria_label=f"Compare the run {name}"
     )
     link = tag("th", tag("a", name, href=f"runs/{quote(name)}"), scope="row")
-    told = [tag("td", text) for text in others]
+    told = [
+        tag("td", text, class_="sparks") if isinstance(text, Markup) else tag("td", text)
+        for text in others
+    ]
     return tag("tr", tag("td", box), link, joined(told), data_run=name)

@@ -98,12 +98,11 @@ def plot(
 
 
 def spark(values: Sequence[float], title: str) -> Markup:
-    """Draw values in [0, 1] as a line in a row of text; nothing without values."""
+    """Draw values as a line in a row of text, from 0 to 1; nothing without values."""
     if not values:
         return Markup()
-    most = max(max(values), 0.1)
     across = 100 / max(1, len(values) - 1)
-    places = [(across * place, 95 - 90 * value / most) for place, value in enumerate(values)]
+    places = [(across * place, 95 - 90 * value) for place, value in enumerate(values)]
     lines = [_line(places, "trace c0"), _dot(places[-1], "dot c0")]
     return _svg("spark", *lines, title=title)
 

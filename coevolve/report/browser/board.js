@@ -14,7 +14,8 @@
         const row = body.querySelector(`[data-run="${CSS.escape(name)}"]`);
         if (!row) { location.reload(); return; }
         [...row.children].slice(2).forEach((cell, at) => {
-          if (cell.textContent !== cells[at]) cell.textContent = cells[at];
+          if (cell.className === "sparks") cell.innerHTML = cells[at]; // markup of the board's own
+          else if (cell.textContent !== cells[at]) cell.textContent = cells[at];
         });
       }
       status.textContent = "";

@@ -1,6 +1,7 @@
 """The board over recorded runs: what it answers, to whom, and what it leaves alone."""
 
 import http.client
+import re
 import shutil
 import threading
 from collections.abc import Generator
@@ -15,7 +16,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from coevolve.board.answers import Answers
 from coevolve.board.overview import Overview, RunsFolder
-from coevolve.board.pages import arms
+from coevolve.board.pages import arms, arms_pictures
 from coevolve.board.server import Server
 from coevolve.history.score import score_of
 from coevolve.journal.journal import Journal
@@ -102,8 +103,30 @@ def test_the_list_has_the_headline_numbers_of_each_run_and_no_markup_of_theirs(b
     assert "<img src=x" not in text
     assert "&lt;img src=x onerror=alert(1)&gt;" in text
     _, rows = board.ask("/runs.json")
-    names = [row[0] for row in msgspec.json.decode(rows)]
-    assert sorted(names) == [HOSTILE, "one"]
+    listed = msgspec.json.decode(rows)
+    assert sorted(row[0] for row in listed) == [HOSTILE, "one"]
+    assert all(row[3].startswith('<svg viewBox="0 0 100 100"') for row in listed)
+    assert "Held-out success by arm" in text
+    assert "full (2 runs)" in text
+
+
+def test_arms_are_compared_in_one_picture_for_each_environment():
+    def run(name: str, arm: str, *shares: float, environment: str = "shop") -> Overview:
+        found = {10 * n: score_of([("t", share)]) for n, share in enumerate(shares)}
+        state = "finished"
+        return Overview(name=name, state=state, arm=arm, environment=environment, scores=found)
+
+    runs = [run("a", "full", 0.0, 0.4, 0.8), run("b", "full", 0.2, 0.6), run("c", "static", 0.0)]
+    (drawn,) = arms_pictures([*runs, run("d", "full", 0.5, environment="hdl")])
+    assert "Held-out success by arm: shop" in drawn
+    assert drawn.count('class="trace c0"') == drawn.count('class="trace c1"') == 1
+    points = re.search(r'points="([^"]*)" class="trace c0"', drawn)
+    assert points is not None
+    assert points[1] == "0.00,90.00 100.00,50.00"  # means of both runs, at the versions of both
+    assert arms_pictures(runs[:1]) == []
+    assert "<script" not in "".join(
+        arms_pictures([run("<script>", "<script>", 0.1), runs[0]]) or ""
+    )
 
 
 def test_a_run_has_its_report_and_each_of_its_groups_on_demand(board: Board):
@@ -141,7 +164,7 @@ def test_runs_are_compared_with_intervals(board: Board):
 
 def test_an_arm_has_the_interval_of_its_mean_over_runs():
     runs = [
-        Overview(name=str(n), state="stopped", arm=arm, newest=score_of([("t", share)]))
+        Overview(name=str(n), state="stopped", arm=arm, scores={0: score_of([("t", share)])})
         for n, (arm, share) in enumerate([("full", 0.5), ("full", 0.7), ("static", 0.4)])
     ]
     found = arms([*runs, Overview(name="x", state="stopped", arm="full")])
