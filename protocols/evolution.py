@@ -8,7 +8,7 @@ from protocols.rollouts import Action, Writer
 from protocols.synthesizers import SynthesizerModel
 from protocols.tasks import NOTHING
 
-SignalKind = Literal["forgetting", "boundary", "rare", "uncertainty"]
+SignalKind = Literal["forgetting", "boundary", "unsolved", "rare", "uncertainty"]
 PatternKind = str
 """Named by the environment, for example ``tool_bigram``."""
 
@@ -19,6 +19,17 @@ class PatternCount(msgspec.Struct, frozen=True, kw_only=True):
     kind: PatternKind
     pattern: str
     count: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class SkillCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How the rollouts of a group did at one skill of their task."""
+
+    skill: str
+    """In the environment's words, for example the tools that a turn needs."""
+
+    passed: Annotated[int, msgspec.Meta(ge=0)]
+    attempts: Annotated[int, msgspec.Meta(ge=1)]
+    """Rollouts that got as far as this skill."""
 
 
 class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary"):
@@ -61,6 +72,9 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary
 
     patterns: tuple[PatternCount, ...] = ()
 
+    skills: tuple[SkillCount, ...] = ()
+    """The skills that the group's rollouts came to; each once."""
+
     evidence: tuple[int, ...]
     """Journal sequences of the group's rollouts, by index; failed rollouts are left out."""
 
@@ -75,6 +89,10 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary
             )
 
 
+SKILL = "skill"
+"""The kind of a pattern that is a skill of tasks (`SkillCount`), not something that was done."""
+
+
 class OnTask(msgspec.Struct, frozen=True, kw_only=True, tag="on_task"):
     """The signal is about one task."""
 
@@ -82,7 +100,7 @@ class OnTask(msgspec.Struct, frozen=True, kw_only=True, tag="on_task"):
 
 
 class OnPattern(msgspec.Struct, frozen=True, kw_only=True, tag="on_pattern"):
-    """The signal is about a pattern in the policy's actions."""
+    """The signal is about a pattern in the policy's actions, or about a `SKILL` of tasks."""
 
     kind: PatternKind
     pattern: str

@@ -61,8 +61,9 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """How weaknesses are recognized. ``posterior``: by the posterior of success rates and of
     patterns, with bounded errors. ``paper``: by CoEvolve's thresholds on counts."""
 
-    kinds: tuple[SignalKind, ...] = ("forgetting", "boundary", "rare")
-    """Kinds of signal to emit; leaving one out gives a control experiment."""
+    kinds: tuple[SignalKind, ...] = ("forgetting", "boundary", "unsolved", "rare")
+    """Kinds of signal to emit; leaving one out gives a control experiment. ``rules: paper`` has no
+    ``unsolved``."""
 
     patterns: tuple[PatternKind, ...] = ()
     """Kinds of patterns for the posterior rule for rare patterns; empty means all kinds that the
@@ -84,7 +85,8 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Expected share of false positives among the tasks reported as forgotten."""
 
     boundary_low: Share = 0.1
-    """A task is at the boundary if its success rate lies above this, below ``boundary_high``."""
+    """A task is at the boundary if its success rate lies above this, below ``boundary_high``. Below
+    it, a task or a skill of which every attempt failed is unsolved."""
 
     boundary_high: Share = 0.9
     """A task is at the boundary if its success rate lies below this, above ``boundary_low``."""

@@ -6,7 +6,13 @@ from coevolve.journal.codec import topics_of
 from coevolve.signals.detector import Detector, DetectorState
 from coevolve.signals.groups import CompleteGroup, summary_of
 from protocols.config import RunConfig
-from protocols.evolution import EnvironmentRecord, GroupSummary, PatternCount, Signal
+from protocols.evolution import (
+    EnvironmentRecord,
+    GroupSummary,
+    PatternCount,
+    Signal,
+    SkillCount,
+)
 from protocols.generation import Grammar
 from protocols.journal import Message
 from protocols.rollouts import Rollout
@@ -28,6 +34,10 @@ class TaskObserver:
 
     def patterns(self, rollouts: Sequence[Rollout]) -> tuple[PatternCount, ...]:
         """Return no patterns: this observer does not look into rollouts."""
+        return ()
+
+    async def skills(self, rollouts: Sequence[Rollout]) -> tuple[SkillCount, ...]:
+        """Return no skills: this observer does not look into tasks."""
         return ()
 
     @property
@@ -63,6 +73,7 @@ class TaskObserver:
             root=group.members[0][1].task_id,
             calls=sum(len(rollout.actions) for rollout in rollouts),
             patterns=self.patterns(rollouts),
+            skills=await self.skills(rollouts),
         )
         return summary, self.signals(summary)
 

@@ -10,7 +10,7 @@ from coevolve.history.run_history import RunHistory, judged, skills_of
 from coevolve.history.score import wilson
 from coevolve.signals.history import Outcome, TaskHistory
 from coevolve.signals.probability import SuccessCount
-from protocols.evolution import Admitted, GroupSummary, OnPattern, OnTask, Refused, Signal
+from protocols.evolution import SKILL, Admitted, GroupSummary, OnPattern, OnTask, Refused, Signal
 from protocols.tasks import Synthesized, Task
 
 RECENT = 20
@@ -95,19 +95,27 @@ class PatternUse:
     def __init__(self, visits: Iterable[GroupSummary], patterns: Iterable[OnPattern]) -> None:
         """Count the groups of ``visits`` for each of ``patterns``."""
         self._used: dict[tuple[str, str], list[int]] = {(p.kind, p.pattern): [] for p in patterns}
-        self._kinds: dict[str, list[int]] = {}
+        self._every: dict[tuple[str, str], list[int]] = {}
         wanted = {kind for kind, _ in self._used}
         for visit in visits:
             for kind in wanted & {each.kind for each in visit.patterns}:
-                self._kinds.setdefault(kind, []).append(visit.version_max)
-            for each in visit.patterns:
-                if (versions := self._used.get((each.kind, each.pattern))) is not None:
+                self._every.setdefault((kind, ""), []).append(visit.version_max)
+            for each in visit.skills:
+                self._every.setdefault((SKILL, each.skill), []).append(visit.version_max)
+            shown = [(each.kind, each.pattern) for each in visit.patterns]
+            passed = [(SKILL, each.skill) for each in visit.skills if each.passed]
+            for key in (*shown, *passed):
+                if (versions := self._used.get(key)) is not None:
                     versions.append(visit.version_max)
 
     def change(self, about: OnPattern, version: int) -> Change:
-        """Return the share of the groups with any pattern of its kind that show this one."""
+        """Return the share of the groups with any pattern of its kind that show this one.
+
+        Of a skill, it is the share of the groups that came to it in which some attempt passed it.
+        """
         used = self._used[about.kind, about.pattern]
-        every = self._kinds.get(about.kind, [])
+        of_kind = about.pattern if about.kind == SKILL else ""
+        every = self._every.get((about.kind, of_kind), [])
         before = Estimate(sum(v <= version for v in used), sum(v <= version for v in every))
         after = Estimate(len(used) - before.count, len(every) - before.trials)
         return Change(Estimate(0, 0), before, after)

@@ -39,7 +39,8 @@ CALLS_PER_ROLLOUT = 3
 PATTERN = OnPattern(kind="tool", pattern="pattern")
 POOL_TASKS = 100
 POOL_DROPPED = 20
-SETS: tuple[Literal["paper", "posterior"], ...] = ("paper", "posterior")
+RuleSet = Literal["paper", "posterior"]
+SETS: tuple[RuleSet, ...] = ("paper", "posterior")
 
 Meaning = Literal["false alarm", "detection", "false discoveries"]
 
@@ -105,9 +106,10 @@ class Simulation:
         """Run both rule sets on the same histories and newest visits."""
         fired = dict.fromkeys(SETS, 0)
         evaluations = 0
+        sets: list[RuleSet] = [rules for rules in SETS if kind in RULES[rules]]
         for history, visit in judged:
             evaluations += 1
-            for rules in SETS:
+            for rules in sets:
                 fired[rules] += self.fires(rules, kind, history, visit)
         return [
             Rate(
@@ -118,7 +120,7 @@ class Simulation:
                 fired=fired[rules],
                 evaluations=evaluations,
             )
-            for rules in SETS
+            for rules in sets
         ]
 
 
@@ -129,6 +131,7 @@ def calibrate(config: RunConfig, *, size: Size, seed: int = 0) -> list[Rate]:
         *forgetting_rates(simulation),
         *pool_rates(simulation),
         *boundary_rates(simulation),
+        *unsolved_rates(simulation),
         *rare_rates(simulation),
         *uncertainty_rates(simulation),
     ]
@@ -195,6 +198,16 @@ def boundary_rates(simulation: Simulation) -> Iterator[Rate]:
         yield from simulation.rates(
             "boundary", situation, meaning, _one_task(simulation, level, level, 0)
         )
+
+
+def unsolved_rates(simulation: Simulation) -> Iterator[Rate]:
+    """Yield the rates for one task: false alarms at the boundary's lower end, else detections."""
+    earlier, low = simulation.signals.window, simulation.signals.boundary_low
+    for level in sorted({0.0, low / 2, low, 2 * low}):
+        judged = _one_task(simulation, level, level, earlier)
+        meaning: Meaning = "detection" if level < low else "false alarm"
+        situation = f"p = {level:.3g} all along, {earlier + 1} visits"
+        yield from simulation.rates("unsolved", situation, meaning, judged)
 
 
 def rare_rates(simulation: Simulation) -> Iterator[Rate]:

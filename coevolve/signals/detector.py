@@ -12,6 +12,7 @@ from coevolve.signals import paper, posterior
 from coevolve.signals.history import History, HistoryState
 from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, LastSignals, Rule, signal_of
 from coevolve.signals.uncertainty import uncertainty
+from coevolve.signals.unsolved import unsolved
 from protocols.evolution import GroupSummary, Signal, SignalKind
 from protocols.evolution_config import SignalsConfig
 
@@ -25,6 +26,7 @@ RULES: Mapping[str, Mapping[SignalKind, Rule]] = {
     "posterior": {
         "forgetting": posterior.forgetting,
         "boundary": posterior.boundary,
+        "unsolved": unsolved,
         "rare": posterior.rare,
         "uncertainty": uncertainty,
     },

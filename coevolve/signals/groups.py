@@ -4,13 +4,14 @@ A group is complete when every member has arrived, including failed ones. Failed
 counted; they add no success, tokens or patterns.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from protocols.evolution import GroupSummary, PatternCount
+from protocols.evolution import GroupSummary, PatternCount, SkillCount
 from protocols.rollouts import FailedRollout, Rollout, Tokens
 from protocols.tasks import NOTHING
 
@@ -68,12 +69,13 @@ def summary_of(
     root: str,
     calls: int,
     patterns: tuple[PatternCount, ...] = (),
+    skills: tuple[SkillCount, ...] = (),
     details: msgspec.Raw = NOTHING,
 ) -> GroupSummary:
     """Return the summary of a complete group, given by index.
 
-    ``root`` is the first task of the chain. The environment gives ``calls``, ``patterns`` and
-    ``details``. A teacher's tokens count neither as surprise nor as sampled tokens.
+    ``root`` is the first task of the chain. The environment gives ``calls``, ``patterns``,
+    ``skills`` and ``details``. A teacher's tokens count neither as surprise nor as sampled tokens.
     """
     first = members[0][1]
     played = [(sequence, each) for sequence, each in members if isinstance(each, Rollout)]
@@ -96,8 +98,25 @@ def summary_of(
         sampled_tokens=sampled_tokens,
         calls=calls,
         patterns=patterns,
+        skills=skills,
         evidence=tuple(sequence for sequence, _ in played),
         details=details,
+    )
+
+
+def skill_counts(skills: Sequence[str], rollouts: Sequence[Rollout]) -> tuple[SkillCount, ...]:
+    """Count how rollouts did at the skills of their task, one for each turn, in order.
+
+    A rollout fails at the skill of the turn that it does not pass, and comes to none after it.
+    """
+    passed, attempts = Counter[str](), Counter[str]()
+    for rollout in rollouts:
+        for turn, skill in enumerate(skills[: rollout.turns_passed + 1]):
+            attempts[skill] += 1
+            passed[skill] += turn < rollout.turns_passed
+    return tuple(
+        SkillCount(skill=skill, passed=passed[skill], attempts=count)
+        for skill, count in attempts.items()
     )
 
 

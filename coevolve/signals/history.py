@@ -122,6 +122,9 @@ class HistoryState(msgspec.Struct):
 
     visits: int = 0
 
+    failures: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    """Skill -> attempts that failed at it since one passed it; the newest is last."""
+
 
 class History:
     """The state of all visits so far that the rules need."""
@@ -168,10 +171,16 @@ class History:
         task.surprise = visit.surprise
         self._rank(visit.task_id, task)
         self._add_patterns(visit)
+        if visit.author == "policy":
+            self._add_skills(visit)
 
     def task(self, task_id: str) -> TaskHistory:
         """Return the history of a remembered task. Raises KeyError."""
         return self._state.tasks[task_id]
+
+    def failures(self, skill: str) -> int:
+        """Return how many attempts failed at a skill since one passed it."""
+        return self._state.failures.get(skill, 0)
 
     def pattern(self, key: PatternKey) -> Pattern:
         """Return what is remembered of a pattern, which may be nothing."""
@@ -221,6 +230,15 @@ class History:
     ) -> None:
         weight, total = self._weight(key) + amount, self.pattern(key).total + count
         self._state.patterns[key] = Pattern(total, evidence, weight, self._state.visits)
+
+    def _add_skills(self, visit: GroupSummary) -> None:
+        failures = self._state.failures
+        for each in visit.skills:
+            before = failures.pop(each.skill, 0)
+            if not each.passed:
+                failures[each.skill] = before + each.attempts
+        while len(failures) > MAX_PATTERNS:
+            del failures[next(iter(failures))]
 
     def _forget_patterns(self) -> None:
         """Forget the patterns that have not occurred for longest, without empty ones."""

@@ -62,7 +62,7 @@ def boundary(config: SignalsConfig, history: History, visit: GroupSummary) -> It
     """Fire if the task's success rate lies inside the band with confidence."""
     _, now = history.task(visit.task_id).before_and_now()
     low, high = (
-        _observed_rate(rate, config.reward_flip_rate)
+        observed_rate(rate, config.reward_flip_rate)
         for rate in (config.boundary_low, config.boundary_high)
     )
     below = at_least(now.successes, now.rollouts, low)
@@ -108,7 +108,7 @@ def expected_variance(tally: SuccessCount) -> float:
     return 4 * a * b / ((a + b) * (a + b + 1))
 
 
-def _observed_rate(rate: float, flips: float) -> float:
+def observed_rate(rate: float, flips: float) -> float:
     """Return the observed share of successes at ``rate`` if verdicts flip with rate ``flips``."""
     return rate * (1 - 2 * flips) + flips
 

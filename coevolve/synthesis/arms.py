@@ -23,7 +23,7 @@ from coevolve.journal.paging import PAGE
 from coevolve.synthesis.briefs import BriefContext, BriefWriter, Subject, seed_of
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
-from protocols.evolution import GroupSummary, OnPattern, OnTask, Signal
+from protocols.evolution import SKILL, GroupSummary, OnPattern, OnTask, Signal
 from protocols.interfaces import Reader
 from protocols.synthesis import Anything, Brief, Synthesis
 
@@ -131,6 +131,8 @@ class Visited:
         self._visits[OnTask(task_id=visit.task_id)].append(sequence)
         for found in visit.patterns:
             self._visits[OnPattern(kind=found.kind, pattern=found.pattern)].append(sequence)
+        for each in visit.skills:
+            self._visits[OnPattern(kind=SKILL, pattern=each.skill)].append(sequence)
 
 
 def _alike(one: OnTask | OnPattern, other: OnTask | OnPattern) -> bool:

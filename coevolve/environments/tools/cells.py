@@ -13,11 +13,16 @@ from coevolve.environments.tools.task import ToolTask
 _SHARE = 8
 """One pair in this number is held out."""
 
+JOIN = "+"
+
+NO_TOOL = "none"
+"""Stands for the tools of a turn without calls."""
+
 
 def tools_by_turn(body: ToolTask) -> tuple[str, ...]:
-    """Return the tools of each turn in the order of their calls, joined by ``+``."""
+    """Return the tools of each turn in the order of their calls, joined by `JOIN`."""
     return tuple(
-        "+".join(call.partition("(")[0].strip() for call in turn.reference) or "none"
+        JOIN.join(call.partition("(")[0].strip() for call in turn.reference) or NO_TOOL
         for turn in body.turns
     )
 

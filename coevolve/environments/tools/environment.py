@@ -281,7 +281,7 @@ class ToolEnvironment(Environment):
 
     def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
         """Return an observer of tools, their order, arguments and errors."""
-        return ToolObserver(context.config, self.tools())
+        return ToolObserver(context.config, self.tools(), reader=context.reader)
 
     def synthesizer(
         self, context: PartContext, simulators: Sequence[SimulatorService]

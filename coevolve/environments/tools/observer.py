@@ -3,26 +3,48 @@
 from collections.abc import Sequence
 
 from coevolve.environments.rewards_only import TaskObserver
+from coevolve.environments.tools.cells import NO_TOOL, tools_by_turn
 from coevolve.environments.tools.patterns import CountPatterns, patterns_of
+from coevolve.environments.tools.task import tool_task
+from coevolve.journal.task_cache import TaskCache
+from coevolve.signals.groups import skill_counts
 from protocols.config import RunConfig
-from protocols.evolution import PatternCount
+from protocols.evolution import PatternCount, SkillCount
+from protocols.interfaces import Reader
 from protocols.rollouts import Rollout
 
 
 class ToolObserver(TaskObserver):
-    """Observes tools, their order, arguments and errors, besides rewards."""
+    """Observes tools, their order, arguments and errors, and the tools of tasks, besides rewards.
+
+    A skill is what a turn's reference calls, for example ``cd+touch``.
+    """
 
     def __init__(
-        self, config: RunConfig, tools: Sequence[str], count: CountPatterns | None = None
+        self,
+        config: RunConfig,
+        tools: Sequence[str],
+        *,
+        reader: Reader | None = None,
+        count: CountPatterns | None = None,
     ) -> None:
         """Start empty; ``tools`` are the names of all tools that the policy may call.
 
-        ``count`` is that of `patterns_of`.
+        ``reader`` finds the tasks, whose references have to be calls; without one there are no
+        skills. ``count`` is that of `patterns_of`.
         """
         super().__init__(config, sorted(tools))
+        self._skills = reader and TaskCache(reader, lambda task: tools_by_turn(tool_task(task)))
         self._tools = frozenset(tools)
         self._count = count
 
     def patterns(self, rollouts: Sequence[Rollout]) -> tuple[PatternCount, ...]:
         """Count the patterns in the calls of a group."""
         return patterns_of((rollout.actions for rollout in rollouts), self._tools, self._count)
+
+    async def skills(self, rollouts: Sequence[Rollout]) -> tuple[SkillCount, ...]:
+        """Count how the group did at what each turn's reference calls."""
+        if self._skills is None or not rollouts:
+            return ()
+        counts = skill_counts(await self._skills.get(rollouts[0].task_id), rollouts)
+        return tuple(each for each in counts if each.skill != NO_TOOL)

@@ -44,7 +44,7 @@ SHORT = 90
 MOST_CHARACTERS = 800_000
 """Maximum length of the lives that a page holds. A board shows every life."""
 
-CAUSES = ("forgetting", "uncertainty", "rare", "boundary")
+CAUSES = ("forgetting", "unsolved", "uncertainty", "rare", "boundary")
 """Kinds of signal; a page holds the lives of the first ones before those of others."""
 
 

@@ -39,6 +39,12 @@ HEADINGS: dict[SignalKind, tuple[str, str]] = {
         "At the boundary",
         "The policy solves a task sometimes. The columns are as above.",
     ),
+    "unsolved": (
+        "Never solved",
+        "No attempt at a task, or at what a turn calls, succeeded. Estimates of the latter "
+        "are the share of groups in which some attempt passed it, up to the signal's policy "
+        "version and afterwards; the other columns are as above.",
+    ),
     "rare": (
         "Rarely used",
         "The policy hardly uses a pattern. Estimates are the share of groups that show it, up to "

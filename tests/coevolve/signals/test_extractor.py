@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from coevolve.environments.tools.observer import ToolObserver
+from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
@@ -21,8 +22,10 @@ from protocols.config import RolloutConfig, RunConfig, WatchdogConfig
 from protocols.control import DeadLetter, LetterAnswered, LetterRetried
 from protocols.evolution import EnvironmentRecord, GroupSummary, Signal
 from protocols.evolution_config import SignalsConfig
-from protocols.journal import Append, Complete, Receipt, StoredRecord, Take
+from protocols.interfaces import Reader
+from protocols.journal import Append, Complete, Message, Receipt, StoredRecord, Take
 from protocols.rollouts import FailedRollout, Rollout
+from protocols.tasks import Seeded, Task, body_of
 from tests.coevolve.signals.histories import action, failed, rollout
 
 SIZE = 4
@@ -68,11 +71,18 @@ def members(groups: int, seed: int) -> list[Member]:
     return [each for _, each in sorted(enumerate(made), key=lambda e: e[0] + draws.random() * 6)]
 
 
+def task_called(task_id: str) -> Task:
+    turn = ToolTurn(instruction="Go.", reference=("cd(folder='a')",))
+    body = ToolTask(classes=("GorillaFileSystem",), world="{}", turns=(turn,))
+    origin = Seeded(source=task_id)
+    return Task(task_id=task_id, split="train", origin=origin, body=body_of(body))
+
+
 class Stumbling(ToolObserver):
     """Raises an error at some groups, after it counted them."""
 
-    def __init__(self, config: RunConfig, fails: Collection[int]) -> None:
-        super().__init__(config, TOOLS)
+    def __init__(self, config: RunConfig, reader: Reader, fails: Collection[int]) -> None:
+        super().__init__(config, TOOLS, reader=reader)
         self._fails = fails
 
     async def judge(
@@ -91,21 +101,30 @@ class Desk:
         self._folder = folder
         self._writes = 0
         self._identity: dict[int, str] = {}
+        self._tasks: set[str] = set()
         self.journal = Journal.open(folder)
         self.store = LocalStore(self.journal)
 
     async def add(self, messages: Sequence[Said]) -> None:
+        """Add messages, with the tasks that they are the first to name."""
+        named = {each.task_id for each in messages if not isinstance(each, LetterRetried)}
+        tasks = list(map(task_called, sorted(named - self._tasks)))
+        self._tasks |= named
+        if tasks:
+            await self._append(tasks)
+        sequences = await self._append(messages)
+        for sequence, each in zip(sequences, messages, strict=True):
+            if not isinstance(each, LetterRetried):
+                self._identity[sequence] = f"{each.group_id}/{each.index}"
+
+    async def _append(self, messages: Sequence[Message]) -> Sequence[int]:
         self._writes += 1
-        sequences = await self.store.append(
+        return await self.store.append(
             Append(
                 records=tuple(map(encode, messages)),
                 receipt=Receipt(producer="test", counter=self._writes),
             )
         )
-        for sequence, each in zip(sequences, messages, strict=True):
-            if isinstance(each, LetterRetried):
-                continue
-            self._identity[sequence] = f"{each.group_id}/{each.index}"
 
     def extractor(
         self, store: LocalStore | None = None, fails: Collection[int] = (), attempts: int = 100
@@ -117,7 +136,7 @@ class Desk:
             takes=PARTS["signals"].takes,
             store=store or self.store,
             reader=self.store,
-            open_observer=lambda: Stumbling(config, fails),
+            open_observer=lambda: Stumbling(config, self.store, fails),
         )
 
     async def visits(self, count: int) -> None:
@@ -315,7 +334,8 @@ async def test_a_group_that_raises_at_each_attempt_changes_nothing_for_the_other
 async def test_the_retry_of_a_group_of_which_rollouts_are_gone_is_answered(tmp_path: Path):
     desk = Desk(tmp_path)
     await desk.add([rollout(0, index) for index in range(SIZE - 1)])
-    await desk.add([LetterRetried(letter=70, consumer="signals", sequence=1)])
+    first, *_ = await desk.store.scan("rollout", limit=1)
+    await desk.add([LetterRetried(letter=70, consumer="signals", sequence=first.sequence)])
     async with at_work(desk.extractor()), asyncio.timeout(10):
         await desk.store.wait(("letter_answered",), 0, 10)
     [answer] = await desk.store.scan("letter_answered")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from coevolve.environments.tools.filesystem.walk import TOOLS, Chain
-from protocols.evolution import OnPattern, OnTask, Reflection
+from protocols.evolution import SKILL, OnPattern, OnTask, Reflection
 from protocols.synthesis import Anything, Attempt, Brief
 
 MAX_CALLS = 3
@@ -25,7 +25,8 @@ def focus_of(brief: Brief) -> tuple[Chain, ...]:
     match brief.about:
         case OnPattern(kind=kind, pattern=pattern):
             named = [word for word in re.findall(r"[A-Za-z_]+", pattern) if word in TOOLS]
-            return (tuple(named[: 2 if kind == "tool_bigram" else 1]),) if named else ()
+            most = {"tool_bigram": 2, SKILL: MAX_CALLS}.get(kind, 1)
+            return (tuple(named[:most]),) if named else ()
         case OnTask():
             return _missed(brief.attempts)
         case Anything():

@@ -160,7 +160,7 @@ class PolicySynthesizer:
 
 def _explore(brief: Brief, number: int, start: Start, focus: Sequence[Chain]) -> _Round:
     rng = np.random.default_rng((brief.seed, number))
-    turns = int(rng.integers(1, MAX_TURNS + 1))
+    turns = 1 if brief.kind == "unsolved" else int(rng.integers(1, MAX_TURNS + 1))
     planned = errands(focus, turns + SPARE_ERRANDS, rng)
     found = walk(start.task(), planned, rng, brief.steps)
     return _Round(number=number, start=start, turns=turns, errands=found)

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from coevolve.environments.tools.cells import JOIN
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.synthesis.brief import Start, ToolContext, start_of
 from coevolve.environments.tools.task import read_body, tool_task
 from coevolve.synthesis.briefs import seed_of
 from protocols.config import RunConfig
-from protocols.evolution import OnTask, Signal
-from protocols.synthesis import Attempt, Brief
+from protocols.evolution import SKILL, OnPattern, OnTask, Signal
+from protocols.synthesis import Anything, Attempt, Brief
 from protocols.tasks import Task, body_of
 
 
@@ -46,21 +47,34 @@ class ToolBriefs:
         )
 
     def practises(self, brief: Brief, task: Task | None, body: msgspec.Raw) -> bool:
-        """Return whether the reference calls a tool that the attempts at the brief's task lack.
+        """Return whether the reference calls a tool that the attempts at the brief's subject lack.
 
-        Of the turn in which most attempts failed, these are the tools that no failed attempt called
-        there; if there are none, all of the turn. Only a brief about a forgotten task asks for
-        this. A body that cannot be read is left to the gates.
+        Of the turn in which most attempts at a task failed, these are the tools that no failed
+        attempt called there; if there are none, all of the turn. Only a brief about a task or a
+        skill that was forgotten or never solved asks for this, the latter for a single turn
+        besides. A body that cannot be read is left to the gates.
         """
-        if brief.kind != "forgetting" or not isinstance(brief.about, OnTask) or task is None:
+        if brief.kind not in ("forgetting", "unsolved") or isinstance(brief.about, Anything):
             return True
         try:
             turns = read_body(body).turns
         except msgspec.MsgspecError:
             return True
+        if brief.kind == "unsolved" and len(turns) > 1:
+            return False
         called = {tool for turn in turns for call in turn.reference for tool in self._called(call)}
-        lacking = self._lacking(brief.attempts, task)
+        lacking = self._lacked(brief, task)
         return not lacking or not lacking.isdisjoint(called)
+
+    def _lacked(self, brief: Brief, task: Task | None) -> set[str]:
+        """Return the tools of which a candidate has to call one; none if any will do."""
+        match brief.about:
+            case OnTask() if task is not None:
+                return self._lacking(brief.attempts, task)
+            case OnPattern(kind=kind, pattern=pattern) if kind == SKILL:
+                return set(pattern.split(JOIN))
+            case _:
+                return set()
 
     def _lacking(self, attempts: Sequence[Attempt], task: Task) -> set[str]:
         """Return the tools that failed attempts lack in their turn; all of it if they lack none."""

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from coevolve.environments.tools.synthesis.answers import Move
 from coevolve.environments.tools.synthesis.brief import tool_context
 from coevolve.llm.client import PromptMessage
-from protocols.evolution import OnPattern, Reflection, SignalKind
+from protocols.evolution import SKILL, OnPattern, Reflection, SignalKind
 from protocols.rollouts import Action
 from protocols.synthesis import Anything, Attempt, Brief
 
@@ -37,6 +37,7 @@ DATA = (
 _FLAGGED: Mapping[SignalKind, str] = {
     "forgetting": "The agent used to manage this task and now fails at it more often than not.",
     "boundary": "The agent sometimes manages this task and sometimes does not.",
+    "unsolved": "The agent has never managed this, however often it tried.",
     "rare": "The agent hardly ever gets into this situation, so it has little practice there.",
     "uncertainty": "The agent is unsure here: it gives its own choices little probability.",
 }
@@ -52,6 +53,12 @@ _GOALS: Mapping[SignalKind, str] = {
         "the operations that the review names and change one small thing at a time: an argument, "
         "an order, a starting place. Find out what separates the cases that work from those that "
         "do not, and collect cases of several levels of difficulty."
+    ),
+    "unsolved": (
+        "The agent never manages this. Find the smallest part of it that it could learn: one "
+        "operation that the review names, in the simplest case, with arguments that can be read "
+        "off. Carry it out with different arguments. Make the shortest tasks that practise one "
+        "such part: one turn, and a single call where that is possible; no longer tasks."
     ),
     "rare": (
         "The agent seldom gets into this situation. Bring it about, more than once and in "
@@ -113,7 +120,10 @@ def reflect(brief: Brief) -> tuple[PromptMessage, ...]:
     parts = [_FLAGGED[brief.kind]]
     if isinstance(brief.about, OnPattern):
         kind = brief.about.kind.replace("_", " ")
-        parts.append(f"It concerns a pattern in its calls ({kind}):\n{marked(brief.about.pattern)}")
+        what = f"a pattern in its calls ({kind})"
+        if brief.about.kind == SKILL:
+            what = "what it has to call in one turn, in order"
+        parts.append(f"It concerns {what}:\n{marked(brief.about.pattern)}")
     instructions = tool_context(brief).instructions
     if instructions:
         said = enumerate(instructions, 1)

@@ -37,6 +37,7 @@ def pattern(kind: PatternKind, text: str) -> OnPattern:
 def test_a_pattern_names_its_tools() -> None:
     assert focus_of(brief(pattern("tool", "wc"))) == (("wc",),)
     assert focus_of(brief(pattern("tool_bigram", "find > cd"))) == (("find", "cd"),)
+    assert focus_of(brief(pattern("skill", "cd+touch"))) == (("cd", "touch"),)
     assert focus_of(brief(pattern("argument_shape", "mv(source, destination)"))) == (("mv",),)
     assert focus_of(brief(pattern("error_class", "rm: No such thing"))) == (("rm",),)
 

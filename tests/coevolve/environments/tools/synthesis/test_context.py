@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
-from protocols.evolution import OnPattern, OnTask
+from protocols.evolution import SKILL, OnPattern, OnTask
 from protocols.rollouts import Action
 from protocols.synthesis import Anything, Attempt, Brief
 from protocols.tasks import NOTHING, Task, body_of
@@ -62,3 +62,23 @@ def test_without_a_subject_or_a_readable_body_nothing_is_left_out():
     context = told(CONFIG)
     assert context.practises(brief(Anything()), None, body_of(body(("ls()",))))
     assert context.practises(brief(OnTask(task_id="t")), FLAGGED, NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("about", "made", "practises"),
+    [
+        (OnPattern(kind=SKILL, pattern="mkdir+mv"), [("mv('a', 'd')",)], True),
+        (OnPattern(kind=SKILL, pattern="mkdir+mv"), [("mkdir('d')", "mv('a', 'd')")], True),
+        (OnPattern(kind=SKILL, pattern="mkdir+mv"), [("ls()",)], False),
+        (OnPattern(kind=SKILL, pattern="mkdir+mv"), [("mkdir('d')",), ("mv('a', 'd')",)], False),
+        (OnTask(task_id="t"), [("mv('a', 'b')",)], True),
+        (OnTask(task_id="t"), [("ls()",)], False),
+        (Anything(), [("ls()",), ("ls()",)], True),
+    ],
+)
+def test_of_what_was_never_solved_it_practises_a_part_in_one_turn(
+    about: OnTask | OnPattern | Anything, made: list[tuple[str, ...]], practises: bool
+):
+    asked = msgspec.structs.replace(brief(about, "mkdir('d')"), kind="unsolved")
+    flagged = FLAGGED if isinstance(about, OnTask) else None
+    assert told(CONFIG).practises(asked, flagged, body_of(body(*made))) == practises
