@@ -36,7 +36,9 @@ def tables(rates: Sequence[Rate]) -> list[Table]:
             shown = f"{each.rate:.3f}" if each.evaluations else "-"
             cells.setdefault((each.situation, each.meaning), {})[each.rules] = shown
         for (situation, meaning), by_rules in cells.items():
-            table.add_row(situation, meaning, by_rules["paper"], by_rules["posterior"])
+            table.add_row(
+                situation, meaning, by_rules.get("paper", "\N{EN DASH}"), by_rules["posterior"]
+            )
         made.append(table)
     return made
 

@@ -131,9 +131,9 @@ def calibrate(config: RunConfig, *, size: Size, seed: int = 0) -> list[Rate]:
         *forgetting_rates(simulation),
         *pool_rates(simulation),
         *boundary_rates(simulation),
-        *unsolved_rates(simulation),
         *rare_rates(simulation),
         *uncertainty_rates(simulation),
+        *unsolved_rates(simulation),
     ]
 
 
