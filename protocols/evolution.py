@@ -8,7 +8,12 @@ from protocols.rollouts import Action, Writer
 from protocols.synthesizers import SynthesizerModel
 from protocols.tasks import NOTHING
 
-SignalKind = Literal["forgetting", "boundary", "unsolved", "rare", "uncertainty"]
+RuleKind = Literal["forgetting", "boundary", "unsolved", "rare", "uncertainty"]
+"""Kinds of signal that rules raise."""
+
+SignalKind = Literal[RuleKind, "cold_start"]
+"""``cold_start``: no rule has fired yet, and the synthesizer explores freely."""
+
 PatternKind = str
 """Named by the environment, for example ``tool_bigram``."""
 
@@ -106,12 +111,16 @@ class OnPattern(msgspec.Struct, frozen=True, kw_only=True, tag="on_pattern"):
     pattern: str
 
 
+class Anything(msgspec.Struct, frozen=True, kw_only=True, tag="anything"):
+    """Names no weakness: explore freely (a cold start, or the control without signals)."""
+
+
 class Signal(msgspec.Struct, frozen=True, kw_only=True, tag="signal"):
-    """A weakness of the policy, with the evidence for it."""
+    """A weakness of the policy, with the evidence for it; or a cold start, without any."""
 
     signal_id: str
     kind: SignalKind
-    about: OnTask | OnPattern
+    about: OnTask | OnPattern | Anything
     score: float
     """How strongly the rule fired, 0..1; comparable within one rule."""
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from protocols.evolution import PatternKind, SignalKind
+from protocols.evolution import PatternKind, RuleKind, SignalKind
 from protocols.numbers import (
     AtOnce,
     Count,
@@ -61,7 +61,7 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """How weaknesses are recognized. ``posterior``: by the posterior of success rates and of
     patterns, with bounded errors. ``paper``: by CoEvolve's thresholds on counts."""
 
-    kinds: tuple[SignalKind, ...] = ("forgetting", "boundary", "unsolved", "rare")
+    kinds: tuple[RuleKind, ...] = ("forgetting", "boundary", "unsolved", "rare")
     """Kinds of signal to emit; leaving one out gives a control experiment. ``rules: paper`` has no
     ``unsolved``."""
 
@@ -119,6 +119,11 @@ class SynthesizerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     steps: Tries = 12
     """Maximum calls of one exploration."""
+
+    cold_start: NonNegative = 3
+    """Free explorations before the first signal, each with ``rounds`` starts, in every arm that
+    makes tasks: one after each ``learner.groups_per_step`` groups without any signal, at most this
+    many; 0 for none."""
 
     concurrent: AtOnce = 4
     """Number of signals processed concurrently."""

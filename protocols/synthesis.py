@@ -2,13 +2,9 @@
 
 import msgspec
 
-from protocols.evolution import Candidate, Exploration, OnPattern, OnTask, SignalKind
+from protocols.evolution import Anything, Candidate, Exploration, OnPattern, OnTask, SignalKind
 from protocols.rollouts import Action
 from protocols.tasks import NOTHING
-
-
-class Anything(msgspec.Struct, frozen=True, kw_only=True, tag="anything"):
-    """Names no weakness: explore freely (the control experiment without signals)."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

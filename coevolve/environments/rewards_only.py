@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from coevolve.journal.codec import topics_of
-from coevolve.signals.detector import Detector, DetectorState
+from coevolve.signals.detector import ColdStart, Detector, DetectorState
 from coevolve.signals.groups import CompleteGroup, summary_of
 from protocols.config import RunConfig
 from protocols.evolution import (
@@ -30,7 +30,9 @@ class TaskObserver:
 
     def __init__(self, config: RunConfig, tools: Sequence[str] = ()) -> None:
         """Start empty; a pattern in ``tools`` counts as rare until a rollout contains it."""
-        self._detector = Detector(config.signals, tools, config.remembered_tasks)
+        most = config.synthesizer.cold_start if config.synthesizes else 0
+        cold_start = ColdStart(config.learner.groups_per_step, most)
+        self._detector = Detector(config.signals, tools, config.remembered_tasks, cold_start)
 
     def patterns(self, rollouts: Sequence[Rollout]) -> tuple[PatternCount, ...]:
         """Return no patterns: this observer does not look into rollouts."""

@@ -10,7 +10,16 @@ from coevolve.history.run_history import RunHistory, judged, skills_of
 from coevolve.history.score import wilson
 from coevolve.signals.history import Outcome, TaskHistory
 from coevolve.signals.probability import SuccessCount
-from protocols.evolution import SKILL, Admitted, GroupSummary, OnPattern, OnTask, Refused, Signal
+from protocols.evolution import (
+    SKILL,
+    Admitted,
+    Anything,
+    GroupSummary,
+    OnPattern,
+    OnTask,
+    Refused,
+    Signal,
+)
 from protocols.tasks import Synthesized, Task
 
 RECENT = 20
@@ -174,6 +183,8 @@ def flagged_skills(data: RunHistory, signal: Signal) -> tuple[str, ...]:
             return skills_of(data, task) if task else ()
         case OnPattern(pattern=pattern):
             return (pattern,)
+        case Anything():
+            return ()
 
 
 def _count_signal(data: RunHistory, signal: Signal, found: Mapping[str, Skill]) -> None:

@@ -18,6 +18,7 @@ from coevolve.history.weight_sync import scale_sentence
 from coevolve.screen.drawing import draw
 from coevolve.screen.facts import NEWEST, newest_cells, score_cells, shown_versions
 from coevolve.screen.keys import Keys
+from coevolve.screen.silence import silence
 from coevolve.screen.start import StartScreen, redraws
 from coevolve.screen.view import View
 from protocols.config import RunConfig
@@ -79,6 +80,7 @@ class LineDisplay:
     look = None
 
     def __init__(self, config: RunConfig) -> None:
+        self._config = config
         self._steps = config.learner.steps
 
     def begin(self, phase: str) -> None:
@@ -89,6 +91,8 @@ class LineDisplay:
             case StepReport(step=step, metrics=metrics):
                 figures = _stage(message, progress) | _score(progress) | _figures(metrics)
                 log.info("step", step=step, of=self._steps, **figures)
+                if reason := silence(self._config, message, progress):
+                    log.warning("no_signal", reason=reason)
             case Evaluation(version=version, errors=errors):
                 log.info("evaluation", version=version, errors=errors, **_score(progress))
             case RolloutScaled(cause=cause) if cause != "start":
@@ -203,7 +207,7 @@ class LiveDisplay:
         self._stalled = stall_after(message, self._stalled)
         if isinstance(message, StepReport):
             self._stepped = time.monotonic()
-        if event := _event(message):
+        if event := _event(message) or silence(self._config, message, progress):
             self._note(event)
 
     def say(self, text: str) -> None:

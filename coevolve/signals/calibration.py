@@ -21,7 +21,7 @@ import numpy as np
 from coevolve.signals.detector import RULES
 from coevolve.signals.history import History
 from protocols.config import RunConfig
-from protocols.evolution import GroupSummary, OnPattern, PatternCount, SignalKind
+from protocols.evolution import GroupSummary, OnPattern, PatternCount, RuleKind
 
 LEVELS = tuple(level / 20 for level in range(21))
 """Success rates."""
@@ -50,7 +50,7 @@ class Rate:
     """How often one rule fired in one situation."""
 
     rules: str
-    kind: SignalKind
+    kind: RuleKind
     situation: str
     meaning: Meaning
     fired: int
@@ -92,13 +92,13 @@ class Simulation:
         successes = int(self.random.binomial(self.group_size, skill))
         return _visit(task_id, version, successes, self.group_size)
 
-    def fires(self, rules: str, kind: SignalKind, history: History, visit: GroupSummary) -> bool:
+    def fires(self, rules: str, kind: RuleKind, history: History, visit: GroupSummary) -> bool:
         """Return whether a rule fires for the newest ``visit`` in ``history``."""
         return next(RULES[rules][kind](self.signals, history, visit), None) is not None
 
     def rates(
         self,
-        kind: SignalKind,
+        kind: RuleKind,
         situation: str,
         meaning: Meaning,
         judged: Iterator[tuple[History, GroupSummary]],

@@ -5,6 +5,7 @@ A pure fold: the same summaries give the same signals in every process, also aft
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,10 +14,10 @@ from coevolve.signals.history import History, HistoryState
 from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, LastSignals, Rule, signal_of
 from coevolve.signals.uncertainty import uncertainty
 from coevolve.signals.unsolved import unsolved
-from protocols.evolution import GroupSummary, Signal, SignalKind
+from protocols.evolution import Anything, GroupSummary, RuleKind, Signal
 from protocols.evolution_config import SignalsConfig
 
-RULES: Mapping[str, Mapping[SignalKind, Rule]] = {
+RULES: Mapping[str, Mapping[RuleKind, Rule]] = {
     "paper": {
         "forgetting": paper.forgetting,
         "boundary": paper.boundary,
@@ -34,11 +35,27 @@ RULES: Mapping[str, Mapping[SignalKind, Rule]] = {
 """Rules by ``signals.rules`` and kind."""
 
 
+class ColdStart(NamedTuple):
+    """When to explore before any rule has fired."""
+
+    groups: int
+    """Groups without a signal, for one exploration."""
+
+    most: int
+    """Maximum number of explorations."""
+
+
+NO_COLD_START = ColdStart(1, 0)
+
+
 class DetectorState(msgspec.Struct):
     """The state of the rules."""
 
     history: HistoryState
     last: LastSignals
+
+    has_fired: bool = False
+    """Whether any rule has fired."""
 
 
 class Detector:
@@ -46,36 +63,48 @@ class Detector:
 
     keeps = ()
 
-    def __init__(self, config: SignalsConfig, tools: Sequence[str], most_tasks: int) -> None:
+    def __init__(
+        self,
+        config: SignalsConfig,
+        tools: Sequence[str],
+        most_tasks: int,
+        cold_start: ColdStart = NO_COLD_START,
+    ) -> None:
         """Start without history; ``tools`` are all tools of the policy, called or not.
 
         The ``most_tasks`` tasks that were visited last are remembered.
         """
         self._config = config
+        self._cold_start = cold_start
+        self._has_fired = False
         self._history = History(config, tools, most_tasks)
         self._cool_down = CoolDown(config.cool_down_versions)
-        self._rules: dict[SignalKind, Rule] = {
+        self._rules: dict[RuleKind, Rule] = {
             kind: rule for kind, rule in RULES[config.rules].items() if kind in config.kinds
         }
 
     @property
     def settings(self) -> object:
-        return self._config, self._history.tools
+        return self._config, self._history.tools, self._cold_start
 
     @property
     def state(self) -> DetectorState:
         """What the rules remember."""
-        return DetectorState(self._history.state, self._cool_down.state)
+        return DetectorState(self._history.state, self._cool_down.state, self._has_fired)
 
     @state.setter
     def state(self, state: DetectorState) -> None:
         self._history.state, self._cool_down.state = state.history, state.last
+        self._has_fired = state.has_fired
 
     def recall(self, message: GroupSummary | Signal) -> None:
         match message:
             case GroupSummary():
                 self._history.add(message)
+            case Signal(kind="cold_start"):
+                pass
             case Signal():
+                self._has_fired = True
                 self._cool_down.start(message)
 
     def judge(self, visit: GroupSummary) -> tuple[Signal, ...]:
@@ -90,9 +119,26 @@ class Detector:
         )
         for signal in signals:
             self.recall(signal)
-        return signals
+        return signals if self._has_fired else tuple(self._explorations(visit))
 
-    def _news(self, kind: SignalKind, rule: Rule, visit: GroupSummary) -> Iterator[Finding]:
+    def _explorations(self, visit: GroupSummary) -> Iterator[Signal]:
+        """Yield a cold start if as many groups as it takes brought no signal."""
+        number, rest = divmod(self._history.state.visits, self._cold_start.groups)
+        if not rest and number <= self._cold_start.most:
+            yield Signal(
+                signal_id=f"cold_start-g{visit.group}-0",
+                kind="cold_start",
+                about=Anything(),
+                score=0.0,
+                rule=(
+                    f"cold start {number} of at most {self._cold_start.most}: no rule has fired "
+                    f"on {self._history.state.visits} groups"
+                ),
+                evidence=(),
+                policy_version=visit.version_max,
+            )
+
+    def _news(self, kind: RuleKind, rule: Rule, visit: GroupSummary) -> Iterator[Finding]:
         """Yield the findings outside the cool-down of an equal signal."""
         for finding in rule(self._config, self._history, visit):
             if not self._cool_down.silences(kind, finding.about, visit.version_max):

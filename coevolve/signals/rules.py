@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from coevolve.signals.history import History
-from protocols.evolution import GroupSummary, OnPattern, OnTask, Signal, SignalKind
+from protocols.evolution import Anything, GroupSummary, OnPattern, OnTask, Signal, SignalKind
 from protocols.evolution_config import SignalsConfig
 
 MOST_PER_VISIT = 2
@@ -47,7 +47,7 @@ def signal_of(
 Rule = Callable[[SignalsConfig, History, GroupSummary], Iterator[Finding]]
 
 
-LastSignals = dict[tuple[SignalKind, OnTask | OnPattern], int]
+LastSignals = dict[tuple[SignalKind, OnTask | OnPattern | Anything], int]
 """Policy version of the last signal of a kind about something; the newest signal is last."""
 
 

@@ -9,8 +9,8 @@
 All arms have the same number of rounds and steps, and the placebo shows as many rollouts as the
 signal has. The placebo is drawn uniformly among the tasks (or the patterns of the same kind) of all
 visits before the signal that the journal has, except the signal's own. If there is no other, the
-brief has no subject, as in `random`. The placebo separates the effect of signals from that of
-synthesis.
+brief has no subject, as in `random`; nor has that of a cold start, in any arm. The placebo
+separates the effect of signals from that of synthesis.
 """
 
 import random
@@ -65,6 +65,8 @@ class ArmBriefs:
                 )
 
     async def _placebo(self, signal: Signal, sequence: int) -> Subject:
+        if isinstance(signal.about, Anything):
+            return NOTHING
         await self._visited.follow()
         others = self._visited.others(signal.about, sequence)
         if not others:

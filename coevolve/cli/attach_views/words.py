@@ -8,7 +8,7 @@ from coevolve.history.group_totals import Score
 from coevolve.history.histories import SignalHistory, TaskHistory
 from coevolve.history.instance_gap import TaskGap
 from coevolve.history.lineage import LineageIndex
-from protocols.evolution import Admitted, GroupSummary, OnTask, Parked, Refused
+from protocols.evolution import Admitted, Anything, GroupSummary, OnTask, Parked, Refused
 from protocols.tasks import Continued, Instantiated, Seeded, Synthesized
 
 INSTRUCTION = 60
@@ -24,6 +24,8 @@ STEPS = 6
 def about(environment: Environment, evolution: LineageIndex, fate: SignalHistory) -> str:
     """Return the subject of a signal: a task with its headline, or a pattern."""
     subject = fate.signal.about
+    if isinstance(subject, Anything):
+        return "anything"
     if not isinstance(subject, OnTask):
         return f"{subject.kind} {subject.pattern}"
     task = evolution.tasks.get(subject.task_id)

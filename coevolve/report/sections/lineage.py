@@ -11,7 +11,7 @@ from coevolve.report.links import to_rollouts, to_signal, to_task
 from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.sections.lives import SHORT, gaps_by_task, task_life, tools_told
 from coevolve.report.unsolved import Doubt, doubts
-from protocols.evolution import OnPattern, OnTask, Signal
+from protocols.evolution import Anything, OnPattern, OnTask, Signal
 from protocols.tasks import Seeded, Synthesized, Task
 
 LISTED = 600
@@ -161,7 +161,7 @@ def _about(signal: Signal | None) -> Markup:
             return to_task(task_id)
         case OnPattern(pattern=pattern):
             return code(clipped(pattern, SHORT))
-        case None:
+        case Anything() | None:
             return Markup()
 
 

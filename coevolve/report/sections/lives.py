@@ -18,6 +18,7 @@ from coevolve.report.links import signal_anchor, task_anchor, to_signal, to_task
 from coevolve.report.markup import Markup, clipped, joined, tag
 from protocols.evolution import (
     Admitted,
+    Anything,
     CandidateVerdict,
     Exploration,
     GroupSummary,
@@ -44,7 +45,7 @@ SHORT = 90
 MOST_CHARACTERS = 800_000
 """Maximum length of the lives that a page holds. A board shows every life."""
 
-CAUSES = ("forgetting", "unsolved", "uncertainty", "rare", "boundary")
+CAUSES = ("forgetting", "unsolved", "uncertainty", "rare", "boundary", "cold_start")
 """Kinds of signal; a page holds the lives of the first ones before those of others."""
 
 
@@ -183,6 +184,8 @@ def _signal(data: RunHistory, history: SignalHistory) -> list[str]:
                 tag("p", "About the task ", to_task(task_id), ". ", told),
                 _by_visit(visits, "Success on the flagged task"),
             ]
+        case Anything():
+            about = []
         case OnPattern(kind=kind, pattern=pattern):
             text = clipped(pattern, SHORT)
             about = [tag("p", f"About the {kind.replace('_', ' ')} ", code(text), ".")]

@@ -7,13 +7,20 @@ from typing import get_args
 
 from coevolve.history.histories import SignalHistory
 from coevolve.history.run_history import RunHistory, judged
-from coevolve.report.estimates import Change, PatternUse, change_of, flagged_skills, skill_map
+from coevolve.report.estimates import (
+    Change,
+    Estimate,
+    PatternUse,
+    change_of,
+    flagged_skills,
+    skill_map,
+)
 from coevolve.report.figure import Table, folded, listed, several
 from coevolve.report.links import to_signal, to_skill, to_task
 from coevolve.report.losses import losses
 from coevolve.report.markup import Markup, clipped, joined, tag
 from coevolve.report.sections.signals import signals_told
-from protocols.evolution import Admitted, OnPattern, OnTask, Parked, Refused, SignalKind
+from protocols.evolution import Admitted, Anything, OnPattern, OnTask, Parked, Refused, RuleKind
 
 TITLE = "What was weak, and what was done about it"
 
@@ -28,7 +35,7 @@ LOST = 4
 
 TEXT = 160
 
-HEADINGS: dict[SignalKind, tuple[str, str]] = {
+HEADINGS: dict[RuleKind, tuple[str, str]] = {
     "forgetting": (
         "Forgotten",
         "The success on a task dropped. The skills are those of the task; the reflection says in "
@@ -80,7 +87,7 @@ def weaknesses_section(data: RunHistory) -> Markup:
     patterns = [each.about for each in signals.values() if isinstance(each.about, OnPattern)]
     use = PatternUse(chain.from_iterable(map(judged, data.evolution.visits.values())), patterns)
     known = skill_map(data).keys()
-    tables = [_of_kind(data, kind, use, set(known)) for kind in get_args(SignalKind)]
+    tables = [_of_kind(data, kind, use, set(known)) for kind in get_args(RuleKind)]
     kinds = ", ".join(f"{n} {kind}" for kind, n in data.totals.signals.items())
     told = (_forgotten(data), *signals_told(data), *filter(None, tables))
     return folded("weaknesses", TITLE, f"Signals: {kinds}.", *told)
@@ -130,7 +137,7 @@ def lost_all_the_same(data: RunHistory) -> Markup:
     )
 
 
-def _of_kind(data: RunHistory, kind: SignalKind, use: PatternUse, known: set[str]) -> Markup | None:
+def _of_kind(data: RunHistory, kind: RuleKind, use: PatternUse, known: set[str]) -> Markup | None:
     found = [each for each in data.evolution.signals.values() if each.kind == kind]
     if not found:
         return None
@@ -171,6 +178,9 @@ def change_at(data: RunHistory, history: SignalHistory, use: PatternUse) -> Chan
             return change_of(history, data.config.signals.window)
         case OnPattern() as about:
             return use.change(about, history.signal.policy_version)
+        case Anything():
+            nothing = Estimate(0, 0)
+            return Change(nothing, nothing, nothing)
 
 
 def _about(history: SignalHistory) -> str:
@@ -179,6 +189,8 @@ def _about(history: SignalHistory) -> str:
             return to_task(task_id)
         case OnPattern(kind=kind):
             return kind.replace("_", " ")
+        case Anything():
+            return "anything"
 
 
 def _reflection(history: SignalHistory) -> str:

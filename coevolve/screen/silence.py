@@ -1,0 +1,35 @@
+"""What to say if many steps brought no signal, so that the loop made tasks by free exploration."""
+
+from collections.abc import Iterator
+
+from coevolve.history.progress import Progress
+from protocols.config import RunConfig
+from protocols.journal import Message
+from protocols.learning import StepReport
+
+STEPS = 10
+"""Steps without a signal after which it is said, once."""
+
+
+def silence(config: RunConfig, message: Message, progress: Progress) -> str:
+    """Return a sentence, with the remedies that the run file leaves; empty if all is well.
+
+    It follows step `STEPS` alone, and only in a run that makes tasks.
+    """
+    if not (isinstance(message, StepReport) and message.step == STEPS and config.synthesizes):
+        return ""
+    if progress.count("signal/") > progress.count("signal/cold_start"):
+        return ""
+    return f"no signal in {STEPS} steps, so no task was made of a weakness: " + ", or ".join(
+        _remedies(config)
+    )
+
+
+def _remedies(config: RunConfig) -> Iterator[str]:
+    if config.signals.rules == "posterior" and "unsolved" not in config.signals.kinds:
+        yield "add unsolved to signals.kinds, for what always fails"
+    if not config.learner.warm_start.steps:
+        yield "imitate references first (learner.warm_start.steps)"
+    yield (
+        f"raise rollout.group_size above {config.rollout.group_size}: a rule needs some 29 attempts"
+    )
