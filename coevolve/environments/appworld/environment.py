@@ -211,7 +211,7 @@ class AppWorld(ToolEnvironment):
 
     def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
         """Return an observer of the APIs that blocks name, their order and their errors."""
-        return ToolObserver(context.config, self.tools(), count_apis)
+        return ToolObserver(context.config, self.tools(), count=count_apis)
 
     def questions(self) -> "Questions":
         from coevolve.environments.appworld.synthesis.questions import code_questions

@@ -14,7 +14,7 @@ CONFIG = RunConfig(name="test")
 
 
 def step(number: int) -> StepReport:
-    return StepReport(step=number, groups=(), weights_digest="", groups_consumed=number)
+    return StepReport(step=number, groups=(), weights_digest="", groups_consumed=number, metrics={})
 
 
 def after(*signals: Signal) -> Progress:
