@@ -17,6 +17,7 @@ from protocols import columns
 from protocols.config import RunConfig
 from protocols.errors import EndpointError
 from protocols.evolution import (
+    Anything,
     Candidate,
     Exploration,
     ModelCall,
@@ -316,7 +317,7 @@ def signal(
     signal_id: str,
     *,
     kind: SignalKind = "forgetting",
-    about: OnTask | OnPattern | None = None,
+    about: OnTask | OnPattern | Anything | None = None,
     score: float = 0.5,
     evidence: Sequence[int] = (),
     version: int = 0,

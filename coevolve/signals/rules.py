@@ -86,7 +86,9 @@ class CoolDown:
                 return
             del self._last[key]
 
-    def silences(self, kind: SignalKind, about: OnTask | OnPattern, version: int) -> bool:
+    def silences(
+        self, kind: SignalKind, about: OnTask | OnPattern | Anything, version: int
+    ) -> bool:
         """Return whether an equal signal was raised less than the cool-down ago."""
         last = self._last.get((kind, about))
         return last is not None and abs(version - last) < self._versions
