@@ -34,7 +34,11 @@ class ToolObserver(TaskObserver):
         skills. ``count`` is that of `patterns_of`.
         """
         super().__init__(config, sorted(tools))
-        self._skills = reader and TaskCache(reader, lambda task: tools_by_turn(tool_task(task)))
+        self._skills = (
+            None
+            if reader is None
+            else TaskCache(reader, lambda task: tools_by_turn(tool_task(task)))
+        )
         self._tools = frozenset(tools)
         self._count = count
 
