@@ -143,10 +143,11 @@ def limits(known: Measured) -> list[Choice]:
 
 def form(*, lists_tools: bool) -> Choice:
     """Return how the policy learns which tools there are."""
-    why = "the model's template lists tools" if lists_tools else "its template lists no tools"
-    return Choice(
-        key="policy.chat", value={"tools": "template" if lists_tools else "prompt"}, why=why
-    )
+    if lists_tools:
+        why = "the model's template lists tools"
+        return Choice(key="policy.chat", value={"tools": "template"}, why=why)
+    why = "its template lists no tools: the system message does, as Python signatures"
+    return Choice(key="policy.chat", value={"tools": "signatures"}, why=why)
 
 
 def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) -> list[Choice]:
@@ -174,7 +175,7 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
         Choice(
             key="learner.learning_rate",
             value=usual_rate(known.weights, train),
-            why=f"for {_millions(known)}, by the rule of `coevolve docs learning`",
+            why=f"for {_millions(known)}, by the rule of `coevolve docs first_model`",
         ),
         *_imitation(known, pace, train, found),
         *([] if guarded else [_no_guard(known)]),
