@@ -45,6 +45,9 @@ class Weakness:
     is_skill: bool = True
     """Whether the section on skills has a row for it."""
 
+    in_training: bool = False
+    """Whether the share is that of the newest groups in training, not of held-out tasks."""
+
     @property
     def share(self) -> float:
         """The newest share, in [0, 1]."""
@@ -89,7 +92,7 @@ def weaknesses(data: RunHistory) -> list[Weakness]:
         found = [Weakness(name, known.get(name), newest[name], False) for name in names]
     if not found:
         skills = [each for each in skill_map(data).values() if each.newest.trials]
-        found = [Weakness(each.name, None, each.newest) for each in skills]
+        found = [Weakness(each.name, None, each.newest, in_training=True) for each in skills]
     return sorted(found, key=lambda each: (each.share, each.name))
 
 
@@ -154,7 +157,8 @@ def _weakest(weak: Sequence[Weakness]) -> list[str]:
     if not low:
         return ["No skill is weak."] if weak else []
     named = [joined([_named(each), f" {100 * each.share:.0f} %"]) for each in low]
-    return [tag("b", "Weakest:"), " ", several(named), "."]
+    where = " in training, over its newest groups" if low[0].in_training else ""
+    return [tag("b", f"Weakest{where}:"), " ", several(named), "."]
 
 
 def _named(each: Weakness) -> Markup:
@@ -235,7 +239,7 @@ def _weak(data: RunHistory, weak: Sequence[Weakness]) -> Markup:
         for each in weak[:ROWS]
     ]
     left = len(weak) - ROWS
-    where = "at the newest score" if data.timeline.evaluations else "in training"
+    where = "in the newest groups in training" if weak[0].in_training else "at the newest score"
     change = ", and the change in points since the first" if weak[0].first is not None else ""
     more = [f"{left} more are stronger: ", to("skills", "all skills"), "."] if left > 0 else []
     note = tag("p", f"Success {where}, lowest first, with its 95 % interval{change}. ", *more)

@@ -14,6 +14,7 @@ from protocols.config import RunConfig
 from protocols.control import RunFinished
 from protocols.journal import Message
 from protocols.learning import Evaluation, TaskScore
+from tests import evolving
 from tests.browser import Browser, needs_browser, opened
 from tests.coevolve.report.pages import CONFIG, HOSTILE, data, parsed, stepped, whole_story
 
@@ -83,6 +84,13 @@ def test_the_weakest_skill_comes_first_with_its_change():
         ("several turns", 0.0, 0.0),
         ("one turn", 0.0, 1.0),
     ]
+
+
+def test_skills_of_training_are_named_as_such_if_held_out_tasks_have_none():
+    found = replace(data([evolving.seed(), evolving.visit("seed-1", 2)]), skills={})
+    assert "Weakest in training, over its newest groups: cd 25 %, ls 25 %." in (
+        parsed(opening(found)).text
+    )
 
 
 def test_an_arm_without_synthesis_says_that_it_makes_no_tasks():
