@@ -7,13 +7,16 @@ cores and memory, and the number of tasks. All of it is for engines and a learne
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from coevolve.environments.tools.lengths import Lengths
 from coevolve.learning.rates import imitation_rate, usual_rate
 from coevolve.yaml_text import write_yaml
 from protocols.learning import WeightsFormat
 from protocols.synthesizers import EndpointModel
+
+if TYPE_CHECKING:
+    from coevolve.commands.row_time import RowSeconds
 
 WIDTH = 100
 
@@ -46,6 +49,9 @@ DELIVERY_S = 4.0
 
 ALONE = 1.6
 """Seconds of an attempt in a run, whose engine shares the cores, for one where it had them all."""
+
+LEAST_GAIN = 1.25
+"""Factor by which bfloat16 has to be faster than float32, to be chosen."""
 
 COLD = 0.25
 """Share of successful attempts below which a run begins with a warm start."""
@@ -244,15 +250,26 @@ def loop(synthesizer: EndpointModel | None) -> list[Choice]:
     ]
 
 
-def machine(known: Measured) -> list[Choice]:
-    """Return how the run uses the machine's cores: a half for the engine, and one for learning."""
+def machine(known: Measured, rows: "RowSeconds") -> list[Choice]:
+    """Return the precision, and how the run uses the cores: a half for the engine, one to learn."""
     each = max(1, known.cores // 2)
-    workers = Choice(key="simulator.workers", value=1 if known.cores <= 4 else 2)
-    if each == 1 or known.weights < SMALL:
-        return [workers]
-    why = f"a half of the {known.cores} cores"
-    engine = Choice(key="rollout.engine", value={"kind": "transformers", "threads": each}, why=why)
-    return [workers, engine, Choice(key="learner.threads", value=each, why="the other half")]
+    chosen = [Choice(key="simulator.workers", value=1 if known.cores <= 4 else 2)]
+    if known.weights < SMALL:
+        return chosen
+    engine: dict[str, Any] = {"kind": "transformers"}
+    whys: list[str] = []
+    if rows.bf16 * LEAST_GAIN <= rows.fp32:
+        engine["dtype"] = "bfloat16"
+        why = f"learning from a conversation took {rows.bf16:.1f} s, with fp32 {rows.fp32:.1f} s"
+        chosen.append(Choice(key="policy.precision", value="bf16", why=why))
+        whys.append("as the learner")
+    if each > 1:
+        engine["threads"] = each
+        whys.append(f"a half of the {known.cores} cores")
+        chosen.append(Choice(key="learner.threads", value=each, why="the other half"))
+    if whys:
+        chosen.append(Choice(key="rollout.engine", value=engine, why="; ".join(whys)))
+    return chosen
 
 
 def with_given(choices: Sequence[Choice], given: Mapping[str, Any]) -> list[Choice]:

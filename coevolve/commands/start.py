@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import psutil
@@ -63,6 +63,9 @@ from coevolve.terminal import Terminal
 from protocols.config import Engine, RunConfig
 from protocols.errors import ConfigError, RunError
 from protocols.synthesizers import EndpointModel
+
+if TYPE_CHECKING:
+    from coevolve.commands.row_time import RowSeconds
 from protocols.tasks import Task
 
 ENDPOINT_CONCURRENT = 8
@@ -162,11 +165,14 @@ class Start:
                 cores=len(os.sched_getaffinity(0)),
                 free_bytes=psutil.virtual_memory().available,
             )
-            self._row_s = self._row_seconds(made, renderer, references=references)
-        self.add(*limits(known), *machine(known))
+            rows = self._row_seconds(made, renderer, references=references)
+        self._row_s = min(rows)
+        self.add(*limits(known), *machine(known, rows))
         return known
 
-    def _row_seconds(self, made: RunConfig, renderer: Renderer, *, references: bool) -> float:
+    def _row_seconds(
+        self, made: RunConfig, renderer: Renderer, *, references: bool
+    ) -> "RowSeconds":
         """Return the seconds in which a learner learns from a training task's conversation."""
         from coevolve.commands.row_time import row_seconds
 
