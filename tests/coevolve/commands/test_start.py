@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.commands.chosen import Choice, run_file_text, with_given
+from coevolve.commands.chosen import Choice, Measured, machine, run_file_text, with_given
+from coevolve.commands.row_time import RowSeconds
 from coevolve.config import config_in, load_config
+from coevolve.environments.tools.lengths import Lengths
 from coevolve.history.directory import RunDirectory
 from coevolve.models.model_folder import TINY_FOLDER
 from tests.commands import Answer, answered
@@ -116,3 +118,37 @@ def test_the_users_settings_take_the_place_of_those_chosen(given: dict[str, obje
     assert found in text
     assert all(len(line) <= 210 for line in text.splitlines())
     config_in(Path("n.yaml"), text)
+
+
+@pytest.mark.parametrize(
+    ("rows", "precision"),
+    [
+        (RowSeconds(fp32=4.0, bf16=1.0), "bf16"),
+        (RowSeconds(fp32=4.0, bf16=3.9), None),
+        (RowSeconds(fp32=1.0, bf16=9.0), None),
+    ],
+)
+def test_bfloat16_is_chosen_where_it_is_faster(rows: RowSeconds, precision: str | None):
+    known = measured(weights=135_000_000)
+    chosen = {each.key: each.value for each in machine(known, rows)}
+    assert chosen.get("policy.precision") == precision
+    assert ("dtype" in chosen.get("rollout.engine", {})) == (precision is not None)
+    few = {each.key for each in machine(measured(weights=400_000), rows)}
+    assert few == {"simulator.workers"}
+
+
+def measured(weights: int) -> Measured:
+    """Return what is known of a model of a size, on two cores."""
+    lengths = Lengths(prompts=200, conversation=250, message=20, answer=10, turns=1)
+    return Measured(
+        weights=weights,
+        trained_before=True,
+        positions=8192,
+        cache_bytes_a_token=46_000,
+        lengths=lengths,
+        references=True,
+        train=20,
+        held_out=10,
+        cores=2,
+        free_bytes=10**10,
+    )
