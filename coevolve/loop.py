@@ -8,7 +8,7 @@
 - ``learner`` trains the policy on groups of rollouts, and publishes versions of it.
 - ``evaluator`` asks for the scores of a version on held-out tasks, and records them.
 
-A part is a `protocols.interfaces.Part`. It knows no other; what it must remember is in the journal.
+A `protocols.interfaces.Part` *takes* a record once, under a lease, *reads* others, knows no part.
 `coevolve.launcher` gives each part of `LOOP` a process; here all are in one:
 
     python -m coevolve.loop quickstart learner.steps=4

@@ -55,7 +55,11 @@ class Objective(
         return len(set(rewards)) > 1
 
     def aggregation_rule(self) -> Aggregation | None:
-        """Return how token losses become a step's loss; None: as the mean over trained tokens."""
+        """Return how token losses become a step's loss.
+
+        None: as the mean over all tokens that the step trains on, those of imitation and replay
+        included.
+        """
         return None
 
     def rows(self, group: "BatchGroup", learner: LearnerConfig) -> Sequence[Row]:
