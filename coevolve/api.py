@@ -12,6 +12,7 @@ from coevolve.history.progress import Progress
 from coevolve.history.score import Choice, Score
 from coevolve.launcher import launch as launcher
 from coevolve.launcher.jobs import lasting
+from coevolve.runs.stop import Stop
 from coevolve.screen.display import Display, StatusListener, open_display
 from coevolve.screen.start import StartScreen
 from coevolve.terminal import Terminal
@@ -121,7 +122,7 @@ class _InThread:
         self._console = Terminal() if show else Terminal(quiet=True)
         self._display = _Callbacks(self._open_display() if show else _Silence(), on_step, self.stop)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
+        self._stop: Stop | None = None
         self._stopped = False
         self._ended: launcher.Ended | None = None
         self._failure: BaseException | None = None
@@ -157,7 +158,7 @@ class _InThread:
     def stop(self) -> None:
         """Stop the run cleanly, even before it has begun."""
         self._stopped = True
-        if self._loop is not None and self._stop is not None:
+        if self._loop is not None and self._stop is not None and not self._stop.is_set():
             self._loop.call_soon_threadsafe(self._stop.set)
 
     def _wait(self) -> bool:
@@ -193,7 +194,7 @@ class _InThread:
             self._done.set()
 
     async def _launch(self) -> launcher.Ended:
-        def on_start(stop: asyncio.Event) -> None:
+        def on_start(stop: Stop) -> None:
             self._loop, self._stop = asyncio.get_running_loop(), stop
             if self._stopped:
                 stop.set()

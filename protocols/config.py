@@ -21,6 +21,7 @@ from protocols.numbers import (
     Count,
     Megabytes,
     NonNegative,
+    NonNegativeSeconds,
     Processes,
     Seconds,
     Seed,
@@ -251,6 +252,10 @@ class EvaluatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     every: Count = 40
     """Steps between evaluations. The first and the last version are always scored."""
+
+    at_stop_s: NonNegativeSeconds = 300.0
+    """How long a run that is stopped may take to score its newest version, seconds; 0: it does not.
+    SIGTERM and a closed terminal leave no time for that."""
 
     concurrent: AtOnce = 128
     """Attempts at held-out tasks in flight, on each engine that makes them."""

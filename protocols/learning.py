@@ -72,8 +72,9 @@ class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, tag="policy_versi
     probe: Probe = Probe()
     """Every engine must reproduce this probe once it serves the version; empty in old journals."""
 
-    ends_warm_start: bool = False
-    """Whether the warm start ended with it; it is then scored on held-out tasks."""
+    is_milestone: bool = False
+    """Whether it is scored on held-out tasks whatever its number: the warm start ended with it, or
+    the run was stopped at it. In the second case the version has another record before this one."""
 
 
 class Computed(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ Megabytes = Annotated[int, msgspec.Meta(ge=64, le=MOST_MB)]
 Seed = Annotated[int, msgspec.Meta(ge=0, le=(1 << 62) - 1)]
 
 Seconds = Annotated[float, msgspec.Meta(gt=0.0, le=1e6)]
+NonNegativeSeconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e6)]
 Positive = Annotated[float, msgspec.Meta(gt=0.0, le=1e9)]
 Dollars = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
 Weight = Annotated[float, msgspec.Meta(ge=0.0, le=1e6)]

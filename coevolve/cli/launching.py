@@ -12,6 +12,7 @@ from coevolve.launcher.address import with_address
 from coevolve.launcher.interrupts import INTERRUPTED, LOST, end_within, stop_when_interrupted
 from coevolve.parts import logs
 from coevolve.parts.privacy import private_files
+from coevolve.runs.stop import Stop
 from coevolve.screen.display import open_display
 from coevolve.screen.start import CHECKS, StartScreen, redraws
 from protocols.config import RunConfig
@@ -65,11 +66,13 @@ async def _stay_with(
     for warning in filter(None, warnings):
         display.say(warning)
 
-    def on_start(stop: asyncio.Event) -> None:
+    def on_start(stop: Stop) -> None:
         loop = asyncio.get_running_loop()
         stop_when_interrupted(loop, stop, interrupted, config.cluster.stop_s)
         if not math.isinf(for_s):
-            loop.call_later(launcher.STARTED + for_s - time.monotonic(), stop.set)
+            loop.call_later(
+                launcher.STARTED + for_s - time.monotonic(), lambda: stop.is_set() or stop.set()
+            )
 
     def on_loss(sentence: str) -> None:
         end_within(LOST_S, sentence, code=LOST)

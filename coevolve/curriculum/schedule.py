@@ -32,7 +32,7 @@ from protocols.evolution import (
     SynthesizerSwapped,
 )
 from protocols.journal import Message
-from protocols.learning import GroupDiscarded, StepReport
+from protocols.learning import GroupDiscarded, PolicyVersion, StepReport
 from protocols.rollouts import RolloutRequest
 
 TOPICS = topics_of(RunStarted, RunPaused, RunContinued, RolloutRequest, StepReport, GroupDiscarded)
@@ -57,6 +57,11 @@ def cycle_of(request: RolloutRequest, evolve_every: int) -> int:
 def is_evaluated(version: int, config: RunConfig) -> bool:
     """Return whether a policy version is scored on the held-out tasks."""
     return version % config.evaluator.every == 0 or version == config.learner.steps
+
+
+def is_due(version: PolicyVersion, config: RunConfig) -> bool:
+    """Return the same for a version's record: a milestone is scored whatever its number."""
+    return version.is_milestone or is_evaluated(version.version, config)
 
 
 def is_guarded(version: int, config: RunConfig) -> bool:

@@ -15,7 +15,8 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,6 +25,8 @@ from coevolve.screen import keys
 
 if TYPE_CHECKING:
     import asyncio
+
+    from coevolve.runs.stop import Stop
 
 INTERRUPTED = 130
 
@@ -74,43 +77,64 @@ def _imports(frame: FrameType | None) -> bool:
 
 def stop_when_interrupted(
     loop: "asyncio.AbstractEventLoop",
-    stop: "asyncio.Event",
+    stop: "Stop",
     interrupted: "asyncio.Event",
     stop_s: float,
 ) -> None:
     """Let the first signal set both events, so that the run ends cleanly, and a later one end it.
 
     Signals within `ONE_STOP_S` of the first are the same request. If the run has not ended
-    ``stop_s`` seconds after the first, end this process. A closed terminal is the first signal but
+    ``stop_s`` seconds after the first, end this process. SIGINT leaves it more time while it scores
+    its newest version; SIGINT once more ends the scoring. A closed terminal is the first signal but
     never the second, because its shell may repeat SIGHUP. If this process was started with SIGHUP
     ignored, it stays ignored.
     """
-    first_s = -math.inf
-
-    def interrupt() -> None:
-        nonlocal first_s
-        if time.monotonic() - first_s < ONE_STOP_S:
-            return
-        if stop.is_set():
-            end("interrupted; when it is resumed, the run repeats the current step")
-        first_s = time.monotonic()
-        stop.set()
-        interrupted.set()
-        end_within(
-            stop_s,
-            f"the run did not end within cluster.stop_s = {stop_s:g} s; when it is resumed, it "
-            "repeats the current step",
-        )
-
-    def hang_up() -> None:
-        _discard_output()
-        if not stop.is_set():
-            interrupt()
-
+    asked = _Interrupts(stop, interrupted, stop_s)
     for number in _SIGNALS:
-        loop.add_signal_handler(number, interrupt)
+        loop.add_signal_handler(number, asked.interrupt, number)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        loop.add_signal_handler(signal.SIGHUP, hang_up)
+        loop.add_signal_handler(signal.SIGHUP, asked.hang_up)
+
+
+class _Interrupts:
+    """What the signals to a run have asked for."""
+
+    def __init__(self, stop: "Stop", interrupted: "asyncio.Event", stop_s: float) -> None:
+        self._stop = stop
+        self._interrupted = interrupted
+        self._stop_s = stop_s
+        self._last_s = -math.inf
+
+    def interrupt(self, number: int) -> None:
+        """Stop the run; then end its scoring; then end this process."""
+        if time.monotonic() - self._last_s < ONE_STOP_S:
+            return
+        self._last_s = time.monotonic()
+        stop = self._stop
+        if stop.is_set() and stop.scoring_s <= 0:
+            end("interrupted; when it is resumed, the run repeats the current step")
+        if stop.is_set() or number != signal.SIGINT:
+            stop.at_once.set()
+        if not stop.is_set():
+            stop.set()
+        self._interrupted.set()
+        _after(self._stop_s, self._expire)
+
+    def hang_up(self) -> None:
+        """Stop the run without scores; do nothing if it stops already."""
+        _discard_output()
+        if not self._stop.is_set():
+            self.interrupt(signal.SIGHUP)
+
+    def _expire(self) -> None:
+        """End this process, unless it still may score: then once that and a stop are over."""
+        if (more_s := self._stop.scoring_s) > 0:
+            _after(more_s + self._stop_s, self._expire)
+            return
+        end(
+            f"the run did not end within cluster.stop_s = {self._stop_s:g} s; when it is resumed, "
+            "it repeats the current step"
+        )
 
 
 @contextlib.contextmanager
@@ -139,7 +163,11 @@ def _discard_output() -> None:
 
 def end_within(seconds: float, reason: str, code: int = INTERRUPTED) -> None:
     """End this process after ``seconds``, unless it has ended by itself."""
-    timer = threading.Timer(seconds, end, (reason, code))
+    _after(seconds, partial(end, reason, code))
+
+
+def _after(seconds: float, act: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, act)
     timer.daemon = True
     timer.start()
 

@@ -43,6 +43,7 @@ from coevolve.runs.copies.copier import discard_staged
 from coevolve.runs.copies.copy_folder import claim
 from coevolve.runs.drive import Companion, Run
 from coevolve.runs.scaling import recorded_scale
+from coevolve.runs.stop import Stop
 from coevolve.screen.display import Display
 from coevolve.screen.ending import Ending, print_ending
 from coevolve.yaml_text import write_yaml
@@ -60,8 +61,8 @@ LET_GO_S = 5.0
 
 Result = TypeVar("Result")
 
-OnStart = Callable[[asyncio.Event], None]
-"""Called in the run's event loop with an event; setting the event stops the run cleanly."""
+OnStart = Callable[[Stop], None]
+"""Called in the run's event loop with the request that stops the run cleanly."""
 
 
 OnLoss = Callable[[str], None]
@@ -228,7 +229,7 @@ async def _driven(
     display.begin("join the Ray cluster" if joining.cluster.address else "start Ray")
     try:
         with cluster(joining, directory, keys, preflight.slow_modules(parts)) as joined:
-            stop = asyncio.Event()
+            stop = Stop()
             on_start(stop)  # after Ray, which installs signal handlers of its own
             display.begin("start the run's processes")
             composing = compose(parts, directory, display, STARTED, keys, joined.withheld)

@@ -69,13 +69,11 @@ class History:
         found = await self._reader.last(topic_of(StepReport))
         return decode_as(found, StepReport) if found else None
 
-    async def warm_start_end(self, most: int) -> int | None:
-        """Return which of the versions 1 to ``most`` ended the warm start; None if none did."""
-        for number in range(1, most + 1):
-            found = await self._reader.find(VERSIONS_BY_NUMBER, str(number), limit=1)
-            if found and decode_as(found[0], PolicyVersion).ends_warm_start:
-                return number
-        return None
+    async def milestones(self) -> set[int]:
+        """Return the versions that are scored whatever their numbers."""
+        records = whole_topic(self._reader, topic_of(PolicyVersion))
+        versions = [decode_as(record, PolicyVersion) async for record in records]
+        return {each.version for each in versions if each.is_milestone}
 
     async def opening_skills(self) -> Set[str]:
         """Return the skills of the tasks that the run opened with: before any rollout request."""

@@ -20,9 +20,10 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+import msgspec
 import structlog
 
-from coevolve.curriculum.schedule import is_guarded
+from coevolve.curriculum.schedule import is_due, is_guarded
 from coevolve.journal.codec import topics_of
 from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
@@ -105,6 +106,7 @@ class Learner:
             self._session = session
             await session.take_steps(self._stopping)
             await session.leave_checkpoint()
+            await session.leave_milestone()
             self._reporter.waits_for("nothing: it has ended")
         except CoevolveError as error:
             self._reporter.last_error = str(error)
@@ -170,6 +172,7 @@ class Learner:
                 stage=warm_start.stage,
             ),
             warm_start=warm_start,
+            milestones=await self._history.milestones(),
             guard=guard,
             guarded_through=guarded_through,
             guard_records=guard_records,
@@ -199,6 +202,7 @@ class _Session:
         trainer: AnyTrainer,
         groups: Groups,
         warm_start: WarmStart,
+        milestones: set[int],
         guard: Guard,
         guarded_through: int,
         guard_records: Snapshots[Guard],
@@ -215,6 +219,7 @@ class _Session:
         self._mailbox = mailbox
         self._groups = groups
         self._warm_start = warm_start
+        self._milestones = milestones
         self._guard = guard
         self._guarded_through = guarded_through
         self._guard_records = guard_records
@@ -278,6 +283,17 @@ class _Session:
         self._waits_for_checkpoint()
         await self.checkpoints.leave()
 
+    async def leave_milestone(self) -> None:
+        """Let the newest version be scored if the run is stopped at it, and has trained it."""
+        newest = await self._history.newest_version()
+        stops = 0 < self.trainer.step < self._config.learner.steps
+        if newest is None or not stops or not self._config.evaluator.at_stop_s:
+            return
+        if not is_due(newest, self._config):
+            self._milestones.add(newest.version)
+            milestone = msgspec.structs.replace(newest, kept=True, is_milestone=True)
+            await self._mailbox.append([milestone])
+
     def _waits_for_checkpoint(self) -> None:
         self._reporter.waits_for(f"the checkpoint of step {self.trainer.step} to be written")
 
@@ -302,7 +318,7 @@ class _Session:
             rate_factor=self._guard.rate_factor * self._config.learner.guard.rate_factor,
         )
         metrics = await go_back(self.trainer, step, returned, self._files, self._history)
-        staged = await self._warm_start.take(step, ())
+        staged = await self._warm_start.take(())
         version = await self._published(staged)
         report = StepReport(
             step=step,
@@ -389,7 +405,7 @@ class _Session:
         await self._deliveries.sampled(step, metrics)
         updated_s = time.monotonic()
         records = tuple(group.record for group in batch.groups)
-        staged = await self._warm_start.take(step, records)
+        staged = await self._warm_start.take(records)
         version = await self._published(staged)
         ended_s = time.monotonic()
         metrics |= batch_metrics(batch) | self._deliveries.metrics() | staged.metrics
@@ -428,22 +444,21 @@ class _Session:
         return tuple([await self._history.group(*pair) for pair in pairs])
 
     async def _published(self, staged: StagedStep) -> PolicyVersion:
+        """Write the step's version; it is a milestone if the warm start ended with the step."""
         ends = staged.ended is not None
-        return await publish_version(self._files, self.trainer, self._config, ends_warm_start=ends)
+        version = await publish_version(self._files, self.trainer, self._config, is_milestone=ends)
+        self._milestones |= {version.version} if ends else set()
+        return version
 
     def _needed_versions(self) -> set[int]:
         """Return the versions that must stay besides those that are scored by their number.
 
-        The evaluator has yet to score them, or the guard may return to them, or the warm start
-        ended with them.
+        They are milestones, or the evaluator has yet to score them, or the guard may return to
+        them.
         """
         due = (each for each in range(self.trainer.step) if is_guarded(each, self._config))
-        ended = self._warm_start.ended_with
-        return {
-            *self._guard.needed,
-            *(each for each in due if not self._guard.is_scored(each)),
-            *(() if ended is None else (ended,)),
-        }
+        unscored = (each for each in due if not self._guard.is_scored(each))
+        return {*self._guard.needed, *self._milestones, *unscored}
 
     async def _finish(self, sequences: Sequence[int], outputs: Sequence[Message]) -> None:
         await self._mailbox.complete(sequences, outputs)

@@ -28,18 +28,18 @@ def version_path(version: int) -> str:
 
 
 async def publish_version(
-    files: Files, trainer: AnyTrainer, config: RunConfig, *, ends_warm_start: bool = False
+    files: Files, trainer: AnyTrainer, config: RunConfig, *, is_milestone: bool = False
 ) -> PolicyVersion:
     """Write the trainer's weights into the run's folder and return the version's record."""
     version = await asyncio.to_thread(
-        write_version, files.folder, trainer, config, ends_warm_start=ends_warm_start
+        write_version, files.folder, trainer, config, is_milestone=is_milestone
     )
     await files.publish(version.path)
     return version
 
 
 def write_version(
-    folder: Path, trainer: AnyTrainer, config: RunConfig, *, ends_warm_start: bool = False
+    folder: Path, trainer: AnyTrainer, config: RunConfig, *, is_milestone: bool = False
 ) -> PolicyVersion:
     """Write the trainer's weights below ``folder`` and return the version's record.
 
@@ -60,8 +60,8 @@ def write_version(
         format=policy.train,
         digest=digests[0],
         size_bytes=(folder / path / WEIGHTS_FILES[policy.train]).stat().st_size,
-        kept=ends_warm_start or is_scored(trainer.step, config),
-        ends_warm_start=ends_warm_start,
+        kept=is_milestone or is_scored(trainer.step, config),
+        is_milestone=is_milestone,
         base=_base_digest(policy.model),
         scale=policy.lora_alpha / policy.lora_rank if policy.train == "lora" else 0.0,
         probe=trainer.probe(),

@@ -67,9 +67,6 @@ class WarmStart:
         self.stage: Stage = "warm_start" if config.steps else "loop"
         """The stage of the next step."""
 
-        self.ended_with: int | None = None
-        """The version with which the warm start ended, if it did."""
-
     @classmethod
     async def resumed(cls, config: WarmStartConfig, history: History) -> "WarmStart":
         """Return the stage after all steps that the journal has."""
@@ -77,13 +74,12 @@ class WarmStart:
         last = await history.newest_step()
         if last is not None and (last.stage == "loop" or last.warm_start_ended is not None):
             found.stage = "loop"
-            found.ended_with = await history.warm_start_end(min(config.steps, last.step))
         elif last is not None:
             for report in await history.steps(after=0):
-                await found.take(report.step, report.groups)
+                await found.take(report.groups)
         return found
 
-    async def take(self, step: int, groups: Sequence[TrainedGroup]) -> StagedStep:
+    async def take(self, groups: Sequence[TrainedGroup]) -> StagedStep:
         """Add the next step; return its stage.
 
         A step without groups returned to earlier weights, of which the attempts say nothing.
@@ -100,7 +96,7 @@ class WarmStart:
         ready, skills = await self._counts()
         ended = self._ended(ready, skills)
         if ended is not None:
-            self.stage, self.ended_with = "loop", step
+            self.stage = "loop"
         counts = {"stage/skills_ready": float(ready), "stage/skills": float(skills)}
         return StagedStep("warm_start", ended, {"stage/warm_start": 1.0, **counts})
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import structlog
 
-from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
+from coevolve.curriculum.schedule import is_due, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import Mailbox
@@ -46,6 +46,9 @@ log = structlog.get_logger()
 INSTANCE = 1
 """The instance of a task that is scored. No version trains on it: those that
 `PoolConfig.new_instances` draws are other ones."""
+
+TAKE_WAIT_S = 3.0
+"""Seconds after which it takes the versions that there are: a stopped run has no further ones."""
 
 Instantiate = Callable[[Task, int], Awaitable[Task | None]]
 """Makes the instance with this number of a task; None if there is none."""
@@ -197,7 +200,7 @@ class Evaluator:
             self._reporter.waits_for("a policy version to score")
             skipped: list[int] = []
             for delivery in await self._mailbox.take(
-                self._pace.take_limit, at_least=self._missing()
+                self._pace.take_limit, TAKE_WAIT_S, at_least=self._missing()
             ):
                 version = delivery.message
                 assert isinstance(version, PolicyVersion)
@@ -236,8 +239,7 @@ class Evaluator:
     async def _score_version(self, version: PolicyVersion) -> Sequence[Message]:
         """Return the greedy scores of ``version`` on every task that is due, and new proofs."""
         started = time.monotonic()
-        is_due = version.ends_warm_start or is_evaluated(version.version, self._config)
-        tasks = self._tasks if is_due else ()
+        tasks = self._tasks if is_due(version, self._config) else ()
         guarded = is_guarded(version.version, self._config)
         canaries = self._canaries if guarded else ()
         trained, instances = await self._fresh(version.version) if tasks else ((), ())

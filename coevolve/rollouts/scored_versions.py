@@ -42,16 +42,18 @@ async def unscored_version(reader: Reader, config: RunConfig) -> PolicyVersion |
     through, _ = await newest_scores(reader)
     found = await reader.find(VERSIONS_BY_NUMBER, str(through), limit=1)
     after = found[0].sequence if found else 0
+    evaluation = await reader.last(topic_of(Evaluation))  # for a milestone's second record
+    evaluated = decode_as(evaluation, Evaluation).version if evaluation else -1
     async for record in whole_topic(reader, topic_of(PolicyVersion), after):
         version = decode_as(record, PolicyVersion)
-        if has_scores(version, config):
+        if has_scores(version, config) and version.version > evaluated:
             return version
     return None
 
 
 def has_scores(version: PolicyVersion, config: RunConfig) -> bool:
     """Return whether the evaluator scores a version: it is due, and its weights were kept."""
-    return version.kept and (version.ends_warm_start or is_scored(version.version, config))
+    return version.kept and (version.is_milestone or is_scored(version.version, config))
 
 
 async def newest_scores(reader: Reader) -> tuple[int, float]:

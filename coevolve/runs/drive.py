@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from coevolve.curriculum.schedule import is_due
 from coevolve.history.costs import costs_snapshots
 from coevolve.history.directory import RunDirectory
 from coevolve.history.evolution_totals import evolution_snapshots
@@ -33,6 +34,7 @@ from coevolve.runs.companions import restart_on_failure
 from coevolve.runs.copies.copier import RunCopier
 from coevolve.runs.polling import poll_statuses
 from coevolve.runs.scaling import EnginePool, Scaling
+from coevolve.runs.stop import Stop
 from coevolve.runs.supervisor import Supervisor, note_replacements, noted
 from coevolve.runs.unable import until_unable
 from coevolve.runs.watchdog import watch
@@ -166,7 +168,7 @@ class Run:
         self.statuses_at_end: Sequence[PartStatus] = ()
         self.finished = False
 
-    async def drive(self, stop: asyncio.Event, *companions: Companion) -> None:
+    async def drive(self, stop: Stop, *companions: Companion) -> None:
         """Run until every step is taken and scored, or until ``stop``; then stop every part.
 
         ``companions`` is cancelled then. Raises RunError if a part cannot continue.
@@ -207,6 +209,7 @@ class Run:
                 self._display.begin("stops")
                 await self._measure(stops=True)
             scaling.cancel()
+            await self._score_newest(stop, supervising)
             self.statuses_at_end = await self.statuses()
             await self._supervisor.stop()
             await _unwrapped(supervising)
@@ -269,7 +272,7 @@ class Run:
             )
             await asyncio.to_thread(remove, folder)
 
-    async def _follow(self, stop: asyncio.Event, opened: int) -> None:
+    async def _follow(self, stop: Stop, opened: int) -> None:
         """Fold new records into the progress; return when the run has nothing left to do.
 
         A request to stop from before the record ``opened`` is ignored, and records before it are
@@ -332,6 +335,42 @@ class Run:
         steps, progress = self._config.learner.steps, self.progress
         unscored = progress.step == steps and "evaluator" in progress.degraded.parts
         return steps in progress.evaluations or unscored
+
+    async def _score_newest(self, stop: Stop, supervising: "asyncio.Task[None]") -> None:
+        """Stop the parts that training needs, and wait until the newest version is scored.
+
+        Return earlier if the stop is asked for again, if the parts end (``supervising``), or after
+        ``evaluator.at_stop_s``.
+        """
+        for_s = self._config.evaluator.at_stop_s
+        rests = "evaluator" in self.progress.degraded.parts
+        if not stop.is_set() or stop.at_once.is_set() or not for_s or rests:
+            return
+        engines = (part.name for part in self._parts.pool.parts)
+        await self._supervisor.stop_but({"evaluator", *engines})
+        record = await self.reader.last(topic_of(PolicyVersion))
+        if record is None or not (version := decode_as(record, PolicyVersion)).version:
+            return
+        if version.version in self.progress.evaluations or not is_due(version, self._config):
+            return
+        self._display.say(
+            f"scoring version {version.version}, for at most {for_s:.0f} s; stop again to skip that"
+        )
+        self._display.begin(f"scores version {version.version}")
+        stop.scores(for_s)
+        scored = asyncio.create_task(self._scored(version.version))
+        skipped = asyncio.create_task(stop.at_once.wait())
+        await asyncio.wait(
+            (scored, skipped, supervising), timeout=for_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        scored.cancel()
+        skipped.cancel()
+        stop.scores(0.0)
+
+    async def _scored(self, version: int) -> None:
+        """Return when the progress has the scores of a version."""
+        while version not in self.progress.evaluations:  # noqa: ASYNC110 - `_follow` folds them
+            await asyncio.sleep(LOOK_GATHER_S)
 
     async def _time_start_up(self) -> None:
         """Record the time of the first rollout of this start, and the CPU time used until then."""

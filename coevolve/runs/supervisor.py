@@ -161,6 +161,14 @@ class Supervisor:
         for part in self.parts:
             await part.stop()
 
+    async def stop_but(self, names: Collection[str]) -> None:
+        """Stop all parts but those of these names, and wait until they have ended."""
+        others = [part for part in self.parts if part.name not in names]
+        self._leaving.update(part.name for part in others)
+        for part in others:
+            await part.stop()
+        await asyncio.wait([self._keeping[part.name] for part in others])
+
     def _begin(self, part: SupervisedPart) -> None:
         self._keeping[part.name] = self._group.create_task(self._keep(part))
 

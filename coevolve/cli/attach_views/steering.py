@@ -75,11 +75,12 @@ async def stop(subject: Subject, *, as_json: bool) -> None:
     await subject.actors().append(StopRequested(run_id=subject.run_id))
     if subject.folder is not None:
         pid = RunDirectory(subject.folder).identity().pid
-        deadline = time.monotonic() + STOP_WAIT_S
+        wait_s = STOP_WAIT_S + subject.config.evaluator.at_stop_s
+        deadline = time.monotonic() + wait_s
         while _alive(pid):
             if time.monotonic() > deadline:
                 raise RunError(
-                    f"{subject.name}: still running {STOP_WAIT_S:.0f} s after the request to stop"
+                    f"{subject.name}: still running {wait_s:.0f} s after the request to stop"
                 )
             await asyncio.sleep(LOOK_S)
     stopped = subject.folder is not None

@@ -21,6 +21,7 @@ from coevolve.followers.numbers import Number
 from coevolve.followers.prometheus import NAME, serve
 from coevolve.journal.local_store import LocalStore
 from coevolve.runs.drive import Companion, Run
+from coevolve.runs.stop import Stop
 from protocols.config import RunConfig
 from protocols.control import CopyFailed, DeadLetter, FollowersFail, PartFailed, PartsRest
 from protocols.followers_config import PrometheusConfig
@@ -78,7 +79,7 @@ async def driven(
     """Drive the run with parts that do nothing; stop it once ``act`` has been awaited."""
     store = LocalStore(run.journal)
     made = await idle_run(run.config, run.directory, store, Shown())
-    stop = asyncio.Event()
+    stop = Stop()
     driving = asyncio.create_task(made.drive(stop, *beside))
     await act(store)
     stop.set()

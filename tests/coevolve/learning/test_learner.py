@@ -21,6 +21,7 @@ from coevolve.learning.versions import weights_digest
 from coevolve.loop import PARTS
 from coevolve.models.weight_files import version_digest
 from coevolve.parts.files import LocalFiles
+from coevolve.rollouts.scored_versions import unscored_version
 from protocols.config import (
     DeliveryConfig,
     EvaluatorConfig,
@@ -33,6 +34,7 @@ from protocols.errors import CheckpointError, JournalError, LearnerError
 from protocols.journal import Message
 from protocols.learning import (
     Checkpoint,
+    Evaluation,
     GroupDiscarded,
     PolicyVersion,
     StepReport,
@@ -263,6 +265,41 @@ async def test_stopping_leaves_a_checkpoint_from_which_the_run_goes_on(model: Pa
     journal.evict([s for report in reports(journal) for g in report.groups for s in g.sequences])
     await learner(config, tmp_path, journal).run()
     assert digests(journal) == digests(await trained(config, tmp_path / "straight"))
+
+
+async def test_the_newest_version_of_a_stopped_run_is_scored_and_the_run_goes_on_as_before(
+    model: Path, tmp_path: Path
+):
+    config = settings(model, guard={"action": "none"})
+    journal = MemoryJournal()
+    add_groups(journal, range(12))
+    for groups in (range(12, 12), range(12, 24)):
+        add_groups(journal, groups)
+        part = learner(config, tmp_path, journal)
+        running = asyncio.create_task(part.run())
+        waits = "complete groups (0 of 4)"
+        await journal.until(lambda: part.status().waits_for == waits or running.done())  # noqa: B023
+        await part.stop()
+        await running
+    due = [(each.version, each.is_milestone) for each in versions(journal) if each.kept]
+    assert due == [(0, False), (3, True), (4, False), (6, False)]
+    first, again = (each for each in versions(journal) if each.version == 3)
+    assert msgspec.structs.replace(first, kept=True, is_milestone=True) == again
+    assert digests(journal) == digests(await trained(config, tmp_path / "straight"))
+    unscored = await unscored_version(journal, config)
+    assert unscored is not None
+    assert unscored.version == 0
+    for number in (0, 3):
+        scored = Evaluation(version=number, scores=(), errors=0, wall_s=1.0)
+        journal.add(scored)
+        if number:
+            break
+        found = await unscored_version(journal, config)
+        assert found is not None
+        assert (found.version, found.is_milestone) == (3, True)
+    found = await unscored_version(journal, config)
+    assert found is not None
+    assert found.version == 4
 
 
 async def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(model: Path, tmp_path: Path):

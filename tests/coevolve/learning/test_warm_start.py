@@ -191,7 +191,7 @@ async def test_the_version_at_the_end_of_the_stage_is_scored_and_its_weights_sta
     await trained(config, tmp_path, journal)
     assert stages(journal).count("warm_start") == 4
     found = [each for each in journal.all(PolicyVersion) if isinstance(each, PolicyVersion)]
-    assert [each.version for each in found if each.ends_warm_start] == [4]
+    assert [each.version for each in found if each.is_milestone] == [4]
     assert [each.version for each in found if each.kept] == [0, 4, 14]
     kept = {path.name for path in (tmp_path / "versions").iterdir()}
     assert "v_4" in kept
@@ -225,7 +225,8 @@ async def test_a_learner_that_is_killed_goes_on_in_the_same_stage(
     assert ends(journal) == ends(straight)
     history = History(journal, ReferenceSupervision(ReferenceRenderer()))
     again = await WarmStart.resumed(config.learner.warm_start, history)
-    assert (again.stage, again.ended_with) == ("loop", 3)
+    assert again.stage == "loop"
+    assert await history.milestones() == {3}
 
 
 async def test_a_replay_reaches_the_weights_of_both_stages(model: Path, tmp_path: Path):
@@ -274,7 +275,7 @@ def fold_of(journal: MemoryJournal, **config: object) -> WarmStart:
 async def test_skills_of_the_opening_count_before_any_group_attempts_them():
     journal = opened("a", "b", "c", "d", "e")
     stage = fold_of(journal, steps=9, attempts=4)
-    taken = [await stage.take(step, [group(f"t{89 + step}", 4)]) for step in range(1, 4)]
+    taken = [await stage.take([group(f"t{89 + step}", 4)]) for step in range(1, 4)]
     assert [each.metrics["stage/skills_ready"] for each in taken] == [1, 2, 3]
     assert taken[-1].ended == WarmStartEnded(reason="skills", ready=3, skills=5)
     assert (taken[-1].stage, stage.stage) == ("warm_start", "loop")
@@ -284,15 +285,15 @@ async def test_a_task_of_several_skills_counts_for_each_and_one_without_for_a_co
     journal = opened("a")
     journal.add(tool_task("a", "b", task_id="t1"), tool_task(task_id="t2"))
     stage = fold_of(journal, steps=9, attempts=4)
-    assert (await stage.take(1, [group("t1", 0), group("t2", 0)])).metrics["stage/skills"] == 3
+    assert (await stage.take([group("t1", 0), group("t2", 0)])).metrics["stage/skills"] == 3
 
 
 async def test_a_return_to_earlier_weights_counts_as_a_step_and_forgets_the_attempts():
     journal = opened("a", "b")
     stage = fold_of(journal, steps=3, attempts=4)
-    await stage.take(1, [group("t90", 4)])
-    assert (await stage.take(2, ())).metrics["stage/skills_ready"] == 0
-    assert (await stage.take(3, [group("t91", 4)])).ended == WarmStartEnded(
+    await stage.take([group("t90", 4)])
+    assert (await stage.take(())).metrics["stage/skills_ready"] == 0
+    assert (await stage.take([group("t91", 4)])).ended == WarmStartEnded(
         reason="steps", ready=1, skills=2
     )
 

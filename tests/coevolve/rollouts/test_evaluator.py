@@ -150,7 +150,7 @@ async def test_the_version_that_ends_the_warm_start_is_scored_whatever_its_numbe
     warm = msgspec.structs.replace(config.learner, warm_start=WarmStartConfig(steps=6))
     config = msgspec.structs.replace(config, learner=warm)
     journal = MemoryJournal()
-    ends = {"kept": True, "ends_warm_start": True}
+    ends = {"kept": True, "is_milestone": True}
     part = evaluator(config, journal, Scorer())
     running = asyncio.create_task(part.run())
     for number in range(6):  # one by one, as a learner publishes them

@@ -15,6 +15,7 @@ from coevolve.journal.local_store import LocalStore
 from coevolve.journal.snapshots import SPAN
 from coevolve.runs import starting
 from coevolve.runs.drive import Run
+from coevolve.runs.stop import Stop
 from protocols.config import RunConfig
 from protocols.control import RunPaused, Stalled, StartMeasured, StopRequested
 from protocols.journal import Append, Message, Receipt, StoredRecord
@@ -68,7 +69,7 @@ class Stage:
         """Drive the run until it ends; ``later`` is written when it has started."""
         run = await idle_run(self._config, self._directory, store, shown)
         before = await store.wait((), 0, 0.0)
-        driving = asyncio.create_task(run.drive(asyncio.Event()))
+        driving = asyncio.create_task(run.drive(Stop()))
         await store.wait(("rollout_scaled",), before, 20.0)
         if isinstance(later[0], Rollout):  # from then on, what the run uses is measured
             await asyncio.sleep(TIMED_S)
