@@ -1,6 +1,7 @@
 """The launcher goes on from its snapshot: same progress, same metrics, and no old record read."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from coevolve.runs.stop import Stop
 from protocols.config import RunConfig
 from protocols.control import RunPaused, Stalled, StartMeasured, StopRequested
 from protocols.journal import Append, Message, Receipt, StoredRecord
-from protocols.learning import StepReport
+from protocols.learning import PolicyVersion, StepReport
 from protocols.rollouts import Rollout
 from tests.driving import Shown, idle_run
 from tests.evolving import signal, stepped
@@ -50,15 +51,15 @@ class Stage:
 
     def __init__(self, journal: Journal, config: RunConfig, folder: Path) -> None:
         self.journal = journal
-        self._config = config
-        self._directory = starting.create(folder, config)
-        self.metrics = self._directory.metrics
+        self.config = config
+        self.directory = starting.create(folder, config)
+        self.metrics = self.directory.metrics
         self._writes = 0
 
     def forget(self) -> None:
         """Go on with an empty journal."""
         self.journal.close()
-        self.journal = Journal.open(self._directory.path / "other")
+        self.journal = Journal.open(self.directory.path / "other")
 
     async def write(self, *messages: Message) -> None:
         self._writes += 1
@@ -67,7 +68,7 @@ class Stage:
 
     async def launched(self, store: Store, shown: Shown, *later: Message) -> Run:
         """Drive the run until it ends; ``later`` is written when it has started."""
-        run = await idle_run(self._config, self._directory, store, shown)
+        run = await idle_run(self.config, self.directory, store, shown)
         before = await store.wait((), 0, 0.0)
         driving = asyncio.create_task(run.drive(Stop()))
         await store.wait(("rollout_scaled",), before, 20.0)
@@ -165,3 +166,66 @@ async def test_a_run_whose_metrics_are_gone_writes_them_anew(stage: Stage):
     await stage.launched(Store(stage.journal), Shown(), scored(STEPS, 3))
     assert stage.metrics.read_bytes().startswith(written)
     assert len(stage.metrics.read_text().splitlines()) == STEPS + 1
+
+
+def milestone(version: int) -> PolicyVersion:
+    """Return the record of a version that a stopped learner leaves."""
+    return PolicyVersion(
+        version=version,
+        path=f"versions/v_{version}",
+        format="full",
+        digest="d",
+        size_bytes=1,
+        kept=True,
+        is_milestone=True,
+    )
+
+
+async def stopping(stage: Stage, *later: Message) -> tuple[Run, float]:
+    """Stop a run at version 3, then write ``later``; return it, and how long it went on."""
+    run = await idle_run(stage.config, stage.directory, LocalStore(stage.journal), Shown())
+    stop = Stop()
+    driving = asyncio.create_task(run.drive(stop))
+    await run.store.wait(("rollout_scaled",), 0, 20.0)
+    await stage.write(*(stepped(number, "a") for number in (1, 2, 3)), scored(0, 0), milestone(3))
+    while run.progress.step < 3:  # noqa: ASYNC110 - the run folds on its own
+        await asyncio.sleep(0.1)
+    stop.set()
+    while not stop.scoring_s > 0:  # noqa: ASYNC110 - the same
+        await asyncio.sleep(0.1)
+    began = time.monotonic()
+    assert not driving.done()
+    await stage.write(*later)
+    if not later:
+        stop.set()
+    async with asyncio.timeout(20):
+        await driving
+    return run, time.monotonic() - began
+
+
+async def test_a_stopped_run_ends_when_its_newest_version_is_scored(stage: Stage):
+    run, _ = await stopping(stage, scored(3, 2))
+    assert sorted(run.progress.evaluations) == [0, 3]
+    assert not run.finished
+
+
+async def test_a_second_request_to_stop_skips_the_scoring(stage: Stage):
+    run, took_s = await stopping(stage)
+    assert sorted(run.progress.evaluations) == [0]
+    assert took_s < 10
+    asked, took_s = await stopping(stage, StopRequested(run_id="r"))
+    assert sorted(asked.progress.evaluations) == [0]
+    assert took_s < 10
+
+
+async def test_a_stopped_run_without_time_to_score_or_a_trained_version_ends_at_once(stage: Stage):
+    for version, at_stop_s in ((0, 300.0), (3, 0.0)):
+        evaluator = msgspec.structs.replace(stage.config.evaluator, at_stop_s=at_stop_s)
+        config = msgspec.structs.replace(stage.config, evaluator=evaluator)
+        run = await idle_run(config, stage.directory, LocalStore(stage.journal), Shown())
+        await stage.write(milestone(version))
+        stop = Stop()
+        stop.set()
+        async with asyncio.timeout(10):
+            await run.drive(stop)
+        assert not run.progress.evaluations
