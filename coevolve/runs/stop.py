@@ -21,6 +21,7 @@ class Stop:
         self._asked.set()
 
     def is_set(self) -> bool:
+        """Return whether it has been asked for."""
         return self._asked.is_set()
 
     async def wait(self) -> None:
