@@ -183,6 +183,8 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
             value=usual_rate(known.weights, train),
             why=f"for {_millions(known)}, by the rule of `coevolve docs first_model`",
         ),
+        Choice(key="learner.schedule", value="cosine", why="of both rates, down to a tenth"),
+        Choice(key="learner.final_rate_share", value=0.1),
         *_imitation(known, pace, train, found),
         *([] if guarded else [_no_guard(known)]),
         Choice(key="evaluator.every", value=max(1, found // 4), why="five points of a curve"),
@@ -247,6 +249,11 @@ def loop(synthesizer: EndpointModel | None) -> list[Choice]:
     return [
         Choice(key="arm", value="full", why="tasks of the file, and tasks made where it is weak"),
         Choice(key="synthesizer.model", value=model),
+        Choice(
+            key="pool.synthetic_share",
+            value=0.5,
+            why="the file's own tasks keep half of the groups",
+        ),
     ]
 
 
