@@ -12,6 +12,6 @@ def check_books(messages: Sequence[Message], steps: int) -> None:
     for sequence, message in enumerate(messages, start=1):
         books.enter(sequence, message)
     audit = books.close()
-    assert not audit.faults
+    assert not audit.faults, audit.faults
     assert audit.steps == steps
     assert audit.finished

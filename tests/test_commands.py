@@ -158,7 +158,7 @@ def test_what_is_documented_of_a_run_works_after_two_steps(name: str, tmp_path: 
 
 @pytest.mark.ray
 def test_a_run_is_continued_from_its_copies(tmp_path: Path):
-    (words,) = [each for each in LATER.values() if COPIED in each]
+    words = next(each for each in LATER.values() if COPIED in each)
     run = started(("coevolve", "launch", "quickstart", "store.copies=copies"), tmp_path)
     shutil.rmtree(run)
     copies = ["copies" if each == "FOLDER" else each for each in words]

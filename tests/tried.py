@@ -74,6 +74,7 @@ UNTRIED = (
     ),
     Untried(r"coevolve launch mine\.yaml learner\.gpus=.*", "GPUs and a model", DOWNLOAD),
     Untried(r"coevolve launch \w+_qwen\w+", "GPUs and a model", DOWNLOAD),
+    Untried(r"coevolve launch smollm2\w*", "a model of 540 MB", DOWNLOAD),
 )
 
 

@@ -23,8 +23,8 @@ from coevolve.launcher.working_folder import refuse_left_out
 from coevolve.learning.rates import excesses
 from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.llm.proxies import check_proxy
-from coevolve.models.architecture import architecture
-from coevolve.models.model_folder import TINY, check_model, model_config
+from coevolve.models.architecture import KNOWN, architecture
+from coevolve.models.model_folder import TINY, check_model, local_folder, model_config
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import running
 from coevolve.runs.copies.copy_folder import check_place
@@ -149,14 +149,12 @@ def missing(config: RunConfig) -> list[str]:
 def refuse_rates(config: RunConfig) -> None:
     """Refuse learning rates that are far too high for the size of a pretrained model.
 
-    Raises ConfigError.
+    A model of an unknown size is refused elsewhere. Raises ConfigError.
     """
     policy = config.policy
-    if (
-        policy.tiny_random
-        or policy.model == TINY
-        or policy.model in environment_of(config).own_models
-    ):
+    is_known = local_folder(policy.model) is not None or policy.model in KNOWN
+    is_made = policy.model == TINY or policy.model in environment_of(config).own_models
+    if policy.tiny_random or is_made or not is_known:
         return
     weights = parameters(policy, architecture(model_config(policy)))
     if weights and (found := excesses(config.learner, weights, policy.train)):

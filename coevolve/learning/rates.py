@@ -1,10 +1,10 @@
 """Learning rates that fit a model's size: what a start chooses, and how far a run may exceed it.
 
 The rule is a line through two settings in logarithms of size and rate: 2e-3 trains all weights of a
-policy with 0.4 million, and 1e-6 those of one with 4 billion (CoEvolve). An adapter takes ten times
-as much, as in the run files for 7 and 30 billion weights; that gives 1e-4 for SmolLM2-135M, which
-learned with it. Imitation takes ten times the rate of the objective, as supervised training does.
-No rate exceeds that of the smallest policy.
+policy with 0.4 million, and 1e-6 those of one with 4 billion (CoEvolve) or more. An adapter takes
+ten times as much, as in the run files for 7 and 30 billion weights; that gives 1e-4 for
+SmolLM2-135M, which learned with it. Imitation takes ten times the rate of the objective, as
+supervised training does. No rate exceeds that of the smallest policy.
 """
 
 import math
@@ -32,7 +32,7 @@ TOLERATED = 10.0
 def usual_rate(weights: int, train: WeightsFormat) -> float:
     """Return the objective's rate for a model of that many weights, to one digit."""
     slope = math.log(LARGEST[1] / SMALLEST[1]) / math.log(LARGEST[0] / SMALLEST[0])
-    full = SMALLEST[1] * (max(weights, 1) / SMALLEST[0]) ** slope
+    full = max(SMALLEST[1] * (max(weights, 1) / SMALLEST[0]) ** slope, LARGEST[1])
     return _digit(min(full * (ADAPTER if train == "lora" else 1.0), SMALLEST[1]))
 
 

@@ -109,7 +109,23 @@ _QWEN2_5_7B: ModelConfig = {
     "hidden_act": "silu",
     "tie_word_embeddings": False,
 }
+_SMOLLM2_135M: ModelConfig = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "vocab_size": 49_152,
+    "max_position_embeddings": 8192,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 100_000,
+    "hidden_act": "silu",
+    "tie_word_embeddings": True,
+}
 KNOWN: Mapping[str, ModelConfig] = {
+    "HuggingFaceTB/SmolLM2-135M-Instruct": _SMOLLM2_135M,
     "Qwen/Qwen2.5-7B-Instruct": _QWEN2_5_7B,
     **{
         f"Qwen/Qwen3-{variant}": _QWEN3_SIZES[size] | positions

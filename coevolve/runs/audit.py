@@ -150,8 +150,10 @@ class Books:
                 self._answered[message.group_id, message.index] = _Place.of(sequence, message)
             case StepReport(step=step):
                 self._steps.append(step)
-            case PolicyVersion(version=version):
-                self._versions.append(version)
+            case PolicyVersion(version=version, is_milestone=is_milestone):
+                # A stop makes the newest version a milestone, in a second record.
+                if not (is_milestone and self._versions[-1:] == [version]):
+                    self._versions.append(version)
             case RunFinished() | RunResumed():
                 self._finished = isinstance(message, RunFinished)
             case StateSnapshot(part=part, number=number):
@@ -290,7 +292,7 @@ _UNIQUE: Mapping[type[Message], _Account] = {
     RolloutRequest: _Account("rollout request", attrgetter("group_id", "index")),
     Rollout: _Account("rollout", attrgetter("group_id", "index")),
     FailedRollout: _Account("rollout", attrgetter("group_id", "index")),
-    PolicyVersion: _Account("policy version", attrgetter("version")),
+    PolicyVersion: _Account("policy version", attrgetter("version", "is_milestone")),
     ScoreRequest: _Account("score request", attrgetter("version", "task_id")),
     ScoreReport: _Account("score report", attrgetter("version", "task_id")),
     Evaluation: _Account("evaluation", attrgetter("version")),

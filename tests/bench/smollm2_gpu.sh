@@ -14,7 +14,7 @@ endpoint=$!
 trap 'kill $endpoint' EXIT
 copies=$PWD/copies
 mkdir -p "$copies" elsewhere
-coevolve launch smollm2 "store.copies=$copies" --for 4m
+coevolve launch smollm2 policy.model=smollm2-135m "store.copies=$copies" --for 4m
 ln -s "$PWD/smollm2-135m" elsewhere/smollm2-135m
 cd elsewhere
 coevolve resume smollm2 --from "$copies" --for 4m

@@ -30,6 +30,7 @@ DISCARD = GroupDiscarded(
 VERSION = PolicyVersion(
     version=0, path="versions/0", format="full", digest="d", size_bytes=1, kept=True
 )
+MILESTONE = replace(VERSION, is_milestone=True)
 FINISHED = RunFinished(steps=0)
 WHOLE = (STARTED, VERSION, REQUEST, ANSWER, DISCARD, FINISHED)
 
@@ -54,12 +55,21 @@ def test_the_books_of_a_whole_run_have_no_fault():
         ((*WHOLE, replace(ANSWER, index=1)), "rollout: 1 without a rollout request: ('g', 1)"),
         ((*WHOLE, DISCARD), "group trained on or discarded: 1 recorded more than once: g"),
         ((*WHOLE, VERSION), "policy versions: need to increase and are 0, 0"),
+        (
+            (*WHOLE, MILESTONE, MILESTONE),
+            "policy version: 1 recorded more than once: (0, True)",
+        ),
         ((STARTED, REQUEST, DISCARD, FINISHED), "rollout request: 1 without an answer: ('g', 0)"),
         ((STARTED, REQUEST, ANSWER, FINISHED), "group: 1 neither trained on nor discarded: g"),
     ],
 )
 def test_a_broken_promise_is_named(messages: Sequence[Message], fault: str):
     assert fault in audited(*messages).faults
+
+
+def test_a_stop_may_make_the_newest_version_a_milestone_once():
+    assert not audited(*WHOLE, MILESTONE).faults
+    assert audited(*WHOLE, replace(VERSION, version=1), MILESTONE).faults
 
 
 def test_what_a_resumed_run_has_not_answered_yet_is_open_and_no_fault():
