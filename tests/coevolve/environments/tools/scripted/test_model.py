@@ -34,6 +34,9 @@ FOLDER = Path(__file__).parents[4] / "own"
 
 NAMES = ("Ada", "Bo", "Cem", "Dora", "Eli", "Fay")
 
+ROUNDS = 8
+"""Free explorations of a brief."""
+
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +110,8 @@ async def made(environment: ToolEnvironment, model: EndpointModel) -> list[Candi
     try:
         for number, about in enumerate((Anything(), OnTask(task_id=task.task_id))):
             is_free = isinstance(about, Anything)
-            starts = tuple(source.start(4 * number + each) for each in range(4))
+            # Rounds ask the same first question at once, so the order of its answers varies.
+            starts = tuple(source.start(ROUNDS * number + each) for each in range(ROUNDS))
             context = ToolContext(
                 instructions=() if is_free else instructions(tool_task(task)),
                 starts=starts if is_free else (start_of(task), *starts),
