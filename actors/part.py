@@ -17,7 +17,13 @@ from coevolve.loop import PARTS
 from coevolve.parts.starting import unexpected_logged
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.errors import CoevolveError, PartDiedError, PartRaisedError, PartStartError
+from protocols.errors import (
+    CoevolveError,
+    PartDiedError,
+    PartRaisedError,
+    PartStartError,
+    first_error,
+)
 
 ANSWER_S = 5.0
 STOP_S = 60.0
@@ -85,7 +91,7 @@ class RemotePart:
         try:
             await self._actor.run.remote()
         except RayTaskError as error:
-            cause = _innermost(error)
+            cause = first_error(cast("BaseException", error.cause))
             if isinstance(cause, CoevolveError):
                 raise cause from error
             raised = f"{self._name} raised {type(cause).__name__}: {cause}"
@@ -145,13 +151,6 @@ def _until_dead(actor: Any) -> None:
     deadline = time.monotonic() + END_S
     while _state(actor) != DEAD and time.monotonic() < deadline:
         time.sleep(LOOK_S)
-
-
-def _innermost(error: RayTaskError) -> BaseException:
-    cause = cast("BaseException", error.cause)
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
-    return cause
 
 
 def _died(error: RayError) -> type[PartDiedError]:

@@ -158,8 +158,8 @@ class _InThread:
     def stop(self) -> None:
         """Stop the run cleanly, even before it has begun."""
         self._stopped = True
-        if self._loop is not None and self._stop is not None and not self._stop.is_set():
-            self._loop.call_soon_threadsafe(self._stop.set)
+        if self._loop is not None and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.ask)
 
     def _wait(self) -> bool:
         """Return whether an interrupt came before the thread's end."""

@@ -5,7 +5,7 @@ are graded. Each error here takes one string, because an exception with more con
 cannot be unpickled on the far side of a Ray call and arrives as another type.
 """
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 
 class CoevolveError(Exception):
@@ -154,3 +154,10 @@ class CheckpointError(CoevolveError):
     """A checkpoint is missing, incomplete, or differs from the digest in the journal."""
 
     is_permanent = True
+
+
+def first_error(error: BaseException) -> BaseException:
+    """Return the error, or the first one of a group, in which groups may be."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error

@@ -15,14 +15,14 @@ import hmac
 import secrets
 import sys
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qsl, urlsplit
 
 from coevolve.board.answers import HTML, Answer, Answers
 from coevolve.board.pages import failure_page
-from protocols.errors import CoevolveError, RunError
+from coevolve.loopback import HOST, LoopbackServer
+from protocols.errors import CoevolveError
 
-HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
 OWN_SITES = ("same-origin", "none")
 """What Sec-Fetch-Site is for the board's own pages, and for an address that the user gave."""
@@ -39,27 +39,14 @@ HEADERS = {
 }
 
 
-class Server(ThreadingHTTPServer):
+class Server(LoopbackServer):
     """Serves the answers. Close it after use."""
-
-    daemon_threads = True
 
     def __init__(self, answers: Answers, port: int) -> None:
         """Listen on ``port``, or on a free one if it is 0. Raises RunError."""
         self.answers = answers
         self.key = secrets.token_urlsafe(24)
-        try:
-            super().__init__((HOST, port), _Handler)
-        except OSError as error:
-            raise RunError(
-                f"--port {port}: cannot be listened on: {error.strerror}; give another one, or 0 "
-                "for a free one"
-            ) from error
-
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return int(self.server_address[1])
+        super().__init__(port, _Handler)
 
     @property
     def address(self) -> str:

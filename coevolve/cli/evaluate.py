@@ -143,15 +143,11 @@ def command(
         return
     if policy:
         raise click.UsageError("--policy needs --environment")
-    if len(run) > 1:
-        raise click.UsageError(f"needs one RUN, found {len(run)}")
-    if run and config:
-        raise click.UsageError("RUN has its own settings; leave --config out")
     from coevolve.commands.evaluate import Options, evaluate
 
     evaluate(
         Options(
-            run=run[0] if run else None,
+            run=_one(run, config),
             runs=runs,
             version=version,
             config=config,
@@ -162,6 +158,15 @@ def command(
             given=given,
         )
     )
+
+
+def _one(run: tuple[str, ...], config: str | None) -> str | None:
+    """Return the run, if one is named. Raises UsageError."""
+    if len(run) > 1:
+        raise click.UsageError(f"needs one RUN, found {len(run)}")
+    if run and config:
+        raise click.UsageError("RUN has its own settings; leave --config out")
+    return run[0] if run else None
 
 
 def _in_environment(

@@ -70,9 +70,7 @@ async def _stay_with(
         loop = asyncio.get_running_loop()
         stop_when_interrupted(loop, stop, interrupted, config.cluster.stop_s)
         if not math.isinf(for_s):
-            loop.call_later(
-                launcher.STARTED + for_s - time.monotonic(), lambda: stop.is_set() or stop.set()
-            )
+            loop.call_later(launcher.STARTED + for_s - time.monotonic(), stop.ask)
 
     def on_loss(sentence: str) -> None:
         end_within(LOST_S, sentence, code=LOST)

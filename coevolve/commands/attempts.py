@@ -17,7 +17,7 @@ from coevolve.history.score import Score, score_of
 from coevolve.rollouts.agent import Agent, Episode
 from protocols import columns
 from protocols.config import RolloutConfig
-from protocols.errors import CoevolveError, GeneratorError, SimulatorError
+from protocols.errors import CoevolveError, GeneratorError, SimulatorError, first_error
 from protocols.tasks import Task
 
 Say = Callable[[str], None]
@@ -148,7 +148,7 @@ async def attempts_of(
     except* CoevolveError as found:
         failed = found
     if failed is not None:
-        raise first_of(failed)
+        raise first_error(failed)
     made.sort(key=lambda each: (each.task_id, each.attempt))
     return Attempts(
         author=author.name,
@@ -158,12 +158,6 @@ async def attempts_of(
         wall_s=time.monotonic() - began,
         members=tuple(made),
     )
-
-
-def first_of(group: BaseExceptionGroup[CoevolveError]) -> CoevolveError:
-    """Return the first error of a group, in which groups may be."""
-    first = group.exceptions[0]
-    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 async def _tried(agent: Agent, task: Task, number: int, tries: int) -> Episode:

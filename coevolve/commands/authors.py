@@ -3,16 +3,13 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
-from tokenizers import Tokenizer
-
 from coevolve.commands.attempts import Author, Which
 from coevolve.commands.subjects import OfRunFile, served_policy
 from coevolve.delivery.engine import proven_engine
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
-from coevolve.foreign import boundary, native_to_errors
-from coevolve.models.model_files import DOWNLOAD_AGAIN
 from coevolve.models.model_folder import model_folder
+from coevolve.models.tokenizer_file import read_tokenizer
 from protocols.config import ChatConfig, RolloutConfig, RunConfig
 from protocols.errors import ConfigError
 from protocols.synthesizers import EndpointModel
@@ -93,10 +90,7 @@ async def endpoint_author(
 
 
 def _decoder(config: RunConfig):
-    path = model_folder(config.policy.model) / "tokenizer.json"
-    what = f"{path}: needs to be a tokenizer"
-    with boundary(ConfigError, what, DOWNLOAD_AGAIN), native_to_errors():
-        tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = read_tokenizer(model_folder(config.policy.model))
 
     def decode(token_ids: Sequence[int]) -> str:
         return tokenizer.decode(list(token_ids), skip_special_tokens=False)

@@ -8,7 +8,7 @@ records of its synthesizer says what it was.
 import sys
 from collections.abc import Sequence
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import msgspec
@@ -19,10 +19,10 @@ from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.scripted.model import NAME, ScriptedModel
 from coevolve.environments.tools.task import tool_task
+from coevolve.loopback import HOST, LoopbackServer
 from coevolve.user_code import exits_raised, told
-from protocols.errors import ConfigError, RunError
+from protocols.errors import ConfigError
 
-HOST = "127.0.0.1"
 MOST_BYTES = 1 << 24
 """Maximum bytes of a request."""
 
@@ -37,26 +37,18 @@ class Request(msgspec.Struct, frozen=True):
     messages: tuple[dict[str, str], ...]
 
 
-class Server(ThreadingHTTPServer):
+class Server(LoopbackServer):
     """Serves one scripted model. Close it after use."""
-
-    daemon_threads = True
 
     def __init__(self, model: ScriptedModel, port: int) -> None:
         """Listen on ``port``, or on a free one if it is 0. Raises RunError."""
         self.model = model
-        try:
-            super().__init__((HOST, port), _Handler)
-        except OSError as error:
-            raise RunError(
-                f"--port {port}: cannot be listened on: {error.strerror}; give another one, or 0 "
-                "for a free one"
-            ) from error
+        super().__init__(port, _Handler)
 
     @property
     def base_url(self) -> str:
         """The setting ``base_url`` of a run that asks it."""
-        return f"http://{HOST}:{self.server_address[1]}/v1"
+        return f"http://{HOST}:{self.port}/v1"
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import shutil
 import sys
 from collections.abc import Sequence
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +19,7 @@ from coevolve.environments.registry import config_of, environment_of
 from coevolve.foreign import boundary, shown
 from coevolve.launcher import preflight
 from coevolve.launcher.preflight import install
+from coevolve.parts import logs
 from coevolve.terminal import Terminal
 from coevolve.user_code import exits_raised, told
 from coevolve.yaml_text import NotYamlError, parse_yaml
@@ -50,9 +49,8 @@ def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_jso
 
     ``hostile`` adds those of an adversary's suite.
     """
-    # What a run logs of its tasks, the table says.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    with told(f"environment.use: {use!r} cannot be checked"), exits_raised():
+    what = f"environment.use: {use!r} cannot be checked"
+    with logs.errors_alone(), told(what), exits_raised():
         config = configured(use, settings)
         findings = asyncio.run(_findings(config, most, hostile=hostile))
     if as_json:

@@ -19,10 +19,10 @@ from coevolve.commands.start import (
     Start,
     endpoint_of,
     print_line,
-    quiet,
     score_endpoint,
     show,
 )
+from coevolve.parts import logs
 from coevolve.terminal import Terminal
 from protocols.synthesizers import EndpointModel
 
@@ -54,7 +54,7 @@ def evaluate_environment(subject: Subject) -> None:
     terminal = Terminal(stderr=subject.as_json)
     say = partial(print_line, terminal)
     endpoint = endpoint_of(subject.endpoint, subject.key_variable, "--endpoint")
-    with quiet():
+    with logs.errors_alone():
         scored = _of_policy(subject, say) if endpoint is None else _at(subject, endpoint, say)
     if subject.as_json:
         sys.stdout.write(msgspec.json.encode(scored).decode() + "\n")

@@ -5,10 +5,8 @@ training tasks, so nobody reads held-out ones, and no setting depends on them.
 """
 
 import asyncio
-import logging
 import os
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import psutil
-import structlog
 from msgspec.structs import replace
 
 from coevolve.commands.attempts import Attempts, Say, attempts_of, sample_of
@@ -110,6 +107,7 @@ class Start:
         config = self.config()
         preflight.install(config)
         self.environment = tool_environment(config)
+        self._tools = partial(tools_used, self.environment)
         self.train = tasks_of(self.environment, "train")
         self.held_out = tasks_of(self.environment, "held_out")
         source = self.environment.source()
@@ -185,13 +183,12 @@ class Start:
         """Score the model on ``tasks``, by default some training tasks. Raises CoevolveError."""
         config = self.config()
         preflight.check(config)
-        request, tools = self._request, partial(tools_used, self.environment)
-        sample = tasks or sample_of(self.train, request.sample, tools)
+        request = self._request
+        sample = tasks or self._sample()
         self._say(scoring(config.policy.model, request.attempts, sample))
         return asyncio.run(self._scored(config, sample))
 
     async def _scored(self, config: RunConfig, sample: Sequence[Task]) -> Attempts:
-        request, tools = self._request, partial(tools_used, self.environment)
         concurrent = config.rollout.concurrent
         serving = replace(
             config,
@@ -202,21 +199,23 @@ class Start:
             return await attempts_of(
                 author,
                 sample,
-                tools,
+                self._tools,
                 config.rollout,
-                attempts=request.attempts,
+                attempts=self._request.attempts,
                 concurrent=concurrent,
                 say=self._say,
             )
 
     def score_synthesizer(self) -> Attempts | None:
         """Score the endpoint on the same sample, if there is one. Raises CoevolveError."""
-        request, tools = self._request, partial(tools_used, self.environment)
+        request = self._request
         if request.synthesizer is None:
             return None
-        sample = sample_of(self.train, request.sample, tools)
-        config = self.config()
+        config, sample = self.config(), self._sample()
         return score_endpoint(config, request.synthesizer, sample, request.attempts, self._say)
+
+    def _sample(self) -> Sequence[Task]:
+        return sample_of(self.train, self._request.sample, self._tools)
 
     def write(self, known: Measured, scored: Attempts) -> Path:
         """Choose how to train, write the run file and return its path. Raises CoevolveError."""
@@ -359,7 +358,7 @@ def prepare(request: Request) -> Path:
     terminal = Terminal()
     say = partial(print_line, terminal)
     _refuse_existing(request)
-    with quiet():
+    with logs.errors_alone():
         start = Start(request, say)
         start.take_model()
         known = start.measure()
@@ -371,17 +370,6 @@ def prepare(request: Request) -> Path:
     run_file = start.write(known, scored)
     say(f"{run_file}: written, with the reason of each setting")
     return run_file
-
-
-@contextmanager
-def quiet() -> Generator[None]:
-    """Log no warnings in the block: what a run logs of its tasks is said in words."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    try:
-        yield
-    finally:
-        structlog.reset_defaults()
-        logs.to_errors()
 
 
 def show(terminal: Terminal, scored: Attempts, conversations: Path) -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from coevolve.foreign import boundary, native_to_errors
 from coevolve.history.lineage import LineageIndex
 from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode
 from coevolve.models.model_folder import model_folder
+from coevolve.models.tokenizer_file import TOKENIZER, read_tokenizer
 from protocols import columns
 from protocols.config import RunConfig
-from protocols.errors import CoevolveError, RunError
+from protocols.errors import CoevolveError
 from protocols.evolution import GroupSummary
 from protocols.interfaces import Reader
 from protocols.rollouts import FailedRollout, Rollout, Tokens
@@ -156,8 +156,7 @@ NO_SAMPLE = Sample(groups=(), finished=0, pieces=Pieces(None))
 def pieces_of(config: RunConfig) -> Pieces:
     """Return a decoder with the policy's tokenizer, if this machine has it."""
     try:
-        path = model_folder(config.policy.model) / "tokenizer.json"
-        with boundary(RunError, f"{path}: needs to be a tokenizer", ""), native_to_errors():
-            return Pieces(Tokenizer.from_file(str(path)) if path.is_file() else None)
+        folder = model_folder(config.policy.model)
+        return Pieces(read_tokenizer(folder) if (folder / TOKENIZER).is_file() else None)
     except CoevolveError:
         return Pieces(None)

@@ -5,7 +5,6 @@ import asyncio
 import sys
 from math import nan
 from pathlib import Path
-from typing import cast
 
 from coevolve.config import load_config
 from coevolve.environments.initial_model import make_model
@@ -23,7 +22,7 @@ from coevolve.runs import starting
 from coevolve.screen.display import score_tables
 from coevolve.terminal import Terminal
 from protocols.config import RunConfig
-from protocols.errors import CoevolveError
+from protocols.errors import CoevolveError, first_error
 from protocols.journal import Message
 from protocols.learning import Evaluation, StepReport
 
@@ -43,7 +42,7 @@ def main() -> None:
     try:
         _run(load_config(words.run_file, words.overrides), words.runs)
     except* CoevolveError as errors:
-        sys.exit(f"{parser.prog}: {_first(errors)}")
+        sys.exit(f"{parser.prog}: {first_error(errors)}")
 
 
 def _run(config: RunConfig, runs: Path) -> None:
@@ -89,10 +88,3 @@ class _Follower:
             through = await fold(store, TOPICS, take, through)
             await store.wait(TOPICS, through, IDLE_WAIT_S)
         self._console.print(*score_tables(progress, self._console.width))
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    error = errors.exceptions[0]
-    if isinstance(error, BaseExceptionGroup):
-        return _first(cast("BaseExceptionGroup[BaseException]", error))
-    return error

@@ -115,8 +115,7 @@ class _Interrupts:
             end("interrupted; when it is resumed, the run repeats the current step")
         if stop.is_set() or number != signal.SIGINT:
             stop.at_once.set()
-        if not stop.is_set():
-            stop.set()
+        stop.ask()
         self._interrupted.set()
         _after(self._stop_s, self._expire)
 

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from coevolve.foreign import boundary, bytes_of, native_to_errors, open_plain, plain
 from coevolve.models.model_files import DOWNLOAD_AGAIN, MOST_BYTES, read_settings, shapes_of
+from coevolve.models.tokenizer_file import TOKENIZER
 from protocols.errors import ConfigError
 
 _EMBEDDINGS = (
@@ -98,7 +99,7 @@ def _tokens(folder: Path) -> dict[str, int]:
     A special token that no template writes is left out, such as that of images in Gemma: text from
     outside never becomes one.
     """
-    path = folder / "tokenizer.json"
+    path = folder / TOKENIZER
     if not path.is_file():
         return {}
     what = f"policy.model: {path} needs to be a tokenizer"

@@ -18,7 +18,7 @@ Not covered: an attempt that never ends. Each part bounds the time of its own wo
 import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import structlog
 
@@ -27,7 +27,7 @@ from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.journal.paging import whole_topic
 from protocols.config import RunConfig
 from protocols.control import DeadLetter, LetterAnswered, LetterRetried, UnitsBegan
-from protocols.errors import CoevolveError, DeliveryError, GeneratorError, JournalError
+from protocols.errors import CoevolveError, DeliveryError, GeneratorError, JournalError, first_error
 from protocols.interfaces import Reader
 from protocols.journal import Message
 
@@ -333,8 +333,7 @@ def reason_of(error: BaseException) -> str:
 
     The project's own errors are sentences; others are preceded by their class.
     """
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    error = first_error(error)
     text = "".join(c if c.isprintable() else " " for c in str(error)[: 2 * REASON_CHARS])
     line = " ".join(text.split())
     if not isinstance(error, CoevolveError):

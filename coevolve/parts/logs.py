@@ -4,10 +4,11 @@ A part's file that is full becomes `NAME.jsonl.1`, in place of an older one, so 
 at most twice `MOST_BYTES`, and a line, for however long the run lasts.
 """
 
+import logging
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -50,6 +51,17 @@ def to_errors() -> None:
     Equal lines are written once: an environment that is built repeatedly repeats its warnings.
     """
     _configure(sys.stderr, _Once())
+
+
+@contextmanager
+def errors_alone() -> Generator[None]:
+    """Log errors alone in the block: what a run logs of its tasks, a command says in words."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+        to_errors()
 
 
 class BoundedFile:

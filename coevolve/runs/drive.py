@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -56,6 +56,7 @@ from protocols.control import (
     StartMeasured,
     StopRequested,
 )
+from protocols.errors import first_error
 from protocols.evolution import ModelAnswers, ModelRests, ReaderAnswers, ReaderRests
 from protocols.interfaces import Reader, Store, SupervisedPart
 from protocols.journal import Message, StoredRecord
@@ -454,11 +455,4 @@ async def _unwrapped(task: asyncio.Task[Any]) -> None:
     try:
         await task
     except BaseExceptionGroup as group:
-        raise _first(group) from group
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    failure = group.exceptions[0]
-    if isinstance(failure, BaseExceptionGroup):
-        return _first(cast("BaseExceptionGroup[BaseException]", failure))
-    return failure
+        raise first_error(group) from group

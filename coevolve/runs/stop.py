@@ -14,6 +14,10 @@ class Stop:
 
         self._until_s = 0.0
 
+    def ask(self) -> None:
+        """Ask the run to stop; change nothing if it was asked for before."""
+        self._asked.set()
+
     def set(self) -> None:
         """Ask the run to stop; the second time, not to score first."""
         if self._asked.is_set():

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from coevolve.signals.history import History, PatternKey, Share, then_and_now
 from coevolve.signals.probability import (
+    ROUNDING,
     SuccessCount,
     at_least,
     at_most,
@@ -34,9 +35,6 @@ from coevolve.signals.probability import (
 from coevolve.signals.rules import Finding
 from protocols.evolution import GroupSummary, OnPattern, OnTask
 from protocols.evolution_config import SignalsConfig
-
-ROUNDING = 1e-9
-"""Tolerance for rounding errors of decayed counts, before they are rounded up or down."""
 
 
 def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:

@@ -15,6 +15,9 @@ from coevolve.ordered import Ranked
 CELLS = 1000
 """Number of grid cells over success rates; a posterior's mass in a cell lies at its middle."""
 
+ROUNDING = 1e-9
+"""Tolerance for rounding errors, of probabilities and of decayed counts."""
+
 _middles = (np.arange(CELLS) + 0.5) / CELLS
 _edges = np.arange(CELLS + 1) / CELLS
 _log_success = np.log(_middles)

@@ -8,11 +8,10 @@ p-value). If all tasks are alike, it fires on less than ``1 - confidence`` of th
 from collections.abc import Iterator
 
 from coevolve.signals.history import History
+from coevolve.signals.probability import ROUNDING
 from coevolve.signals.rules import Finding
 from protocols.evolution import GroupSummary, OnTask
 from protocols.evolution_config import SignalsConfig
-
-ROUNDING = 1e-9
 
 
 def uncertainty(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:

@@ -11,12 +11,10 @@ from collections.abc import Iterator
 
 from coevolve.signals.history import History
 from coevolve.signals.posterior import observed_rate
-from coevolve.signals.probability import at_most
+from coevolve.signals.probability import ROUNDING, at_most
 from coevolve.signals.rules import Finding
 from protocols.evolution import SKILL, GroupSummary, OnPattern, OnTask
 from protocols.evolution_config import SignalsConfig
-
-ROUNDING = 1e-9
 
 
 def unsolved(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:

@@ -42,13 +42,13 @@ from coevolve.environments.tools.filesystem.renderer import TinyRenderer, spoken
 from coevolve.environments.tools.filesystem.tokenizer import (
     CHECKPOINT,
     DONE,
-    FILE_NAME,
     PAD,
     SPECIAL,
     VOCABULARY,
     load_tokenizer,
 )
 from coevolve.environments.tools.task import ToolTurn, tool_task
+from coevolve.models.tokenizer_file import TOKENIZER
 from coevolve.parts import logs
 from tests.bench.tiny_scores import (
     Share,
@@ -201,7 +201,7 @@ def _save_tokenizer(folder: Path, recipe: Recipe) -> None:
         clean_up_tokenization_spaces=False,
     )
     wrapped.save_pretrained(folder)
-    tokenizer.save(str(folder / FILE_NAME))
+    tokenizer.save(str(folder / TOKENIZER))
 
 
 def _new_model(seed: int) -> Qwen3ForCausalLM:

@@ -15,12 +15,9 @@ from coevolve.journal.codec import decode_as
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.history import History
-from coevolve.learning.learner import Learner
 from coevolve.learning.trainer import Trainer
 from coevolve.learning.versions import weights_digest
-from coevolve.loop import PARTS
 from coevolve.models.weight_files import version_digest
-from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.scored_versions import unscored_version
 from protocols.config import (
     DeliveryConfig,
@@ -40,6 +37,7 @@ from protocols.learning import (
     StepReport,
     WeightsFormat,
 )
+from tests.coevolve.learning.learners import learner, reports
 from tests.fakes import tool_task
 from tests.learning import (
     MemoryJournal,
@@ -79,21 +77,6 @@ def settings(model: Path, train: WeightsFormat = "full", **learner: object) -> R
             LearnerConfig,
         ),
     )
-
-
-def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> Learner:
-    return Learner(
-        config,
-        LocalFiles(run_dir),
-        takes=PARTS["learner"].takes,
-        store=journal,
-        reader=journal,
-        supervision=ReferenceSupervision(ReferenceRenderer()),
-    )
-
-
-def reports(journal: MemoryJournal) -> list[StepReport]:
-    return [each for each in journal.all(StepReport) if isinstance(each, StepReport)]
 
 
 def versions(journal: MemoryJournal) -> list[PolicyVersion]:
@@ -610,15 +593,7 @@ async def test_it_runs_on_the_real_journal_and_goes_on_after_it_was_reopened(
         store = LocalStore(journal)
         if steps == 2:
             await store.append(memory.as_append())
-        part = Learner(
-            settings(model, steps=steps),
-            LocalFiles(tmp_path),
-            takes=PARTS["learner"].takes,
-            store=store,
-            reader=store,
-            supervision=ReferenceSupervision(ReferenceRenderer()),
-        )
-        await part.run()
+        await learner(settings(model, steps=steps), tmp_path, store).run()
         found = [decode_as(each, StepReport) for each in await store.scan("step_report")]
         journal.close()
     straight = await trained(settings(model, steps=4), tmp_path / "straight", groups=16)

@@ -7,10 +7,7 @@ import pytest
 from coevolve.commands.replay import replay
 from coevolve.environments.tools.environment import ReferenceSupervision
 from coevolve.learning.history import History
-from coevolve.learning.learner import Learner
 from coevolve.learning.warm_start import SkillAttempts, WarmStart
-from coevolve.loop import PARTS
-from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.scored_versions import unscored_version
 from protocols.config import (
     DeliveryConfig,
@@ -31,6 +28,7 @@ from protocols.learning import (
     WarmStartEnded,
 )
 from protocols.rollouts import RolloutRequest
+from tests.coevolve.learning.learners import learner, reports
 from tests.fakes import tool_task
 from tests.learning import MemoryJournal, ReferenceRenderer, rollout, small_model
 
@@ -109,20 +107,8 @@ def rising(steps: int = 5) -> MemoryJournal:
 
 
 async def trained(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> MemoryJournal:
-    part = Learner(
-        config,
-        LocalFiles(run_dir),
-        takes=PARTS["learner"].takes,
-        store=journal,
-        reader=journal,
-        supervision=ReferenceSupervision(ReferenceRenderer()),
-    )
-    await part.run()
+    await learner(config, run_dir, journal).run()
     return journal
-
-
-def reports(journal: MemoryJournal) -> list[StepReport]:
-    return [each for each in journal.all(StepReport) if isinstance(each, StepReport)]
 
 
 def stages(journal: MemoryJournal) -> list[str]:

@@ -3,16 +3,13 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from tokenizers import Tokenizer
-
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.chat.call_text import MalformedCallsError
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.export.conversation import Said
 from coevolve.environments.tools.interfaces import Renderer
-from coevolve.foreign import boundary, native_to_errors
-from coevolve.models.model_files import DOWNLOAD_AGAIN
 from coevolve.models.model_folder import model_folder
+from coevolve.models.tokenizer_file import TOKENIZER, read_tokenizer
 from protocols import columns
 from protocols.config import RunConfig
 from protocols.errors import RunError
@@ -24,15 +21,14 @@ class Transcriber:
 
     def __init__(self, config: RunConfig, renderer: Renderer) -> None:
         """Load the policy's tokenizer. Raises RunError if its folder has none that is usable."""
-        path = model_folder(config.policy.model) / "tokenizer.json"
+        folder = model_folder(config.policy.model)
+        path = folder / TOKENIZER
         if not path.is_file():
             raise RunError(
                 f"{path}: not found; decoding rollouts needs the policy's fast tokenizer; save it "
                 "there with AutoTokenizer.from_pretrained(...).save_pretrained(...)"
             )
-        what = f"{path}: needs to be a tokenizer"
-        with boundary(RunError, what, DOWNLOAD_AGAIN), native_to_errors():
-            self._tokenizer = Tokenizer.from_file(str(path))
+        self._tokenizer = read_tokenizer(folder, RunError)
         self._renderer = renderer
         self._stop_ids = frozenset(renderer.stop_ids)
 

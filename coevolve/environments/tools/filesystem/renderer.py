@@ -19,7 +19,6 @@ from coevolve.environments.tools.filesystem.tokenizer import (
     CALL,
     DONE,
     END,
-    FILE_NAME,
     OBSERVATION,
     SPECIAL,
     USER,
@@ -27,6 +26,7 @@ from coevolve.environments.tools.filesystem.tokenizer import (
     load_tokenizer,
 )
 from coevolve.environments.tools.task import ToolTask, tool_task
+from coevolve.models.tokenizer_file import TOKENIZER
 from protocols.errors import ConfigError
 from protocols.tasks import Task
 
@@ -53,8 +53,8 @@ class TinyRenderer:
 
         Raises ConfigError if its tokenizer does not have the tiny policy's format.
         """
-        if not (folder / FILE_NAME).is_file():
-            raise ConfigError(f"policy.model: {folder} has no {FILE_NAME}; {_NEEDS}")
+        if not (folder / TOKENIZER).is_file():
+            raise ConfigError(f"policy.model: {folder} has no {TOKENIZER}; {_NEEDS}")
         tokenizer = load_tokenizer(folder)
         found = tuple(map(tokenizer.id_to_token, range(len(SPECIAL))))
         if found != SPECIAL:

@@ -8,15 +8,12 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from coevolve.foreign import boundary, native_to_errors
-from coevolve.models.model_files import DOWNLOAD_AGAIN
 from coevolve.models.model_folder import TINY_FOLDER
-from protocols.errors import ConfigError
+from coevolve.models.tokenizer_file import read_tokenizer
 
 CHECKPOINT = TINY_FOLDER
 """Folder of the shipped policy."""
 
-FILE_NAME = "tokenizer.json"
 VOCABULARY = 768
 
 PAD, USER, CALL, OBSERVATION, END, DONE, EXPLORED, INSTRUCTION = range(8)
@@ -31,9 +28,6 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
     Raises ConfigError.
     """
-    path = folder / FILE_NAME
-    what = f"policy.model: {path} needs to be a tokenizer"
-    with boundary(ConfigError, what, DOWNLOAD_AGAIN), native_to_errors():
-        tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = read_tokenizer(folder)
     tokenizer.encode_special_tokens = True
     return tokenizer

@@ -1,0 +1,20 @@
+"""Reads a model's fast tokenizer; its file may come from anybody."""
+
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from coevolve.foreign import boundary, native_to_errors
+from coevolve.models.model_files import DOWNLOAD_AGAIN
+from protocols.errors import CoevolveError, ConfigError
+
+TOKENIZER = "tokenizer.json"
+"""Its file in a model's folder."""
+
+
+def read_tokenizer(folder: Path, error: type[CoevolveError] = ConfigError) -> Tokenizer:
+    """Return the tokenizer of a model's folder. Raises ``error`` if its file is none."""
+    path = folder / TOKENIZER
+    what = f"policy.model: {path} needs to be a tokenizer"
+    with boundary(error, what, DOWNLOAD_AGAIN), native_to_errors():
+        return Tokenizer.from_file(str(path))

@@ -1,0 +1,29 @@
+"""A learner in this process, and what it reports."""
+
+from pathlib import Path
+
+from coevolve.environments.tools.environment import ReferenceSupervision
+from coevolve.journal.local_store import LocalStore
+from coevolve.learning.learner import Learner
+from coevolve.loop import PARTS
+from coevolve.parts.files import LocalFiles
+from protocols.config import RunConfig
+from protocols.learning import StepReport
+from tests.learning import MemoryJournal, ReferenceRenderer
+
+
+def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal | LocalStore) -> Learner:
+    """Return a learner that imitates references."""
+    return Learner(
+        config,
+        LocalFiles(run_dir),
+        takes=PARTS["learner"].takes,
+        store=journal,
+        reader=journal,
+        supervision=ReferenceSupervision(ReferenceRenderer()),
+    )
+
+
+def reports(journal: MemoryJournal) -> list[StepReport]:
+    """Return the reports of all steps."""
+    return [each for each in journal.all(StepReport) if isinstance(each, StepReport)]
