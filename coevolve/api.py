@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.base.terminal import Terminal
 from coevolve.history.directory import RunDirectory
 from coevolve.history.progress import Progress
 from coevolve.history.score import Choice, Score
@@ -15,7 +16,6 @@ from coevolve.launcher.jobs import lasting
 from coevolve.runs.stop import Stop
 from coevolve.screen.display import Display, StatusListener, open_display
 from coevolve.screen.start import StartScreen
-from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.journal import Message

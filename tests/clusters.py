@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from tests.chat_server import digest_of
 from tests.commands import ROOT
 from tests.nodes import ADDRESS, HOME, JOB_SERVER, PRIVATE, Node

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import structlog
 
+from coevolve.base.import_guard import CODE, SAFE_PATH
 from coevolve.cli.main import main
-from coevolve.import_guard import CODE, SAFE_PATH
 
 ROOT = Path(__file__).parents[1]
 

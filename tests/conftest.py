@@ -15,7 +15,7 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 import pytest
 from hypothesis import settings
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.parts.pace import PACES
 from protocols.config import RunConfig
 from protocols.errors import DependencyError

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from coevolve.base.visible import UNSAFE
 from coevolve.report.scripts import FOLDER, library
-from coevolve.visible import UNSAFE
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

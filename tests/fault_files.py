@@ -8,11 +8,11 @@ import msgspec
 import torch
 from safetensors.torch import save_file
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
+from coevolve.config.run_files import run_file
 from coevolve.history.directory import RunDirectory
 from coevolve.models.atomic_folder import folder_digest, folder_size, verify
 from coevolve.models.weight_files import version_digest
-from coevolve.run_files import run_file
 from coevolve.weights.published import read_published
 from protocols.learning import Checkpoint, PolicyVersion
 from tests.faults import Verdict, in_a_child, refuses

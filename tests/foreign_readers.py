@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.example import __file__ as example
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.gate.patch import PatchError, apply
@@ -25,7 +25,7 @@ from coevolve.environments.tools.synthesis import answers
 from coevolve.environments.tools.task_files import read_tasks
 from coevolve.history.directory import RunDirectory, RunIdentity, digest_line
 from coevolve.llm.client import Chat, PromptMessage, Said
-from coevolve.yaml_text import write_yaml
+from coevolve.yaml.text import write_yaml
 from protocols.errors import ConfigError, EndpointError, RunError
 from protocols.synthesizers import EndpointModel
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
+from coevolve.base.terminal import Terminal
 from coevolve.cli.attach_views.live import opened
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.history.directory import RunDirectory
 from coevolve.history.progress import Progress, progress_snapshots
 from coevolve.screen.drawing import draw
 from coevolve.screen.view import View
-from coevolve.terminal import Terminal
 from protocols.control import PartStatus
 from tests.commands import ROOT
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.registry import environment_of
 from coevolve.history.histories import SignalHistory
 from coevolve.history.lineage import TOPICS, LineageIndex

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 from rich.console import RenderableType
 
+from coevolve.base.terminal import Terminal
 from coevolve.history.progress import Progress
-from coevolve.terminal import Terminal
 from protocols.control import PartStatus
 from protocols.journal import Message
 from protocols.learning import StepReport, WarmStartEnded

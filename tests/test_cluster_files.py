@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from coevolve.cli.resume import command as resume
-from coevolve.run_files import carried
+from coevolve.config.run_files import carried
 from tests.commands import ROOT, answered
 
 FOLDER = ROOT / "configs" / "cluster"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.registry import environment_of

@@ -22,7 +22,7 @@ import msgspec
 import pytest
 
 from coevolve.cli.main import coevolve as root
-from coevolve.config import conflicts, load_config
+from coevolve.config.load import conflicts, load_config
 from coevolve.environments.cache_folder import CACHE_VARIABLE
 from coevolve.environments.registry import environment_named, environment_of
 from coevolve.environments.sandbox import work_folders

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.estimate.estimate import estimate
 from coevolve.launcher.fitting import demands
 from tests.documented import FOLDER

@@ -17,10 +17,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.base.import_guard import is_in_run
 from coevolve.board.answers import Answers
 from coevolve.board.overview import RunsFolder
 from coevolve.history.directory import RunDirectory
-from coevolve.import_guard import is_in_run
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.learning.sharded.shards import INDEX_FILE

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.loop import run_here
 from protocols.learning import Evaluation
 from tests.one_process import everything

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.tools.task import ToolTask, tool_task
 from protocols.evolution import Admitted, CandidateVerdict
 from protocols.tasks import Synthesized, Task

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal

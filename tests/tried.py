@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coevolve.run_files import carried, run_file
+from coevolve.config.run_files import carried, run_file
 from tests.documented import PAGES, RUN_FILES, SAVED, block_of, commands
 
 EXAMPLE = RUN_FILES[-1]

@@ -18,9 +18,9 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qsl, urlsplit
 
+from coevolve.base.loopback import HOST, LoopbackServer
 from coevolve.board.answers import HTML, Answer, Answers
 from coevolve.board.pages import failure_page
-from coevolve.loopback import HOST, LoopbackServer
 from protocols.errors import CoevolveError
 
 NAMES = (HOST, "localhost")

@@ -113,8 +113,8 @@ def status(*, journal: bool, as_json: bool) -> None:
 @json_option
 def watch(*, as_json: bool) -> None:
     """Show the live screen of a running run, until it ends or Ctrl-C."""
+    from coevolve.base.terminal import Terminal
     from coevolve.screen.start import StartScreen
-    from coevolve.terminal import Terminal
 
     with StartScreen(Terminal(), "coevolve attach watch") as screen:
         from coevolve.cli.attach_views.watch import watch

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
+from coevolve.base.foreign import DESCRIBED_CHARS, plain
+from coevolve.base.import_guard import guard_imports
+from coevolve.base.visible import visible_output
 from coevolve.environments.cache_folder import compiled_kernels
-from coevolve.foreign import DESCRIBED_CHARS, plain
-from coevolve.import_guard import guard_imports
 from coevolve.launcher.interrupts import INTERRUPTED, LOST, raise_when_interrupted
-from coevolve.visible import visible_output
 from protocols.errors import CoevolveError, LostError
 
 HELP = ("-h", "--help")

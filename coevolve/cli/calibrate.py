@@ -75,7 +75,7 @@ def command(
     With --gates, an environment's own tasks are candidates, and then tasks that are spoilt on
     purpose: the first should be admitted, the others refused. Exit code 0.
     """
-    from coevolve.config import load_config
+    from coevolve.config.load import load_config
 
     if gates is not None:
         from coevolve.commands.calibrate_gates import Choices, measure_gates

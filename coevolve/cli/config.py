@@ -23,7 +23,7 @@ def list_() -> None:
     """List the run files that coevolve carries, with what each is for."""
     import textwrap
 
-    from coevolve.run_files import carried, purpose
+    from coevolve.config.run_files import carried, purpose
 
     files = carried()
     column = max(map(len, files), default=0) + 2
@@ -43,12 +43,12 @@ def show(run_file: str, overrides: tuple[str, ...], *, resolved: bool) -> None:
     With overrides, or --resolved, print the settings that a run would have.
     """
     if not (overrides or resolved):
-        from coevolve import run_files
+        from coevolve.config import run_files
 
         sys.stdout.write(run_files.text_of(run_files.run_file(run_file)))
         return
-    from coevolve.config import load_config
-    from coevolve.yaml_text import write_yaml
+    from coevolve.config.load import load_config
+    from coevolve.yaml.text import write_yaml
 
     sys.stdout.write(write_yaml(load_config(run_file, overrides)))
 
@@ -67,8 +67,8 @@ def explain(setting: str, environment: str) -> None:
     Without SETTING, list the sections of a run file. SETTING is a path such as
     learner.objective, as it stands in overrides and in error messages.
     """
-    from coevolve.settings.reference import ENVIRONMENT, find
-    from coevolve.settings.text import explanation, overview
+    from coevolve.config.reference import ENVIRONMENT, find
+    from coevolve.config.text import explanation, overview
 
     setting = setting.removesuffix(".kind")  # the kinds are explained with their section
     if setting or environment:
@@ -86,7 +86,7 @@ def check(run_file: str, overrides: tuple[str, ...]) -> int:
     Exit code 1: the file has faults. Exit code 3: it has none, but this machine lacks something
     that a run of it needs. Packages that a start would install are not looked for.
     """
-    from coevolve.config import load_config
+    from coevolve.config.load import load_config
     from coevolve.launcher.preflight import refuse_missing, rehearse
     from protocols.errors import DependencyError
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from coevolve.durable_files import no_link
+from coevolve.base.durable_files import no_link
 from coevolve.history.directory import LAUNCH_LOG, RunDirectory
 from coevolve.journal.codec import topic_of
 from coevolve.journal.reader import JournalReader

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from coevolve.base.shipped import configs
 from coevolve.cli.lazy_group import nearest_hint
-from coevolve.shipped import configs
 
 FOLDER = Path(__file__).parents[1] / "docs"
 
@@ -43,7 +43,7 @@ def command(page: str | None, *, raw: bool) -> None:
         return
     from rich.markdown import Markdown
 
-    from coevolve.terminal import Terminal
+    from coevolve.base.terminal import Terminal
 
     console = Terminal()
     with console.pager(styles=True):

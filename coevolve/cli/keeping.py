@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
+from coevolve.base.terminal import Terminal
 from coevolve.journal.codec import topics_of
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.launcher.interrupts import LOST
 from coevolve.parts import logs
 from coevolve.runs.keeper import Keeper
 from coevolve.screen.display import LineDisplay
-from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.control import RunResumed, RunStarted
 from protocols.errors import JournalError

@@ -70,8 +70,8 @@ def command(
     words = ("launch", run_file, *overrides, "--runs", str(runs))
     if keep and not detach:
         return kept(run_file, overrides, runs, words, resume=resume)
+    from coevolve.base.terminal import Terminal
     from coevolve.screen import start as starting
-    from coevolve.terminal import Terminal
 
     with starting.StartScreen(Terminal(), f"coevolve launch {run_file}") as screen:
         from coevolve.cli.launching import print_dry_run, stay_with
@@ -95,9 +95,9 @@ def kept(
     run_file: str, overrides: tuple[str, ...], runs: Path, words: tuple[str, ...], *, resume: bool
 ) -> int:
     """Keep the run of a file going, by the command ``words``; return its exit code."""
+    from coevolve.base.foreign import resolved
     from coevolve.cli.keeping import keep
-    from coevolve.config import load_config
-    from coevolve.foreign import resolved
+    from coevolve.config.load import load_config
 
     config = load_config(run_file, overrides)
     path = resolved(runs / config.name)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from coevolve.import_guard import CODE, open_code
+from coevolve.base.import_guard import CODE, open_code
 from coevolve.launcher.jobs import in_job, lasting
 
 FOLDER = click.Path(path_type=Path)
@@ -149,7 +149,7 @@ def _run_files(
     context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
     del context, parameter
-    from coevolve.shipped import configs
+    from coevolve.base.shipped import configs
 
     names = sorted(path.stem for path in configs().glob("*.yaml"))
     return [*_begins(names, begun), CompletionItem(begun, type="file")]

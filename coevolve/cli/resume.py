@@ -68,8 +68,8 @@ def command(
         from coevolve.cli.keeping import keep as kept
 
         return kept(directory.written_config(), directory.path, lambda _: words, resume=True)
+    from coevolve.base.terminal import Terminal
     from coevolve.screen import start as screens
-    from coevolve.terminal import Terminal
 
     with screens.StartScreen(Terminal(), f"coevolve resume {run}") as screen:
         from coevolve.cli.launching import stay_with
@@ -90,7 +90,7 @@ def command(
 
 def _restore(copies: str, path: Path) -> None:
     """Make the run's folder ``path`` from its newest copy, and say what it holds."""
-    from coevolve.foreign import resolved
+    from coevolve.base.foreign import resolved
     from coevolve.runs.copies.restoring import restore
 
     restore(copies, resolved(path), lambda line: click.echo(f"coevolve: {line}", err=True))

@@ -103,11 +103,11 @@ def command(
 
 
 def _launch(run_file: Path, runs: Path) -> int:
+    from coevolve.base.terminal import Terminal
     from coevolve.cli.launching import stay_with
     from coevolve.launcher.interrupts import end_at_once
     from coevolve.launcher.launch import settings
     from coevolve.screen import start as starting
-    from coevolve.terminal import Terminal
 
     end_at_once("interrupted before the run began")
     with starting.StartScreen(Terminal(), f"coevolve launch {run_file}") as screen:

@@ -10,8 +10,8 @@ from itertools import groupby
 import msgspec
 from rich.table import Table
 
+from coevolve.base.terminal import Terminal
 from coevolve.signals.calibration import Rate, Size, calibrate
-from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 
 LIMIT = 0.05

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import msgspec
 from rich.table import Table
 
+from coevolve.base.terminal import Terminal
+from coevolve.base.user_code import exits_raised, told
 from coevolve.commands.environment import configured
 from coevolve.environments.gate_rates import GateRates, KindRate
 from coevolve.environments.registry import environment_of
-from coevolve.terminal import Terminal
-from coevolve.user_code import exits_raised, told
 from protocols.config import RunConfig
 from protocols.synthesizers import NoReader
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from coevolve.environments.tools.lengths import Lengths
 from coevolve.learning.rates import imitation_rate, usual_rate
-from coevolve.yaml_text import write_yaml
+from coevolve.yaml.text import write_yaml
 from protocols.learning import WeightsFormat
 from protocols.synthesizers import EndpointModel
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
+from coevolve.base.loopback import HOST, LoopbackServer
+from coevolve.base.user_code import exits_raised, told
 from coevolve.commands.environment import configured
 from coevolve.environments.findings import counted
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.scripted.model import NAME, ScriptedModel
 from coevolve.environments.tools.task import tool_task
-from coevolve.loopback import HOST, LoopbackServer
-from coevolve.user_code import exits_raised, told
 from protocols.errors import ConfigError
 
 MOST_BYTES = 1 << 24

@@ -12,17 +12,17 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from coevolve.base.foreign import boundary, shown
+from coevolve.base.terminal import Terminal
+from coevolve.base.user_code import exits_raised, told
 from coevolve.environments import example
 from coevolve.environments.common_checks import common_findings
 from coevolve.environments.findings import EARNED, Finding
 from coevolve.environments.registry import config_of, environment_of
-from coevolve.foreign import boundary, shown
 from coevolve.launcher import preflight
 from coevolve.launcher.preflight import install
 from coevolve.parts import logs
-from coevolve.terminal import Terminal
-from coevolve.user_code import exits_raised, told
-from coevolve.yaml_text import NotYamlError, parse_yaml
+from coevolve.yaml.text import NotYamlError, parse_yaml
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig
 from protocols.errors import CoevolveError, ConfigError, RunError
 

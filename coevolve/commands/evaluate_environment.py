@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from coevolve.base.terminal import Terminal
 from coevolve.commands.attempts import Attempts, Say, Which
 from coevolve.commands.authors import tasks_of, tool_environment
 from coevolve.commands.environment import configured
@@ -23,7 +24,6 @@ from coevolve.commands.start import (
     show,
 )
 from coevolve.parts import logs
-from coevolve.terminal import Terminal
 from protocols.synthesizers import EndpointModel
 
 COMMAND_LINE = Path("command line")

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
+from coevolve.base.foreign import boundary
 from coevolve.environments.packages import install_into
-from coevolve.foreign import boundary
 from coevolve.models.atomic_folder import folder_digest, folder_size, write_folder
 from coevolve.models.model_folder import HUB_ID, model_folder
 from coevolve.models.vocabulary_rows import check_rows

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from rich.console import Console
 
+from coevolve.base.terminal import Terminal
 from coevolve.environments.registry import environment_of
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.reader import run_reader
@@ -24,7 +25,6 @@ from coevolve.learning.opening import close_trainers
 from coevolve.learning.recovery import take_again, trainer_at
 from coevolve.models.atomic_folder import verify
 from coevolve.parts.files import LocalFiles
-from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import CheckpointError, RunError
 from protocols.learning import Checkpoint, StepReport

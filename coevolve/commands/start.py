@@ -16,6 +16,8 @@ import msgspec
 import psutil
 from msgspec.structs import replace
 
+from coevolve.base.foreign import boundary
+from coevolve.base.terminal import Terminal
 from coevolve.commands.attempts import Attempts, Say, attempts_of, sample_of
 from coevolve.commands.attempts_table import attempts_table, write_conversations
 from coevolve.commands.authors import (
@@ -39,7 +41,8 @@ from coevolve.commands.chosen import (
     with_given,
 )
 from coevolve.commands.model import WHEELS, fetch
-from coevolve.config import config_in
+from coevolve.config.load import config_in
+from coevolve.config.overrides import apply
 from coevolve.environments.findings import counted
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.tools.interfaces import Renderer
@@ -47,16 +50,13 @@ from coevolve.environments.tools.lengths import lengths_of
 from coevolve.environments.tools.source import FixedSource, left_out_words
 from coevolve.environments.tools.task import tool_task
 from coevolve.estimate.estimate import cache_bytes_a_token, parameters
-from coevolve.foreign import boundary
 from coevolve.launcher import preflight
 from coevolve.llm.keys import check_key
 from coevolve.models.architecture import architecture
 from coevolve.models.model_folder import HUB_ID, model_config, model_folder, whole_model
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import running
-from coevolve.overrides import apply
 from coevolve.parts import logs
-from coevolve.terminal import Terminal
 from protocols.config import Engine, RunConfig
 from protocols.errors import ConfigError, RunError
 from protocols.synthesizers import EndpointModel

@@ -10,7 +10,7 @@ more than half of the places belong to no task any more, the tasks move together
 import msgspec
 import numpy as np
 
-from coevolve.ordered import Ranked, SumTree
+from coevolve.base.ordered import Ranked, SumTree
 
 SPARE = 1024
 """Number of places without a task that are never too many."""

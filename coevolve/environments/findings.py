@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from coevolve.foreign import described
+from coevolve.base.foreign import described
 from protocols.capabilities import WITHOUT, Capabilities
 from protocols.errors import CoevolveError
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from coevolve.base.foreign import shown
+from coevolve.base.user_code import NamedClass
 from coevolve.environments.settings import section
-from coevolve.foreign import shown
-from coevolve.user_code import NamedClass
-from coevolve.value_remedies import found
-from coevolve.yaml_structs import check_section
+from coevolve.yaml.structs import check_section
+from coevolve.yaml.value_remedies import found
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 

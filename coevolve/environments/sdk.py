@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from coevolve.parts.context import (
         PartContext as PartContext,  # what a part of the loop is given: settings, folder, journal
     )
-    from coevolve.yaml_text import (
+    from coevolve.yaml.text import (
         parse_yaml as parse_yaml,  # reads a YAML file that a user wrote
         NotYamlError as NotYamlError,  # says why it cannot be read
     )
-    from coevolve.yaml_structs import (
+    from coevolve.yaml.structs import (
         check_section as check_section,  # refuses unknown and wrong fields, with their remedies
     )
 
@@ -113,7 +113,7 @@ if TYPE_CHECKING:
         AnnotatedSource as AnnotatedSource,  # a text with what rollouts reached in it
         SourceLine as SourceLine,  # one of its lines
     )
-    from coevolve.terminal import (
+    from coevolve.base.terminal import (
         Terminal as Terminal,  # prints to a terminal
     )
 
@@ -192,7 +192,7 @@ if TYPE_CHECKING:
         Package as Package,  # a package in a folder of its own
         package_files as package_files,  # folder of an installed package
     )
-    from coevolve.dependencies import (
+    from coevolve.base.dependencies import (
         require as require,  # refuses to go on without a package
         extra as extra,  # command that installs an extra of coevolve
         lacking as lacking,  # collects what several checks refuse
@@ -204,12 +204,12 @@ if TYPE_CHECKING:
         shared_folder as shared_folder,  # creates a folder that other users can read
         CACHE_VARIABLE as CACHE_VARIABLE,  # the environment variable
     )
-    from coevolve.shipped import (
+    from coevolve.base.shipped import (
         shipped_folder as shipped_folder,  # a folder that comes with coevolve
     )
 
     # Foreign text.
-    from coevolve.foreign import (
+    from coevolve.base.foreign import (
         boundary as boundary,  # turns any error of a parser of foreign text into one
         plain as plain,  # a foreign text in one line: escaped, masked and cut
         described as described,  # type and message of an error, in one line

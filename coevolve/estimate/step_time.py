@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from coevolve.foreign import boundary, bytes_of
+from coevolve.base.foreign import boundary, bytes_of
 from coevolve.learning.objective_registry import objective_of
 from coevolve.models.architecture import Architecture
 from protocols.config import RunConfig, VllmEngine

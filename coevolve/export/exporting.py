@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from coevolve.dependencies import extra, require
+from coevolve.base.dependencies import extra, require
+from coevolve.base.visible import visible
 from coevolve.export.card import data_card, model_card
 from coevolve.export.exporter import Exporter
 from coevolve.export.source import Sampled, open_source
 from coevolve.history.directory import RunDirectory
 from coevolve.models.atomic_folder import PARTIAL, write_folder
 from coevolve.models.scratch_folder import scratch_folder
-from coevolve.visible import visible
 from protocols.errors import CheckpointError, RunError
 
 WEIGHTS = {

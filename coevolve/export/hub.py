@@ -9,7 +9,7 @@ from typing import Literal
 
 from huggingface_hub import HfApi
 
-from coevolve.foreign import boundary
+from coevolve.base.foreign import boundary
 from coevolve.models.model_folder import hub_base
 from protocols.config import PolicyConfig
 from protocols.errors import RunError

@@ -19,15 +19,15 @@ from typing import Any
 
 import msgspec
 
-from coevolve.durable_files import make_folder
+from coevolve.base.durable_files import make_folder
+from coevolve.base.foreign import plain
+from coevolve.base.import_guard import use_code
 from coevolve.environments.registry import environment_of
 from coevolve.followers.interface import FollowedRun, Tracker
 from coevolve.followers.own import OwnTracker
 from coevolve.followers.said import END, Said, folder_of
 from coevolve.followers.tracking import Tracking
-from coevolve.foreign import plain
 from coevolve.history.directory import RunDirectory
-from coevolve.import_guard import use_code
 from coevolve.journal.reader import run_reader
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.parts.attempts import reason_of

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coevolve.durable_files import replace_file
+from coevolve.base.durable_files import replace_file
 from coevolve.followers.import_path import load
 from coevolve.followers.interface import Artifact, FollowedRun, Point, Table, Tracker
 from protocols.learning import PolicyVersion, StepReport

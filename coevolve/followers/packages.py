@@ -1,6 +1,6 @@
 """What the followers of a run need to be installed."""
 
-from coevolve.dependencies import extra, require
+from coevolve.base.dependencies import extra, require
 from coevolve.followers import import_path
 from protocols.followers_config import TRACKERS
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from coevolve.durable_files import no_link
+from coevolve.base.durable_files import no_link
 from coevolve.followers.said import END, NEWS, Said, folder_of
 from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox

@@ -5,6 +5,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
+from coevolve.base.visible import visible
 from coevolve.followers.interface import Artifact, Point, Table, Tracker
 from coevolve.history.directory import RunDirectory
 from coevolve.history.metrics_file import first_left, line_of
@@ -12,7 +13,6 @@ from coevolve.history.progress import TOPICS as PROGRESS_TOPICS
 from coevolve.history.progress import Progress, progress_snapshots
 from coevolve.journal.codec import decode, decode_as, topics_of
 from coevolve.journal.fold import fold_records
-from coevolve.visible import visible
 from protocols.errors import JournalError
 from protocols.followers_config import TrackersConfig
 from protocols.interfaces import Reader

@@ -13,12 +13,12 @@ from typing import Annotated
 
 import msgspec
 
-from coevolve.durable_files import replace_file
-from coevolve.foreign import boundary, bytes_of
+from coevolve.base.durable_files import replace_file
+from coevolve.base.foreign import boundary, bytes_of
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.reader import STORE_FOLDER
 from coevolve.models.tiny_random.resolve import running
-from coevolve.yaml_text import parse_yaml, write_yaml
+from coevolve.yaml.text import parse_yaml, write_yaml
 from protocols.config import RunConfig
 from protocols.errors import RunError
 

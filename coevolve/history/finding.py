@@ -4,7 +4,7 @@ import difflib
 import errno
 from pathlib import Path
 
-from coevolve.foreign import DESCRIBED_CHARS, plain
+from coevolve.base.foreign import DESCRIBED_CHARS, plain
 from coevolve.history.directory import RunDirectory, has_journal
 from protocols.errors import RunError
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Generator, Mapping
 from pathlib import Path
 
-from coevolve.durable_files import no_link
+from coevolve.base.durable_files import no_link
 from coevolve.history.instance_gap import SIDES, InstanceGap, Side, instance_gaps, memorized
 from coevolve.history.progress import Progress
 from coevolve.history.score import Score

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import lmdb
 import msgspec
 
-from coevolve.durable_files import NO_SPACE, room_bytes
+from coevolve.base.durable_files import NO_SPACE, room_bytes
 from coevolve.journal.checksums import DamageError
 from coevolve.journal.damage import damaged, naming_damage
 from coevolve.journal.layout import DATA_FILE, PackedRecord, topic_key

@@ -45,7 +45,7 @@ from typing import IO, Any
 
 import lmdb
 
-from coevolve.durable_files import make_folder, sync
+from coevolve.base.durable_files import make_folder, sync
 from coevolve.journal.committer import Committer, Count, Hold, Listener, Taken, Work
 from coevolve.journal.layout import DATA_FILE, encode_name, pack_record
 from coevolve.journal.opening import (

@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 
 import lmdb
 
-from coevolve.durable_files import NO_SPACE, make_folder, no_link, sync
+from coevolve.base.durable_files import NO_SPACE, make_folder, no_link, sync
 from coevolve.journal.checksums import DamageError, row_check, seal
 from coevolve.journal.contents import check_contents
 from coevolve.journal.damage import damaged, naming_damage, not_a_journal

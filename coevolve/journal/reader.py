@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import lmdb
 
-from coevolve.foreign import resolved
+from coevolve.base.foreign import resolved
 from coevolve.journal.damage import naming_damage
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.opening import open_for_reading

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import lmdb
 
-from coevolve.durable_files import sync
+from coevolve.base.durable_files import sync
 from coevolve.journal.checksums import entry_check, row_check, seal
 from coevolve.journal.layout import (
     DATA_FILE,

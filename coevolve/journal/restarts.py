@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from coevolve.durable_files import replace_file
+from coevolve.base.durable_files import replace_file
 from protocols.errors import JournalError
 
 FILE = "restarts.json"

@@ -21,7 +21,7 @@ from pathlib import Path
 import lmdb
 import structlog
 
-from coevolve.durable_files import NO_SPACE
+from coevolve.base.durable_files import NO_SPACE
 from coevolve.journal.layout import DATA_FILE, MAX_READERS
 from protocols.errors import JournalError
 

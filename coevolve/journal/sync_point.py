@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import lmdb
 
-from coevolve.durable_files import sync
+from coevolve.base.durable_files import sync
 from coevolve.journal.heads import USED_BYTES, head_of
 from coevolve.journal.layout import DATA_FILE, Tables
 from coevolve.journal.synced_file import (

@@ -4,7 +4,7 @@ import os
 
 from msgspec.structs import replace
 
-from coevolve.foreign import shown
+from coevolve.base.foreign import shown
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 

@@ -16,9 +16,9 @@ from ray._private.authentication.authentication_token_setup import (
 )
 from ray.job_config import JobConfig
 
+from coevolve.base.import_guard import code_folder, is_guarded
 from coevolve.environments.cache_folder import CACHE_VARIABLE, compiled_kernels, passed_on
 from coevolve.history.directory import RunDirectory
-from coevolve.import_guard import code_folder, is_guarded
 from coevolve.launcher import jobs, session, working_folder
 from coevolve.launcher.forking import forking
 from coevolve.launcher.native_errors import held_back

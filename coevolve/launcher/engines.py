@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import psutil
 from msgspec.structs import replace
 
-from coevolve.config import conflicts
+from coevolve.config.load import conflicts
 from coevolve.launcher.devices import lacking
 from coevolve.launcher.fitting import Demand, demands
 from coevolve.launcher.nodes import Node, living_nodes

@@ -6,10 +6,11 @@ import sys
 from math import nan
 from pathlib import Path
 
-from coevolve.config import load_config
+from coevolve.base.foreign import resolved
+from coevolve.base.terminal import Terminal
+from coevolve.config.load import load_config
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
-from coevolve.foreign import resolved
 from coevolve.history.progress import TOPICS, Progress
 from coevolve.journal.fold import fold
 from coevolve.journal.local_store import LocalStore
@@ -20,7 +21,6 @@ from coevolve.parts import logs
 from coevolve.parts.privacy import private_files
 from coevolve.runs import starting
 from coevolve.screen.display import score_tables
-from coevolve.terminal import Terminal
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, first_error
 from protocols.journal import Message

@@ -13,7 +13,9 @@ import msgspec
 import structlog
 from rich.console import Console
 
-from coevolve.config import load_config
+from coevolve.base.foreign import resolved
+from coevolve.base.import_guard import refuse_run_folder
+from coevolve.config.load import load_config
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
 from coevolve.estimate.estimate import estimate
@@ -21,10 +23,8 @@ from coevolve.estimate.estimate_lines import estimate_lines, replaced_model_line
 from coevolve.estimate.memory import excesses, expected
 from coevolve.estimate.step_time import Throughput, read_throughput
 from coevolve.followers.supervision import Followers, followers
-from coevolve.foreign import resolved
 from coevolve.history.costs import costs_snapshots
 from coevolve.history.directory import RunDirectory
-from coevolve.import_guard import refuse_run_folder
 from coevolve.journal.reader import run_reader
 from coevolve.launcher import preflight, working_folder
 from coevolve.launcher.address import VARIABLE, with_address
@@ -46,7 +46,7 @@ from coevolve.runs.scaling import recorded_scale
 from coevolve.runs.stop import Stop
 from coevolve.screen.display import Display
 from coevolve.screen.ending import Ending, print_ending
-from coevolve.yaml_text import write_yaml
+from coevolve.yaml.text import write_yaml
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, LostError
 from protocols.interfaces import Reader

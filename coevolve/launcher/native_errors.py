@@ -6,7 +6,7 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
-from coevolve.durable_files import no_link
+from coevolve.base.durable_files import no_link
 
 _STDERR = 2
 _direct = [_STDERR]

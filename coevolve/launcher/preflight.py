@@ -9,14 +9,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from coevolve import loop
-from coevolve.dependencies import extra, lacking, refuse, require
+from coevolve.base.dependencies import extra, lacking, refuse, require
+from coevolve.base.in_thread import run_to_end
 from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.packages import install as install_packages
 from coevolve.environments.registry import environment_of
 from coevolve.estimate.estimate import parameters
 from coevolve.followers.packages import check_tracker
-from coevolve.in_thread import run_to_end
 from coevolve.launcher.address import with_address
 from coevolve.launcher.devices import missing_devices
 from coevolve.launcher.working_folder import refuse_left_out

@@ -19,10 +19,10 @@ from typing import cast
 import psutil
 from ray._private import ray_constants, services
 
+from coevolve.base.visible import visible
 from coevolve.models.scratch_folder import ScratchFolder, sweep
 from coevolve.parts.logs import FOLDER
 from coevolve.runs.reach import listens
-from coevolve.visible import visible
 from protocols.errors import RunError
 
 PREFIX = "cvray-"

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from coevolve.foreign import plain
-from coevolve.import_guard import code_folder
+from coevolve.base.foreign import plain
+from coevolve.base.import_guard import code_folder
 from coevolve.launcher import jobs
 from protocols.config import RunConfig
 from protocols.errors import ConfigError

@@ -14,11 +14,11 @@ from typing import Any, Union, cast
 
 import msgspec
 
-from coevolve.foreign import shown
+from coevolve.base.foreign import shown
+from coevolve.base.user_code import NamedClass
 from coevolve.learning import objectives
 from coevolve.learning.objective import Objective
-from coevolve.user_code import NamedClass
-from coevolve.yaml_structs import check_section, check_value
+from coevolve.yaml.structs import check_section, check_value
 from protocols.errors import ConfigError
 from protocols.learner_config import DEFAULT_OBJECTIVE, LearnerConfig
 

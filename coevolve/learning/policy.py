@@ -37,7 +37,7 @@ from peft.utils.transformers_weight_conversion import convert_peft_config_for_tr
 from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
-from coevolve.foreign import boundary
+from coevolve.base.foreign import boundary
 from coevolve.learning.rows import Conversation, Row, sides
 from coevolve.learning.scoring import score
 from coevolve.learning.sharded.ranks import ALONE, Ranks, all_whole

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from coevolve.foreign import plain
+from coevolve.base.foreign import plain
 from coevolve.llm.proxies import proxy_of
 
 CONNECTIONS = 1000

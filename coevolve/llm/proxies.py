@@ -12,8 +12,8 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies_environment
 
-from coevolve.dependencies import require
-from coevolve.foreign import masked
+from coevolve.base.dependencies import require
+from coevolve.base.foreign import masked
 from protocols.errors import DependencyError
 
 SOCKS = ("socks5", "socks5h")

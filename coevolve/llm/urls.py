@@ -3,7 +3,7 @@
 import click
 import msgspec
 
-from coevolve.foreign import shown
+from coevolve.base.foreign import shown
 from protocols.synthesizers import Url
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from coevolve.durable_files import make_folder, sync
+from coevolve.base.durable_files import make_folder, sync
 from coevolve.models.weight_files import files_digest
 from protocols.errors import CheckpointError
 from protocols.learning import Checkpoint

@@ -25,7 +25,14 @@ from typing import Any, cast
 from jinja2 import TemplateError
 from transformers import AutoTokenizer
 
-from coevolve.foreign import DESCRIBED_CHARS, boundary, described, native_to_errors, plain, shown
+from coevolve.base.foreign import (
+    DESCRIBED_CHARS,
+    boundary,
+    described,
+    native_to_errors,
+    plain,
+    shown,
+)
 from coevolve.models.deadline import within
 from coevolve.models.format_tokens import FormatTokens
 from coevolve.models.model_files import DOWNLOAD_AGAIN, as_ids, ends_of_text, unusable

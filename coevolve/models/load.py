@@ -11,7 +11,7 @@ import transformers
 from accelerate import init_empty_weights
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from coevolve.foreign import boundary, described, plain
+from coevolve.base.foreign import boundary, described, plain
 from coevolve.models.model_files import DOWNLOAD_AGAIN, check_config, shapes_of
 from protocols.errors import ConfigError
 

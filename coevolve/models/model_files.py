@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 from safetensors import safe_open
 
-from coevolve.foreign import boundary, bytes_of, check_values, open_plain, plain, shown
+from coevolve.base.foreign import boundary, bytes_of, check_values, open_plain, plain, shown
 from protocols.errors import ConfigError
 
 ADAPTER = "adapter_config.json"

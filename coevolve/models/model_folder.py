@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.foreign import boundary, plain, shown
+from coevolve.base.foreign import boundary, plain, shown
 from coevolve.models.architecture import KNOWN, ModelConfig, read_config
 from coevolve.models.model_files import read_settings, refuse_adapter
 from coevolve.models.vocabulary_rows import check_rows

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from coevolve.foreign import boundary, native_to_errors
+from coevolve.base.foreign import boundary, native_to_errors
 from coevolve.models.model_files import DOWNLOAD_AGAIN
 from protocols.errors import CoevolveError, ConfigError
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from safetensors import safe_open
 from tokenizers import Tokenizer
 
-from coevolve.foreign import boundary, bytes_of, native_to_errors, open_plain, plain
+from coevolve.base.foreign import boundary, bytes_of, native_to_errors, open_plain, plain
 from coevolve.models.model_files import DOWNLOAD_AGAIN, MOST_BYTES, read_settings, shapes_of
 from coevolve.models.tokenizer_file import TOKENIZER
 from protocols.errors import ConfigError

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from coevolve.foreign import open_plain
+from coevolve.base.foreign import open_plain
 from protocols.learning import WeightsFormat
 
 WEIGHTS_FILES: Mapping[WeightsFormat, str] = {

@@ -15,8 +15,8 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor
 
-from coevolve.durable_files import no_link
-from coevolve.visible import as_visible
+from coevolve.base.durable_files import no_link
+from coevolve.base.visible import as_visible
 
 FOLDER = "logs"
 

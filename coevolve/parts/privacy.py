@@ -12,7 +12,7 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
-from coevolve.visible import as_visible
+from coevolve.base.visible import as_visible
 from protocols.errors import TransferError
 
 UMASK = 0o077

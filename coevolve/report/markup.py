@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 
-from coevolve.visible import visible
+from coevolve.base.visible import visible
 
 _EMPTY = ("input", "meta")
 """Elements without an end."""

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import cast
 
+from coevolve.base.visible import visible
 from coevolve.report.markup import Markup, tag
-from coevolve.visible import visible
 
 FOLDER = Path(__file__).parent / "browser"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from coevolve.foreign import bytes_of, opened, resolved
+from coevolve.base.foreign import bytes_of, opened, resolved
 from coevolve.history.directory import MAX_PROCESS_ID
 
 ID_DIGITS = 10

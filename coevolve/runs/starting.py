@@ -12,8 +12,8 @@ from typing import cast
 
 import msgspec
 
-from coevolve.durable_files import make_folder, no_link
-from coevolve.foreign import resolved
+from coevolve.base.durable_files import make_folder, no_link
+from coevolve.base.foreign import resolved
 from coevolve.history.directory import LAUNCH_LOG, RunDirectory, RunIdentity, has_journal
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.layout import DATA_FILE

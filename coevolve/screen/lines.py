@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rich.console import Group
 from rich.text import Text
 
-from coevolve.visible import visible
+from coevolve.base.visible import visible
 
 BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 """Heights of a curve, from low to high."""

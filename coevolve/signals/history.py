@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from coevolve.ordered import Ranked
+from coevolve.base.ordered import Ranked
 from coevolve.signals.probability import SuccessCount, same_rate
 from protocols.evolution import GroupSummary, PatternKind
 from protocols.evolution_config import SignalsConfig

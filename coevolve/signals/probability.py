@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coevolve.ordered import Ranked
+from coevolve.base.ordered import Ranked
 
 CELLS = 1000
 """Number of grid cells over success rates; a posterior's mass in a cell lies at its middle."""

@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from coevolve.foreign import open_plain
+from coevolve.base.foreign import open_plain
 from coevolve.models.weight_files import (
     SETTINGS_FILES,
     WEIGHTS_FILES,

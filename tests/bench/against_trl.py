@@ -25,7 +25,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig

@@ -18,7 +18,7 @@ from statistics import fmean
 from rich.console import Console
 from rich.table import Table
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from protocols.errors import CoevolveError, RunError
 from tests.bench.intervals import interval, told
 from tests.bench.seeds import seeds_of

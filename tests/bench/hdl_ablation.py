@@ -34,7 +34,7 @@ import msgspec
 from msgspec.structs import replace
 from rich.console import Console
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import RejectionConfig, StageConfig
 from coevolve.environments.hdl.settings import hdl_settings

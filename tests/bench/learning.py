@@ -26,7 +26,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from tests.bench.grid import Plan, run_grid

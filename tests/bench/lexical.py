@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 from rich.console import Group, RenderableType
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.bfcl.stock import CLASSES
 from coevolve.environments.tools.evolution import unrecorded_reader

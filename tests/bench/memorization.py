@@ -22,7 +22,7 @@ from transformers import Qwen3ForCausalLM
 from coevolve.commands.fresh import Comparison, compared
 from coevolve.commands.scoring import open_scoring
 from coevolve.commands.subjects import OfRunFile, opened_policy
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.tools.filesystem.environment import Filesystem
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.tokenizer import CHECKPOINT

@@ -23,7 +23,7 @@ import psutil
 from msgspec.structs import replace
 from rich.console import RenderableType
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.history.directory import RunDirectory
 from coevolve.history.metric_docs import meanings
 from coevolve.history.series import STEP

@@ -17,7 +17,7 @@ from random import Random
 import msgspec
 from rich.console import Group, RenderableType
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.commands import Tried

@@ -31,7 +31,7 @@ import msgspec
 import numpy as np
 from rich.table import Table
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.history.directory import RunDirectory
 from coevolve.rollouts.agent import sampling_seed
 from coevolve.runs import starting

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
-from coevolve.yaml_structs import MOST_FAULTS
+from coevolve.config.load import load_config
+from coevolve.yaml.structs import MOST_FAULTS
 from protocols.errors import ConfigError
 
 IN_FILES = [

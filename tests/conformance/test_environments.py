@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.registry import environment_named
 from protocols.errors import ConfigError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.findings import Finding
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_named, environment_type

@@ -10,7 +10,7 @@ from statistics import fmean
 import msgspec
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.findings import findings
 from protocols.capabilities import Capabilities
 from protocols.errors import ConfigError

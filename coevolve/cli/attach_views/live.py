@@ -16,8 +16,8 @@ import ray
 
 from actors.part import RemotePart
 from actors.remote_store import STORE_NAME, RemoteStore
+from coevolve.base.foreign import boundary
 from coevolve.cli.attach_views.subject import LiveRun, Subject
-from coevolve.foreign import boundary
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import run_reader

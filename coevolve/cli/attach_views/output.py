@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
-from coevolve.terminal import Terminal
+from coevolve.base.terminal import Terminal
 
 WIDTH = 140
 """Width in columns of a table that is written to a file or a pipe, without ``COLUMNS``."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import psutil
 
+from coevolve.base.foreign import resolved
 from coevolve.cli.attach_views.output import tell
 from coevolve.cli.attach_views.subject import Subject
-from coevolve.foreign import resolved
 from coevolve.history.directory import RunDirectory
 from coevolve.parts.pausing import is_paused
 from protocols.control import RunContinued, RunPaused, StopRequested

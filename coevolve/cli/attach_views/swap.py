@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from coevolve.base.foreign import shown
 from coevolve.cli.attach_views.output import say, tell
 from coevolve.cli.attach_views.subject import Subject
-from coevolve.foreign import shown
 from coevolve.journal.codec import decode, topics_of
 from protocols.config import RunConfig
 from protocols.errors import RunError

@@ -2,7 +2,7 @@
 
 import os
 
-from coevolve.dependencies import extra, require
+from coevolve.base.dependencies import extra, require
 from protocols.config import VllmEngine
 
 _CUDA_BUILDS = (

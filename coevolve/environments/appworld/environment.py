@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from coevolve.dependencies import lacking
+from coevolve.base.dependencies import lacking
 from coevolve.environments.appworld.blocks import apis_in
 from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.likeness import code_likeness

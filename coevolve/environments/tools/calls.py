@@ -18,7 +18,7 @@ import functools
 from collections.abc import Container
 from typing import NamedTuple
 
-from coevolve.foreign import CODE, boundary, plain
+from coevolve.base.foreign import CODE, boundary, plain
 
 MAX_CHARS = 20_000
 MAX_DEPTH = 16

@@ -40,6 +40,7 @@ from datetime import datetime
 from functools import partial
 from typing import BinaryIO, TypeVar, assert_never
 
+from coevolve.base.foreign import described
 from coevolve.environments.tools.commands import (
     Act,
     Broken,
@@ -73,7 +74,6 @@ from coevolve.environments.tools.session import Session
 from coevolve.environments.tools.toolsets import tool_set
 from coevolve.environments.tools.trial import TrialRun
 from coevolve.environments.tools.weight import MAX_WEIGHT
-from coevolve.foreign import described
 from protocols.errors import CoevolveError
 
 T = TypeVar("T")

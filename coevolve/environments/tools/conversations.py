@@ -11,11 +11,11 @@ from itertools import groupby
 
 import msgspec
 
+from coevolve.base.foreign import shown
 from coevolve.environments.tools.chat.tools import named_arguments
 from coevolve.environments.tools.chat.typed import alike
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
-from coevolve.foreign import shown
 from protocols.config import RolloutConfig
 from protocols.errors import ConfigError
 from protocols.tasks import Task

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from coevolve.base.dependencies import lacking
 from coevolve.curriculum.task_sampler import TaskSampler, sampler_of
 from coevolve.delivery.engine import VerifiedEngine
-from coevolve.dependencies import lacking
 from coevolve.environments.findings import Finding
 from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.interface import Environment

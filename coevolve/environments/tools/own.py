@@ -6,7 +6,10 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
 
-from coevolve.dependencies import lacking
+from coevolve.base.dependencies import lacking
+from coevolve.base.foreign import shown
+from coevolve.base.in_thread import run_to_end
+from coevolve.base.user_code import told
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.adversary.found import Found, Named
@@ -29,9 +32,6 @@ from coevolve.environments.tools.task_rows import FORMATS
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.environments.tools.worker import ToolWorker
-from coevolve.foreign import shown
-from coevolve.in_thread import run_to_end
-from coevolve.user_code import told
 from protocols.capabilities import NAMES, Capabilities
 from protocols.config import RunConfig
 from protocols.errors import ConfigError

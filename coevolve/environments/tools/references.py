@@ -8,11 +8,11 @@ outcomes are cached, because a process needs them more than once.
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from coevolve.base.in_thread import run_to_end
 from coevolve.environments.tools.commands import Broken, Trial, Tried
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.environments.tools.trial import TrialRun
 from coevolve.environments.tools.worker import ToolWorker
-from coevolve.in_thread import run_to_end
 from protocols.errors import ConfigError, SimulatorError
 from protocols.tasks import Task
 

@@ -54,6 +54,7 @@ from typing import Any, cast
 
 import msgspec
 
+from coevolve.base.foreign import described
 from coevolve.environments.tools.calls import (
     NotACallError,
     RefusedCallError,
@@ -66,7 +67,6 @@ from coevolve.environments.tools.endings import OUT_OF_MEMORY, Ending
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.toolsets import OpenTools, tool_documents, tool_set
 from coevolve.environments.tools.weight import MAX_WEIGHT, VALUE_WEIGHT, OverweightError
-from coevolve.foreign import described
 from protocols.errors import DependencyError, SimulatorError
 
 MAX_ANSWER_CHARS = 1_000_000

@@ -41,12 +41,12 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from coevolve.base.foreign import described
+from coevolve.base.user_code import told
 from coevolve.environments.tools.calls import Call
 from coevolve.environments.tools.digest import STATE, digest
 from coevolve.environments.tools.toolsets import STATE_MISMATCH, ToolDocument, import_named
 from coevolve.environments.tools.weight import weigh
-from coevolve.foreign import described
-from coevolve.user_code import told
 from protocols.errors import ConfigError, SimulatorError
 
 NOT_TOOLS = frozenset({"reset", "state", "reward"})

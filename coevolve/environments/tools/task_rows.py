@@ -18,9 +18,9 @@ from typing import Any, cast
 
 import msgspec
 
-from coevolve.dependencies import require
-from coevolve.foreign import bytes_of, check_values, opened, values_in
-from coevolve.user_code import told
+from coevolve.base.dependencies import require
+from coevolve.base.foreign import bytes_of, check_values, opened, values_in
+from coevolve.base.user_code import told
 from protocols.errors import ConfigError
 from protocols.tasks import Split
 

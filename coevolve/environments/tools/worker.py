@@ -20,6 +20,8 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from coevolve.base.foreign import plain
+from coevolve.base.shipped import import_folder
 from coevolve.environments.cache_folder import passed_on
 from coevolve.environments.tools.commands import (
     Broken,
@@ -41,8 +43,6 @@ from coevolve.environments.tools.frames import (
 )
 from coevolve.environments.tools.histories import Histories
 from coevolve.environments.tools.place import PLACE_BYTES, STEP_CHARS, Place
-from coevolve.foreign import plain
-from coevolve.shipped import import_folder
 from protocols.config import SimulatorConfig
 from protocols.errors import SimulatorError
 

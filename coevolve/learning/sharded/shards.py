@@ -34,8 +34,8 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.storage import WriteResult
 
-from coevolve.durable_files import sync
-from coevolve.foreign import boundary, open_plain, shown
+from coevolve.base.durable_files import sync
+from coevolve.base.foreign import boundary, open_plain, shown
 from coevolve.learning.sharded.ranks import Ranks
 from protocols.errors import CheckpointError
 

@@ -21,7 +21,7 @@ from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
 from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast
 
-from coevolve.foreign import boundary
+from coevolve.base.foreign import boundary
 from coevolve.models.chat_template import read_tokenizer
 from coevolve.models.model_files import DOWNLOAD_AGAIN
 from coevolve.models.tiny_random.sizes import VOCABULARY

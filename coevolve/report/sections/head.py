@@ -7,7 +7,7 @@ from coevolve.report.figure import Table, folded, listed, missing
 from coevolve.report.markup import Markup, clipped, tag
 from coevolve.report.sections.opening import opening
 from coevolve.report.times import duration, moment
-from coevolve.yaml_text import write_yaml
+from coevolve.yaml.text import write_yaml
 from protocols.config import RunConfig
 from protocols.synthesizers import EndpointModel, PolicyModel
 

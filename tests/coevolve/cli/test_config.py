@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from coevolve.cli.config import WIDTH
-from coevolve.config import load_config
-from coevolve.run_files import carried, purpose
+from coevolve.config.load import load_config
+from coevolve.config.run_files import carried, purpose
 from protocols.config import RunConfig
 from tests.commands import answered
 
-HEAVY = {"torch", "ray", "transformers", "numpy", "coevolve.config"}
+HEAVY = {"torch", "ray", "transformers", "numpy", "coevolve.config.load"}
 
 
 def test_help_loads_nothing_heavy():

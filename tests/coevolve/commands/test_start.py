@@ -7,7 +7,7 @@ import pytest
 
 from coevolve.commands.chosen import Choice, Measured, machine, run_file_text, with_given
 from coevolve.commands.row_time import RowSeconds
-from coevolve.config import config_in, load_config
+from coevolve.config.load import config_in, load_config
 from coevolve.environments.tools.lengths import Lengths
 from coevolve.history.directory import RunDirectory
 from coevolve.models.model_folder import TINY_FOLDER

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.estimate import learner_memory
 from coevolve.estimate.estimate import Estimate, estimate
 from coevolve.estimate.estimate_lines import estimate_lines

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.estimate.estimate import estimate
 from coevolve.estimate.estimate_lines import estimate_lines
 from coevolve.estimate.step_time import (

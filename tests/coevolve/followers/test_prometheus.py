@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.followers.numbers import Number
 from coevolve.followers.prometheus import NAME, serve
 from coevolve.journal.local_store import LocalStore

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.base.terminal import Terminal
 from coevolve.history.evolution_totals import EvolutionTotals
 from coevolve.history.metrics_file import MetricsFile, kept_bytes
 from coevolve.history.progress import HELD_OUT, Progress
 from coevolve.history.score import Score
 from coevolve.screen.display import score_tables
-from coevolve.terminal import Terminal
 from protocols.control import RunFinished
 from protocols.evolution import Parked, Refused
 from protocols.journal import Message

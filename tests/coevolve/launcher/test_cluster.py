@@ -8,7 +8,7 @@ import psutil
 import pytest
 import ray
 
-from coevolve.import_guard import CODE
+from coevolve.base.import_guard import CODE
 from coevolve.launcher.cluster import cluster
 from coevolve.runs.starting import create
 from protocols.config import RunConfig

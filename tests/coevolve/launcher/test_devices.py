@@ -8,7 +8,7 @@ import pytest
 import ray
 import torch
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.launcher.devices import lacking, missing_devices
 from coevolve.launcher.fitting import demands
 from coevolve.launcher.nodes import Node, cluster_nodes

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.launcher import preflight
 from protocols.config import RunConfig
 from protocols.errors import DependencyError

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.launcher.launch import dry_run
 from coevolve.launcher.preflight import missing, rehearse
 from coevolve.models.architecture import KNOWN

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from transformers import AutoModelForCausalLM
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.learning.batch import Batch, BatchGroup
 from coevolve.learning.objective_registry import built_in, objective_of
 from coevolve.learning.trainer import Trainer
@@ -144,6 +144,6 @@ def test_a_module_that_breaks_is_told_in_one_sentence(page: Path):
 
 
 def test_settings_are_checked_without_torch():
-    code = "import sys; from coevolve.config import load_config; load_config('quickstart'); "
+    code = "import sys; from coevolve.config.load import load_config; load_config('quickstart'); "
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

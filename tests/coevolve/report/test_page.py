@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.base.visible import UNSAFE
 from coevolve.history.gathering import Gathering, gather
 from coevolve.history.series import RunSeries
 from coevolve.journal.codec import encode
@@ -21,7 +22,6 @@ from coevolve.report.sections.success import (
     trained_by_skill,
     visited_by_tool,
 )
-from coevolve.visible import UNSAFE
 from protocols.config import RunConfig
 from protocols.control import (
     RunStarted,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.delivery.engine import proven_engine
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.journal.journal import Journal
 from coevolve.runs.starting import create
 from protocols.errors import RunError

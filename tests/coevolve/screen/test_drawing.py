@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from coevolve.base.terminal import Terminal
+from coevolve.base.visible import UNSAFE
 from coevolve.screen.drawing import draw
 from coevolve.screen.view import View
-from coevolve.terminal import Terminal
-from coevolve.visible import UNSAFE
 from protocols.config import RunConfig
 from protocols.control import (
     CopyFailed,

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.base.terminal import Terminal
+from coevolve.base.visible import UNSAFE
 from coevolve.history.costs import Costs
 from coevolve.screen.ending import Ending, print_ending
-from coevolve.terminal import Terminal
-from coevolve.visible import UNSAFE
 from protocols.config import RunConfig
 from protocols.control import PartFailed, RunResumed, RunStarted, StartMeasured
 from protocols.evolution import ModelRests

@@ -7,9 +7,9 @@ import sys
 import pytest
 from rich.console import Console
 
+from coevolve.base.terminal import Terminal
+from coevolve.base.visible import UNSAFE
 from coevolve.screen.start import StartScreen, draw_start
-from coevolve.terminal import Terminal
-from coevolve.visible import UNSAFE
 from tests.commands import ROOT
 from tests.screens import plain
 

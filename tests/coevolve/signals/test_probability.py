@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.ordered import Ranked
+from coevolve.base.ordered import Ranked
 from coevolve.signals.probability import (
     SuccessCount,
     at_least,

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from coevolve.durable_files import replace_file
+from coevolve.base.durable_files import replace_file
 from coevolve.environments import tools
 from coevolve.environments.cache_folder import cache_folder
 from coevolve.environments.tools.adversary.found import Found

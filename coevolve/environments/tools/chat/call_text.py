@@ -4,8 +4,8 @@ import keyword
 import re
 from collections.abc import Mapping
 
+from coevolve.base.foreign import shown
 from coevolve.environments.tools.calls import MAX_CHARS
-from coevolve.foreign import shown
 
 _TOOL_NAME = re.compile(r"[A-Za-z_][\w.]*\Z")
 

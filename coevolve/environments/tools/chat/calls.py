@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
+from coevolve.base.foreign import boundary
 from coevolve.environments.tools.chat.bfcl_form import read_bfcl
 from coevolve.environments.tools.chat.call_text import MalformedCallsError
 from coevolve.environments.tools.chat.json_forms import PYTHON_TAG, read_json, read_tags
@@ -29,7 +30,6 @@ from coevolve.environments.tools.chat.python_forms import (
 )
 from coevolve.environments.tools.chat.tagged_forms import read_keys, read_xml
 from coevolve.environments.tools.chat.typed import Types
-from coevolve.foreign import boundary
 
 CallForm = Literal["tags", "xml", "keys", "json", "wrapped", "pythonic", "python", "bfcl"]
 

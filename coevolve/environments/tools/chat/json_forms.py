@@ -13,12 +13,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from coevolve.base.foreign import shown
 from coevolve.environments.tools.chat.call_text import (
     MalformedCallsError,
     call_text,
     check_length,
 )
-from coevolve.foreign import shown
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 

@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from coevolve.base.foreign import CODE, shown
 from coevolve.environments.tools.chat.call_text import (
     MalformedCallsError,
     call_text,
     check_length,
 )
-from coevolve.foreign import CODE, shown
 
 _NEEDED = "calls need the form [f(a=1), g()], and nothing else in the message"
 _FENCE = "`\n "

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from coevolve.base.foreign import DESCRIBED_CHARS, boundary, shown
 from coevolve.environments.tools.chat.call_text import (
     MalformedCallsError,
     call_text,
@@ -34,7 +35,6 @@ from coevolve.environments.tools.chat.signatures import signatures
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.chat.typed import Types, parameter_types
 from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.foreign import DESCRIBED_CHARS, boundary, shown
 from coevolve.llm.reading import UnfinishedThinkingError, opens_thinking, spoken
 from coevolve.models.chat_template import LOAD_S, SENTINEL, ChatTemplate, Message
 from coevolve.models.deadline import within

@@ -12,6 +12,7 @@ without an end. Such calls are malformed here.
 
 import re
 
+from coevolve.base.foreign import shown
 from coevolve.environments.tools.chat.call_text import (
     MalformedCallsError,
     call_text,
@@ -19,7 +20,6 @@ from coevolve.environments.tools.chat.call_text import (
 )
 from coevolve.environments.tools.chat.json_forms import CLOSE, OPEN
 from coevolve.environments.tools.chat.typed import Types, typed
-from coevolve.foreign import shown
 
 _FUNCTION, _FUNCTION_END = "<function=", "</function>"
 _PARAMETER = re.compile(r"\s*<\s*parameter\s*=\s*([^>\n]+)>(.*?)<\s*/\s*parameter\s*>", re.DOTALL)

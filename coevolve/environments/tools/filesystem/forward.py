@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import safe_open
 
-from coevolve.foreign import boundary
+from coevolve.base.foreign import boundary
 from coevolve.models.architecture import read_config
 from coevolve.models.model_files import DOWNLOAD_AGAIN
 from protocols.errors import ConfigError

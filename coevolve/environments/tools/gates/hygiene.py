@@ -10,9 +10,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
+from coevolve.base.visible import UNSAFE
 from coevolve.environments.tools.task import ToolTurn
 from coevolve.environments.tools.toolsets import ToolDocument
-from coevolve.visible import UNSAFE
 
 _MARKUP = re.compile(
     r"<\|[^<>]*\|>|\[/?(?:INST|SYS)\]|<</?SYS>>"

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from coevolve.foreign import boundary
+from coevolve.base.foreign import boundary
 from coevolve.llm.reading import MOST_OBJECTS, end_of_object, without_thoughts
 from protocols.evolution import Reflection
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from coevolve.base.terminal import Terminal
 from coevolve.cli.attach_views.watch import watch
 from coevolve.screen.start import StartScreen
-from coevolve.terminal import Terminal
 from protocols.control import RolloutScaled, RunFinished, RunPaused, RunStarted
 from tests.coevolve.cli.attach_views.conftest import Stage
 from tests.evolving import signal

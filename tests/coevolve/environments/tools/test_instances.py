@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from coevolve.commands.fresh import Comparison, compared, table
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.commands import Failed
 from coevolve.environments.tools.filesystem.environment import Filesystem

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 from transformers import AutoModelForCausalLM
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.launcher.launch import dry_run
 from coevolve.models.architecture import KNOWN, architecture, read_config

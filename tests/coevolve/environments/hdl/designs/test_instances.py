@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.hdl import parts
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.curation.states import average

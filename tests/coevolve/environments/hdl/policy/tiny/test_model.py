@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.environments.hdl.policy.tiny.model import write_model
 from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, MODEL, PAD, WORDS
 from coevolve.launcher import preflight

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from coevolve.foreign import boundary, described, shown
+from coevolve.base.foreign import boundary, described, shown
 from protocols.errors import ConfigError
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coevolve.foreign import (
+from coevolve.base.foreign import (
     DESCRIBED_CHARS,
     SHOWN_CHARS,
     boundary,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.ordered import Ranked, SumTree
+from coevolve.base.ordered import Ranked, SumTree
 
 PLACES = st.integers(0, 70)
 

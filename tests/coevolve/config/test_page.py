@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from coevolve.settings.page import COMMAND, page
+from coevolve.config.page import COMMAND, page
 
 PAGE = Path(__file__).parents[3] / "coevolve" / "docs" / "configuration.md"
 

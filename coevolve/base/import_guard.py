@@ -32,7 +32,7 @@ from importlib.machinery import (
 from pathlib import Path
 from types import ModuleType
 
-from coevolve.foreign import resolved
+from coevolve.base.foreign import resolved
 from protocols.errors import RunError
 
 MARKS = ("run.json", "config.yaml")
@@ -69,7 +69,7 @@ def guard_imports() -> None:
     if SEARCHED in os.environ:  # Python takes an empty entry for the working folder
         os.environ[SEARCHED] = os.pathsep.join(named)
     here = os.path.realpath(os.curdir)
-    kept = {os.path.realpath(each) for each in (*named, Path(__file__).parents[1])}
+    kept = {os.path.realpath(each) for each in (*named, Path(__file__).parents[2])}
     sys.path[:] = [each for each in sys.path if os.path.realpath(each) != here or here in kept]
 
 

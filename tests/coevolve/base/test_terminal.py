@@ -8,10 +8,10 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from coevolve.terminal import Terminal
-from coevolve.visible import UNSAFE, as_visible
+from coevolve.base.terminal import Terminal
+from coevolve.base.visible import UNSAFE, as_visible
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOSTILE = "\x1b]52;c;Z2l0\x07[link=http://x]:bomb:\u202e\x9b2J\x7f\u200b"
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
 

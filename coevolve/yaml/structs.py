@@ -10,10 +10,10 @@ from typing import Any, cast, get_args, get_origin
 
 import msgspec
 
-from coevolve.foreign import plain as plain_text
-from coevolve.foreign import shown
-from coevolve.value_forms import alternatives, entry_of, is_struct, needed, plain
-from coevolve.value_remedies import NAME_CHARS, found, meant, nearest, remedy
+from coevolve.base.foreign import plain as plain_text
+from coevolve.base.foreign import shown
+from coevolve.yaml.value_forms import alternatives, entry_of, is_struct, needed, plain
+from coevolve.yaml.value_remedies import NAME_CHARS, found, meant, nearest, remedy
 
 LARGEST = 2**63 - 1
 """Largest whole number that the journal and torch can store."""

@@ -7,7 +7,7 @@ by the escape that JSON and Python have for it, such as ``\u001b``. So a JSON do
 meaning.
 
 All that a command writes goes through `VisibleStream`, and all that Rich draws through
-`coevolve.terminal.Terminal`. Logs, report and the cards of exports use this module as well.
+`coevolve.base.terminal.Terminal`. Logs, report and the cards of exports use this module as well.
 
 *What is not covered.* Letters that look like others, such as Cyrillic ones; combining marks in any
 number; lines, because foreign text may hold line ends. Some scripts and emoji need joiners, which

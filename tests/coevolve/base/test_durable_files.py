@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.durable_files import no_link, replace_file
+from coevolve.base.durable_files import no_link, replace_file
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["file", "nothing"])

@@ -10,16 +10,16 @@ from typing import Any, cast
 
 import msgspec
 
+from coevolve.base.foreign import boundary
+from coevolve.config.overrides import apply, fault_report
+from coevolve.config.run_files import run_file, text_of
 from coevolve.environments.interface import Fault
 from coevolve.environments.registry import check_environment, complete, environment_of
-from coevolve.foreign import boundary
 from coevolve.learning import objective_registry
 from coevolve.learning.objective_registry import check_objective, objective_of
-from coevolve.overrides import apply, fault_report
-from coevolve.run_files import run_file, text_of
-from coevolve.value_remedies import found
-from coevolve.yaml_structs import check_section, with_kinds
-from coevolve.yaml_text import NotYamlError, parse_yaml
+from coevolve.yaml.structs import check_section, with_kinds
+from coevolve.yaml.text import NotYamlError, parse_yaml
+from coevolve.yaml.value_remedies import found
 from protocols.capabilities import absent
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import ConfigError
@@ -32,7 +32,7 @@ MAX_ADAPTER_RANK = 512
 def load_config(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a run file with ``key.path=value`` overrides applied in order.
 
-    ``name`` is its path, or the name of one that coevolve carries (`coevolve.run_files`).
+    ``name`` is its path, or the name of one that coevolve carries (`coevolve.config.run_files`).
 
     Raises:
         ConfigError: The file cannot be read or breaks rules; the message lists all of them.

@@ -7,8 +7,8 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping
 from pathlib import Path
 
-from coevolve.foreign import boundary, bytes_of, shown
-from coevolve.shipped import configs
+from coevolve.base.foreign import boundary, bytes_of, shown
+from coevolve.base.shipped import configs
 from protocols.errors import ConfigError
 
 MOST_BYTES = 262_144

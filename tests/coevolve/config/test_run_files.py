@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.config import load_config
-from coevolve.run_files import carried, purpose, run_file
-from coevolve.shipped import configs, shipped_folder
+from coevolve.base.shipped import configs, shipped_folder
+from coevolve.config.load import load_config
+from coevolve.config.run_files import carried, purpose, run_file
 from protocols.errors import ConfigError
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.yaml_text import MOST_DEPTH, MOST_DIGITS, NotYamlError, parse_yaml, write_yaml
+from coevolve.yaml.text import MOST_DEPTH, MOST_DIGITS, NotYamlError, parse_yaml, write_yaml
 
 TEXTS = st.text(
     st.characters(exclude_categories=("Cc", "Cs")) | st.sampled_from("\n\t"), max_size=9

@@ -4,7 +4,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from coevolve.settings.reference import Kind, Setting, reference
+from coevolve.config.reference import Kind, Setting, reference
 
 WIDTH = 88
 INDENT = "    "

@@ -5,18 +5,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
+from coevolve.config.overrides import MAX_LINE_CHARS, fault_report
 from coevolve.environments.hdl.config import LocalTeacher
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.learning.objective_registry import objective_of
 from coevolve.learning.objectives.grpo import Grpo
 from coevolve.learning.objectives.gspo import Gspo
-from coevolve.overrides import MAX_LINE_CHARS, fault_report
 from protocols.config import RunConfig, TransformersEngine
 from protocols.errors import ConfigError
 from protocols.synthesizers import EndpointModel
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = Path(__file__).parents[3] / "configs"
 
 
 def written(folder: Path, text: str) -> Path:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from coevolve.config.reference import ENVIRONMENT, Setting, everything, find, plain_path
+from coevolve.config.run_files import carried
+from coevolve.config.text import explanation, overview
 from coevolve.environments.registry import check_environment, config_types
 from coevolve.learning.objective_registry import check_objective
-from coevolve.run_files import carried
-from coevolve.settings.reference import ENVIRONMENT, Setting, everything, find, plain_path
-from coevolve.settings.text import explanation, overview
-from coevolve.yaml_structs import check_section
-from coevolve.yaml_text import parse_yaml
+from coevolve.yaml.structs import check_section
+from coevolve.yaml.text import parse_yaml
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 

@@ -1,6 +1,6 @@
 import pytest
 
-from coevolve.dependencies import extra, lacking, refuse, require
+from coevolve.base.dependencies import extra, lacking, refuse, require
 from protocols.errors import DependencyError
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from coevolve.foreign import plain as plain_text
-from coevolve.foreign import shown
-from coevolve.value_forms import choices, entry_of, plain
+from coevolve.base.foreign import plain as plain_text
+from coevolve.base.foreign import shown
+from coevolve.yaml.value_forms import choices, entry_of, plain
 
 UNITS = {"s": "seconds", "mb": "megabytes", "gb": "gigabytes", "usd": "US dollars"}
 """Suffix of a setting's name -> the unit that it counts in."""

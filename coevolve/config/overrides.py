@@ -6,9 +6,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
-from coevolve.foreign import plain, shown
-from coevolve.yaml_structs import MOST_FAULTS
-from coevolve.yaml_text import NotYamlError, parse_yaml
+from coevolve.base.foreign import plain, shown
+from coevolve.yaml.structs import MOST_FAULTS
+from coevolve.yaml.text import NotYamlError, parse_yaml
 from protocols.errors import ConfigError
 
 MAX_LINE_CHARS = 2_000

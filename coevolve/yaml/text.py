@@ -16,7 +16,7 @@ import msgspec
 import yaml
 from yaml.composer import ComposerError
 
-from coevolve.foreign import boundary, plain, shown
+from coevolve.base.foreign import boundary, plain, shown
 
 MOST_CHARS = 65_536
 """Maximum characters of a text; the parser reads some hundred thousand a second."""

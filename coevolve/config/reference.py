@@ -13,10 +13,10 @@ from typing import Any, cast, get_args
 
 import msgspec
 
+from coevolve.config.docstrings import meaning, summary
 from coevolve.environments.registry import config_types, environment_type
 from coevolve.learning.objective_registry import built_in
-from coevolve.settings.docstrings import meaning, summary
-from coevolve.value_forms import alternatives, entry_of, form, is_struct
+from coevolve.yaml.value_forms import alternatives, entry_of, form, is_struct
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Iterator, Sequence
 
-from coevolve.settings.reference import Kind, Setting, reference
-from coevolve.settings.text import alike, default_of, kinds_of, wrapped
+from coevolve.config.reference import Kind, Setting, reference
+from coevolve.config.text import alike, default_of, kinds_of, wrapped
 
 WIDTH = 108
-COMMAND = "python -m coevolve.settings.page > coevolve/docs/configuration.md"
+COMMAND = "python -m coevolve.config.page > coevolve/docs/configuration.md"
 
 HEAD = f"""\
 # Configuration

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.visible import UNSAFE, as_visible, visible, visible_output
+from coevolve.base.visible import UNSAFE, as_visible, visible, visible_output
 
 ACTING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI", "BN", "B", "S"}
 """Bidirectional classes of controls, of characters without a place, and of separators."""

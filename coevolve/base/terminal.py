@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from coevolve.visible import VisibleStream, visible
+from coevolve.base.visible import VisibleStream, visible
 
 
 class Terminal(Console):
