@@ -43,6 +43,7 @@ BENCHES = {
     "store": "tests.bench.store",
     "tiny-policy": "tests.bench.tiny_policy",
     "trl": "tests.bench.against_trl",
+    "trl-chat": "tests.bench.trl_chat",
 }
 """Bench -> its module, whose ``main`` gets the remaining arguments."""
 

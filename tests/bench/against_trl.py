@@ -27,8 +27,10 @@ from rich.table import Table
 
 from coevolve.config.load import load_config
 from coevolve.environments.settings import settings_of
-from coevolve.environments.tools.filesystem.grammar import held_out_tasks
+from coevolve.environments.tools.filesystem.grammar import held_out_tasks, uniform_task
+from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
+from coevolve.models.load import read_model
 from coevolve.models.model_folder import model_folder
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError
@@ -87,8 +89,17 @@ def _train_trl(
 
     from tests.bench.trl_loop import TrlLoop
 
-    a_step = config.learner.groups_per_step * config.rollout.group_size
-    loop = TrlLoop(config, folder, steps=rollouts // a_step, rate=rate)
+    groups, source = config.learner.groups_per_step, model_folder(config.policy.model)
+    a_step = groups * config.rollout.group_size
+    loop = TrlLoop(
+        config,
+        read_model(source),
+        source,
+        folder,
+        renderer=TinyRenderer.load(source),
+        tasks=[uniform_task(config.seed, number) for number in range(rollouts // a_step * groups)],
+        rate=rate,
+    )
     held_out = held_out_tasks(settings_of(config, FilesystemConfig).held_out)
 
     def scored(step: int, spent: float) -> Point:

@@ -1,17 +1,18 @@
-"""The quickstart's tasks, trained with TRL's own GRPOTrainer, generation and optimizer.
+"""A run's tasks, trained with TRL's own GRPOTrainer, generation and optimizer.
 
 TRL calls its `rollout_func` for the completions of a batch of prompts. This one plays the
 multi-turn conversations as a TRL user would write them: transformers' `generate` on the trainer's
 model, one message at a time for all conversations of the batch, then the simulator's answers, and
-`env_mask` for the tokens that the policy did not write. Tasks, their order and the group size are
-those of `tests.bench.synchronous`.
+`env_mask` for the tokens that the policy did not write.
 """
 
 # TRL, datasets and transformers are partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 import os
+import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -22,13 +23,11 @@ from transformers import AutoTokenizer, GenerationConfig, TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from coevolve.environments.tools.chat.call_text import MalformedCallsError
 from coevolve.environments.tools.commands import Failed
-from coevolve.environments.tools.filesystem.grammar import uniform_task
-from coevolve.environments.tools.filesystem.renderer import TinyRenderer
+from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.session import Session
 from coevolve.environments.tools.task import ToolTask, read_body
-from coevolve.models.load import read_model
-from coevolve.models.model_folder import model_folder
 from protocols.config import RolloutConfig, RunConfig
 from protocols.tasks import Task
 
@@ -42,6 +41,9 @@ class _Conversation:
     body: ToolTask
     session: Session
     prompt_ids: list[int]
+    errors_left: int
+    """Unreadable messages that are still answered."""
+
     written: list[int] = field(default_factory=list[int])
     mask: list[int] = field(default_factory=list[int])
     turn: int = 0
@@ -66,24 +68,46 @@ class _Conversation:
 
 
 class TrlLoop:
-    """TRL's trainer over a fixed order of the quickstart's tasks."""
+    """TRL's trainer over a fixed order of tasks."""
 
-    def __init__(self, config: RunConfig, output_dir: Path, *, steps: int, rate: float) -> None:
-        """Load the run's model; ``rate`` is the learning rate, constant as is usual with TRL."""
+    generated_s = 0.0
+    """Seconds in `rollout_func` so far."""
+
+    tokens = 0
+    """Tokens of all conversations so far."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        model: Any,
+        folder: Path,
+        output_dir: Path,
+        *,
+        renderer: Renderer,
+        tasks: Sequence[Task],
+        rate: float,
+        answered_errors: int = 0,
+    ) -> None:
+        """Train ``model``, whose tokenizer is in ``folder``, on ``tasks``, a batch a step.
+
+        ``rate`` is the learning rate, constant as is usual with TRL. ``answered_errors`` is the
+        number of unreadable messages that a conversation answers.
+        """
         os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-        folder = model_folder(config.policy.model)
         self._config = config
-        self._renderer = TinyRenderer.load(folder)
+        self._renderer = renderer
+        self._tasks = tasks
+        self._answered_errors = answered_errors
+        self._bf16 = config.policy.precision == "bf16"
         groups, size = config.learner.groups_per_step, config.rollout.group_size
-        self._tasks = [uniform_task(config.seed, number) for number in range(steps * groups)]
         numbers = [str(number) for number in range(len(self._tasks))]
         self.trainer: Any = GRPOTrainer(
-            model=read_model(folder),
+            model=model,
             reward_funcs=_reward,
             args=GRPOConfig(
                 output_dir=str(output_dir),
                 use_cpu=True,
-                bf16=False,
+                bf16=self._bf16,
                 gradient_checkpointing=False,
                 report_to="none",
                 save_strategy="no",
@@ -91,7 +115,7 @@ class TrlLoop:
                 logging_strategy="no",
                 per_device_train_batch_size=groups * size,
                 num_generations=size,
-                max_steps=steps,
+                max_steps=len(tasks) // groups,
                 learning_rate=rate,
                 lr_scheduler_type="constant",
                 adam_beta2=0.98,
@@ -121,12 +145,16 @@ class TrlLoop:
 
     def _roll_out(self, prompts: list[str], trainer: Any) -> dict[str, Any]:
         """Return the conversations of a batch in TRL's format."""
+        began = time.monotonic()
         model = trainer.accelerator.unwrap_model(trainer.model)
         open_ = [self._begin(self._tasks[int(number)]) for number in prompts]
         model.eval()
-        while live := [each for each in open_ if not each.over]:
-            self._advance(model, live)
+        with torch.autocast("cpu", torch.bfloat16) if self._bf16 else nullcontext():
+            while live := [each for each in open_ if not each.over]:
+                self._advance(model, live)
         model.train()
+        self.generated_s += time.monotonic() - began
+        self.tokens += sum(len(each.ids) for each in open_)
         return {
             "prompt_ids": [each.prompt_ids for each in open_],
             "completion_ids": [each.written for each in open_],
@@ -138,7 +166,7 @@ class TrlLoop:
     def _begin(self, task: Task) -> _Conversation:
         body = read_body(task.body)
         opening = list(self._renderer.opening(body))
-        return _Conversation(body=body, session=Session(body), prompt_ids=opening)
+        return _Conversation(body, Session(body), opening, self._answered_errors)
 
     @torch.no_grad()
     def _advance(self, model: Any, live: Sequence[_Conversation]) -> None:
@@ -173,22 +201,29 @@ class TrlLoop:
         if end is None or len(each.ids) >= limits.max_tokens:
             return
         try:
-            calls = self._renderer.parse(said)
+            calls = self._renderer.parse(said, each.body.classes)
+        except MalformedCallsError as error:
+            if each.errors_left:
+                each.errors_left -= 1
+                self._answer(each, [f"Error: {error}"], said, limits)
+            return
         except ValueError:
             return
         each.calls += len(calls)
         if each.calls > limits.max_calls_per_turn:
             return
         if calls:
-            results = [each.session.act(call).result for call in calls]
-            each.feed(self._renderer.observation(results, said), policy=False)
-        elif isinstance(each.session.grade(), Failed):
-            return
-        else:
+            self._answer(each, [each.session.act(call).result for call in calls], said, limits)
+        elif not isinstance(each.session.grade(), Failed):
             each.passed, each.calls = each.passed + 1, 0
-            if each.solved:
-                return
-            each.feed(self._renderer.instruction(each.body, each.passed), policy=False)
+            if not each.solved:
+                each.feed(self._renderer.instruction(each.body, each.passed, said), policy=False)
+                each.over = len(each.ids) >= limits.max_tokens
+
+    def _answer(
+        self, each: _Conversation, results: Sequence[str], said: list[int], limits: RolloutConfig
+    ) -> None:
+        each.feed(self._renderer.observation(results, said), policy=False)
         each.over = len(each.ids) >= limits.max_tokens
 
 
