@@ -37,7 +37,7 @@ from transformers import AutoTokenizer, TrainerCallback
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 
-from coevolve.config import load_config
+from coevolve.config.load import load_config
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.agent import ToolAgent
