@@ -138,8 +138,9 @@ class LearnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     micro_batch_tokens: Tokens = 682
     """Maximum tokens of one forward and backward pass, including padding. This bounds a step's
-    memory. For a small model, larger micro-batches cost more in padding than they save. A single
-    longer row gets a micro-batch of its own."""
+    memory. What all its rows begin with is computed, and counted, once, where the model keeps keys
+    and values of every position. For a small model, larger micro-batches cost more in padding than
+    they save. A single longer row gets a micro-batch of its own."""
 
     credit: Credit = "rollout"
     """What a policy gradient compares between the rollouts of a group."""

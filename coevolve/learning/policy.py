@@ -38,6 +38,7 @@ from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
 from coevolve.base.foreign import boundary
+from coevolve.learning.openings import Opening, can_share, saved
 from coevolve.learning.rows import Conversation, Row, sides
 from coevolve.learning.scoring import score
 from coevolve.learning.sharded.ranks import ALONE, Ranks, all_whole
@@ -103,6 +104,13 @@ class Policy:
         if weights is not None:
             self.load(weights)
         self._vocabulary = int(cast("Any", self._model.config).vocab_size)
+        is_whole = ranks.count == 1 and not config.gradient_checkpointing
+        self._shares_openings = is_whole and can_share(self._model)
+
+    @property
+    def shares_openings(self) -> bool:
+        """Return whether sequences of a micro-batch share what they begin with."""
+        return self._shares_openings
 
     @property
     def vocabulary(self) -> int:
@@ -185,7 +193,14 @@ class Policy:
             # The cache holds the bfloat16 copies of all weights until the end of the forward pass.
             cache_enabled=not self._config.gradient_checkpointing,
         ):
-            return score(model, ids_B_T, mask_B_T, temperature=temperature, allowed_N_V=allowed_N_V)
+            return score(
+                model,
+                ids_B_T,
+                mask_B_T,
+                temperature=temperature,
+                allowed_N_V=allowed_N_V,
+                shares=self._shares_openings,
+            )
 
     def save(self, folder: Path) -> None:
         """Write weights and config into the existing ``folder``; one rank writes for all."""
@@ -290,20 +305,26 @@ def _fixed(model: PreTrainedModel) -> Model:
     return model.requires_grad_(False).eval()
 
 
-def micro_batches(rows: Sequence[Row], budget_tokens: int) -> Iterator[list[Row]]:
+def micro_batches(
+    rows: Sequence[Row], budget_tokens: int, *, shares: bool = False
+) -> Iterator[list[Row]]:
     """Split ``rows`` by length, which keeps padding small.
 
-    A micro-batch has at most ``budget_tokens``, including padding, unless it is a single row.
+    A micro-batch computes at most ``budget_tokens`` positions, including padding, unless it is a
+    single row. With ``shares`` its sequences' common opening counts once.
     """
     pack: list[Row] = []
-    count = 0
+    count, opening = 0, Opening()
     for row in sorted(rows, key=lambda row: row.length):
-        further = len(row.sides)
-        if pack and (count + further) * row.length > budget_tokens:
+        further = count + len(row.sides)
+        common = opening.added(row.sides) if shares else 0
+        if pack and further * row.length - saved(common, further, row.length) > budget_tokens:
             yield pack
-            pack, count = [], 0
+            pack, further, opening = [], len(row.sides), Opening()
         pack.append(row)
-        count += further
+        count = further
+        if shares:
+            opening.add(row.sides)
     if pack:
         yield pack
 

@@ -1,17 +1,19 @@
 """Computes a model's log-probabilities of tokens, without all logits in memory at once.
 
-Letters: B rows, T positions (padded on the right), N tokens that the policy wrote, C tokens of one
-chunk, H hidden size, V vocabulary.
+Letters: B rows, T positions (padded on the right), K of them that have logits, N tokens that the
+policy wrote, C tokens of one chunk, H hidden size, V vocabulary.
 
 If a grammar restricted the answers, probabilities are over the allowed tokens, like those of the
 engine (`protocols.generation.Generation`).
 
-A small number of logits is computed at once. A row of 8k tokens with a vocabulary of 150k would
-take 5 GB, several times over. A large number is therefore computed only for the written tokens,
-chunk by chunk, and recomputed chunk by chunk in the backward pass, so that memory holds one chunk
-at a time. Both ways agree to 1e-6, but not in every bit, because the head's gradient sums over
-tokens in another order. Only the shape of the micro-batch determines the way, so a step is
-repeatable.
+Logits are computed only for positions at which some row predicts a written token, a small number of
+them at once. A row of 8k tokens with a vocabulary of 150k would take 5 GB, several times over. A
+large number is therefore computed chunk by chunk, and recomputed chunk by chunk in the backward
+pass, so that memory holds one chunk at a time. Both ways agree to 1e-6, but not in every bit,
+because the head's gradient sums over tokens in another order. Only the micro-batch determines the
+way, so a step is repeatable.
+
+What all rows begin with is computed once (`coevolve.learning.openings`).
 """
 
 # torch and transformers are partly untyped.
@@ -22,8 +24,9 @@ from typing import Any, cast
 import torch
 from peft import PeftModel
 from torch.utils.checkpoint import checkpoint
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
+from coevolve.learning.openings import opened, opening_length, saved
 from protocols.errors import LearnerError
 
 LOGITS_AT_ONCE = 2**26
@@ -39,22 +42,31 @@ def score(
     temperature: float,
     allowed_N_V: torch.Tensor | None = None,
     logits_at_once: int = LOGITS_AT_ONCE,
+    shares: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (logprobs_N, entropies_N) of the masked tokens, row by row, in float32.
 
     ``allowed_N_V`` is boolean; None allows everything. A row's first token has no prediction, so
-    its mask is ignored. The entropies have no gradient.
+    its mask is ignored. The entropies have no gradient. ``shares`` says that the model can compute
+    what rows begin with once.
 
     Raises LearnerError if there are too many logits to compute at once and the model changes the
     output of its head.
     """
     inputs_B_T, chosen_B_T = ids_B_T[:, :-1], mask_B_T[:, 1:]
     targets_N = ids_B_T[:, 1:][chosen_B_T]
+    cache: DynamicCache | None = None
+    opening = opening_length(inputs_B_T, chosen_B_T) if shares else 0
+    if saved(opening, *inputs_B_T.shape):
+        cache = opened(model, inputs_B_T[:1, :opening], len(inputs_B_T))
+        inputs_B_T, chosen_B_T = inputs_B_T[:, opening:], chosen_B_T[:, opening:]
     vocabulary = int(cast("Any", model.config).vocab_size)
-    if inputs_B_T.numel() * vocabulary <= logits_at_once:
-        logits_B_T_V: torch.Tensor = model(input_ids=inputs_B_T, use_cache=False).logits
-        return _score_logits(logits_B_T_V[chosen_B_T], targets_N, allowed_N_V, temperature)
-    head, hidden_B_T_H = _head_and_hidden(model, inputs_B_T)
+    kept_K = chosen_B_T.any(0).nonzero()[:, 0]
+    if len(inputs_B_T) * len(kept_K) * vocabulary <= logits_at_once:
+        logits_B_K_V = _forward(model, inputs_B_T, cache, kept_K).logits
+        logits_N_V = logits_B_K_V[chosen_B_T[:, kept_K]]
+        return _score_logits(logits_N_V, targets_N, allowed_N_V, temperature)
+    head, hidden_B_T_H = _head_and_hidden(model, inputs_B_T, cache)
     hidden_N_H = hidden_B_T_H[chosen_B_T]
     size = max(1, logits_at_once // vocabulary)
     chunks = torch.split(targets_N, size)
@@ -80,8 +92,23 @@ def score(
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
 
 
+def _forward(
+    model: PreTrainedModel | PeftModel,
+    inputs_B_T: torch.Tensor,
+    cache: DynamicCache | None,
+    logits_to_keep: int | torch.Tensor,
+) -> Any:
+    cached: dict[str, Any] = {} if cache is None else {"past_key_values": cache}
+    return model(
+        input_ids=inputs_B_T,
+        use_cache=cache is not None,
+        logits_to_keep=logits_to_keep,
+        **cached,
+    )
+
+
 def _head_and_hidden(
-    model: PreTrainedModel | PeftModel, inputs_B_T: torch.Tensor
+    model: PreTrainedModel | PeftModel, inputs_B_T: torch.Tensor, cache: DynamicCache | None
 ) -> tuple[torch.nn.Module, torch.Tensor]:
     """Return the output head and its input, from a forward pass of the whole model.
 
@@ -98,7 +125,7 @@ def _head_and_hidden(
 
     hook = plain.get_decoder().register_forward_hook(keep)
     try:
-        output = model(input_ids=inputs_B_T, use_cache=False, logits_to_keep=1)
+        output = _forward(model, inputs_B_T, cache, 1)
     finally:
         hook.remove()
     (hidden_B_T_H,) = found

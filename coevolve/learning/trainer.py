@@ -187,7 +187,8 @@ class Trainer:
         sampled = [row for row in rows if row.is_sampled]
         found = [row for row in rows if not row.is_sampled]
         temperature = self._config.rollout.temperature
-        for pack in micro_batches(sampled, self._config.learner.micro_batch_tokens):
+        budget, shares = self._config.learner.micro_batch_tokens, self._policy.shares_openings
+        for pack in micro_batches(sampled, budget, shares=shares):
             ids_B_T, mask_B_T = padded(pack)
             logprobs_N, _ = self._policy.logprobs(
                 ids_B_T,
@@ -223,7 +224,7 @@ class Trainer:
             step_metrics=step_metrics,
             version=step - 1,
         )
-        parts = _parts(rows)
+        parts, shares = _parts(rows), self._policy.shares_openings
         norms = dict.fromkeys(TEACHERS, 0.0)
         for teacher in TEACHERS:
             taught: list[Part] = [part for part in PARTS[teacher] if parts[part]]
@@ -234,7 +235,9 @@ class Trainer:
             for part in taught:
                 for kind in alike(parts[part]):
                     compares = self._compares(kind[0], step)
-                    for pack in share(kind, learner.micro_batch_tokens, self._ranks):
+                    for pack in share(
+                        kind, learner.micro_batch_tokens, self._ranks, shares_openings=shares
+                    ):
                         loss.add(pack, compares=compares)
                 self._gauge.added(part)
             norm = norms[teacher] = self._optimizers.clip()
