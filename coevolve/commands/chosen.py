@@ -9,9 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+
+from coevolve.environments.findings import counted
 from coevolve.environments.tools.lengths import Lengths
 from coevolve.learning.rates import imitation_rate, usual_rate
 from coevolve.yaml.text import write_yaml
+from protocols.config import RunConfig
 from protocols.learning import WeightsFormat
 from protocols.synthesizers import EndpointModel
 
@@ -163,7 +167,6 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
     step_s = step_seconds(pace, groups, size, known)
     chosen = SMALL_STEPS if small else max(STEPS[0], min(STEPS[1], int(RUN_S / step_s)))
     found = steps or chosen
-    guarded = known.train >= GUARDED
     return [
         Choice(
             key="rollout.group_size",
@@ -186,7 +189,6 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
         Choice(key="learner.schedule", value="cosine", why="of both rates, down to a tenth"),
         Choice(key="learner.final_rate_share", value=0.1),
         *_imitation(known, pace, train, found),
-        *([] if guarded else [_no_guard(known)]),
         Choice(key="evaluator.every", value=max(1, found // 4), why="five points of a curve"),
         Choice(key="evaluator.concurrent", value=min(known.held_out, MOST_CONCURRENT)),
     ]
@@ -217,9 +219,20 @@ def _imitation(known: Measured, pace: Pace, train: WeightsFormat, steps: int) ->
     return [imitation, warm]
 
 
-def _no_guard(known: Measured) -> Choice:
-    why = f"{known.train} training tasks are too few to spare some"
-    return Choice(key="learner.guard", value={"action": "none"}, why=why)
+def guard(train: int) -> list[Choice]:
+    """Return that ``train`` training tasks need no guard, if it could not spare any of them."""
+    if train >= GUARDED:
+        return []
+    why = f"{counted(train, 'training task')} are too few to spare some"
+    return [Choice(key="learner.guard", value={"action": "none"}, why=why)]
+
+
+def without_guard(config: RunConfig) -> RunConfig:
+    """Return the settings without a guard, which then keeps no training task for itself."""
+    settings = msgspec.structs.replace(config.learner.guard, action="none")
+    return msgspec.structs.replace(
+        config, learner=msgspec.structs.replace(config.learner, guard=settings)
+    )
 
 
 def step_seconds(pace: Pace, groups: int, size: int, known: Measured) -> float:

@@ -5,6 +5,7 @@ OpenAI's form. It reads no key, keeps nothing, and answers no model but `NAME`, 
 records of its synthesizer says what it was.
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -15,13 +16,16 @@ import msgspec
 
 from coevolve.base.loopback import HOST, LoopbackServer
 from coevolve.base.user_code import exits_raised, told
+from coevolve.commands.chosen import guard, without_guard
 from coevolve.commands.environment import configured
 from coevolve.environments.findings import counted
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.scripted.model import NAME, ScriptedModel
 from coevolve.environments.tools.task import tool_task
+from protocols.config import RunConfig
 from protocols.errors import ConfigError
+from protocols.tasks import Task
 
 MOST_BYTES = 1 << 24
 """Maximum bytes of a request."""
@@ -117,13 +121,7 @@ def _completion(request: Request, answer: str) -> Any:
 def scripted(use: str, settings: Sequence[str], port: int) -> None:
     """Serve until interrupted. Raises ConfigError and RunError."""
     with told(f"environment.use: {use!r} cannot be opened"), exits_raised():
-        environment = environment_of(configured(use, settings))
-        if not isinstance(environment, ToolEnvironment):
-            raise ConfigError(
-                f"environment.use: the scripted model knows classes of tools, found {use}; ask a "
-                "real model"
-            )
-        tasks = environment.source().pool()
+        tasks = training_tasks(configured(use, settings))
     model = ScriptedModel([tool_task(task) for task in tasks])
     with Server(model, port) as server:
         sys.stdout.write(
@@ -131,10 +129,36 @@ def scripted(use: str, settings: Sequence[str], port: int) -> None:
             f"It is a script, not a model: it puts other values into "
             f"{counted(len(model.templates), 'wording')} of {counted(len(tasks), 'training task')}."
             " Held-out tasks are not read; give the run the same settings of the environment, or "
-            "they are others.\n"
-            "In the run file:\n"
-            f"  synthesizer: {{model: {{kind: endpoint, base_url: '{server.base_url}', "
-            f"model: {NAME}}}}}\n"
+            f"they are others.\n{uses(use, settings, server.base_url)}"
         )
         sys.stdout.flush()
         server.serve_forever()
+
+
+def training_tasks(config: RunConfig) -> Sequence[Task]:
+    """Return the training tasks of a run that `coevolve start` prepares. Raises ConfigError."""
+    tasks = _pool(without_guard(config))
+    return tasks if guard(len(tasks)) else _pool(config)
+
+
+def _pool(config: RunConfig) -> Sequence[Task]:
+    environment = environment_of(config)
+    if not isinstance(environment, ToolEnvironment):
+        raise ConfigError(
+            f"environment.use: the scripted model knows classes of tools, found {config.uses}; ask "
+            "a real model"
+        )
+    return environment.source().pool()
+
+
+def uses(use: str, settings: Sequence[str], base_url: str) -> str:
+    """Return how runs name this server."""
+    tasks = [each.partition("=")[2] for each in settings if each.startswith("tasks=")]
+    others = [each for each in settings if not each.startswith("tasks=")]
+    others = [each if "." in each.partition("=")[0] else f"environment.{each}" for each in others]
+    words = ("coevolve", "start", use, *tasks, *others, "--synthesizer", base_url, NAME)
+    start = f"In another terminal, in this folder:\n  {shlex.join(words)}\n" if tasks else ""
+    return (
+        f"{start}In a run file:\n"
+        f"  synthesizer: {{model: {{kind: endpoint, base_url: '{base_url}', model: {NAME}}}}}\n"
+    )

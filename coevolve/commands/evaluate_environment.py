@@ -16,6 +16,7 @@ from coevolve.commands.attempts import Attempts, Say, Which
 from coevolve.commands.authors import tasks_of, tool_environment
 from coevolve.commands.environment import configured
 from coevolve.commands.start import (
+    COMMAND_LINE,
     Request,
     Start,
     endpoint_of,
@@ -23,11 +24,10 @@ from coevolve.commands.start import (
     score_endpoint,
     show,
 )
+from coevolve.environments.tools.scripted.model import NAME as SCRIPTED
 from coevolve.parts import logs
+from protocols.errors import ConfigError
 from protocols.synthesizers import EndpointModel
-
-COMMAND_LINE = Path("command line")
-"""What messages about settings name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,11 @@ def evaluate_environment(subject: Subject) -> None:
 
 
 def _at(subject: Subject, endpoint: EndpointModel, say: Say) -> Attempts:
+    if endpoint.model == SCRIPTED:
+        raise ConfigError(
+            f"--model {SCRIPTED}: needs a model, found the script of `coevolve endpoint scripted`, "
+            "which makes tasks and attempts none; give the name of another server's model"
+        )
     if subject.temperature is not None:
         endpoint = msgspec.structs.replace(endpoint, temperature=subject.temperature)
     config = configured(subject.use, subject.settings)

@@ -33,12 +33,14 @@ from coevolve.commands.chosen import (
     Measured,
     Pace,
     form,
+    guard,
     limits,
     loop,
     machine,
     run_file_text,
     training,
     with_given,
+    without_guard,
 )
 from coevolve.commands.model import WHEELS, fetch
 from coevolve.config.load import config_in
@@ -47,6 +49,7 @@ from coevolve.environments.findings import counted
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.lengths import lengths_of
+from coevolve.environments.tools.scripted.model import NAME as SCRIPTED
 from coevolve.environments.tools.source import FixedSource, left_out_words
 from coevolve.environments.tools.task import tool_task
 from coevolve.estimate.estimate import cache_bytes_a_token, parameters
@@ -68,6 +71,9 @@ from protocols.tasks import Task
 ENDPOINT_CONCURRENT = 8
 """Attempts of an endpoint at a time."""
 
+COMMAND_LINE = Path("command line")
+"""What messages about settings name: no run file exists yet."""
+
 POSITIONS = 4096
 """Longest conversation of a model whose config does not say its own."""
 
@@ -88,7 +94,7 @@ class Request:
     overrides: Sequence[str]
     runs: Path
     run_file: Path
-    """Where the settings are written, or what messages about them name."""
+    """Where the settings are written."""
 
 
 class Start:
@@ -106,6 +112,8 @@ class Start:
         ]
         config = self.config()
         preflight.install(config)
+        self.add(*guard(len(tasks_of(tool_environment(without_guard(config)), "train"))))
+        config = self.config()
         self.environment = tool_environment(config)
         self._tools = partial(tools_used, self.environment)
         self.train = tasks_of(self.environment, "train")
@@ -118,7 +126,7 @@ class Start:
 
     def config(self) -> RunConfig:
         """Return the settings so far, with defaults for all others. Raises ConfigError."""
-        return config_in(self._request.run_file, self.text())
+        return config_in(COMMAND_LINE, self.text())
 
     def text(self, head: Sequence[str] = ()) -> str:
         """Return the run file so far."""
@@ -207,9 +215,9 @@ class Start:
             )
 
     def score_synthesizer(self) -> Attempts | None:
-        """Score the endpoint on the same sample, if there is one. Raises CoevolveError."""
+        """Score the endpoint on the same sample, if it is a model. Raises CoevolveError."""
         request = self._request
-        if request.synthesizer is None:
+        if request.synthesizer is None or request.synthesizer.model == SCRIPTED:
             return None
         config, sample = self.config(), self._sample()
         return score_endpoint(config, request.synthesizer, sample, request.attempts, self._say)

@@ -25,14 +25,18 @@ REFUSED = (OSError, SafetensorError, RuntimeError)
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Create a folder with ``write`` and move it to ``folder``, replacing an existing one.
 
+    If this fails or is interrupted, nothing is left, and ``folder`` is unchanged.
+
     Raises:
-        CheckpointError: Writing failed; ``folder`` is unchanged.
+        CheckpointError: Writing failed.
     """
     try:
         write(begin_folder(folder))
         finish_folder(folder)
-    except REFUSED as error:
+    except BaseException as error:
         shutil.rmtree(partial_of(folder), ignore_errors=True)
+        if not isinstance(error, REFUSED):
+            raise
         raise CheckpointError(
             f"{folder}: cannot be written: {error}; free disk space or fix permissions, then resume"
         ) from error

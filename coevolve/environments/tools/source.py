@@ -32,6 +32,9 @@ _HELD_OUT_STREAM = 1
 _CANARY_STREAM = 5
 _STREAMS = Streams(pool=2, choice=3, start=4)
 
+MAX_NAMED = 12
+"""Tasks that a message names."""
+
 LEAKS = "shares its requests word for word with a held-out task"
 UNEARNED = "is solved without doing what it asks"
 OTHER_ANSWERS = "returned different answers for the same call"
@@ -187,11 +190,14 @@ def _firsts(left_out: Mapping[str, str]) -> dict[str, str]:
 
 
 def left_out_words(left_out: Mapping[str, str]) -> str:
-    """Return the number of tasks left out, with the reason for the first; empty for none."""
+    """Return which tasks are left out, with the reason for the first; empty for none."""
     for task_id, reason in left_out.items():
         if len(left_out) == 1:
             return f"1 task was left out, {task_id}: {reason}"
-        return f"{len(left_out)} tasks were left out, the first one {task_id}: {reason}"
+        named = ", ".join(list(left_out)[:MAX_NAMED])
+        more = len(left_out) - MAX_NAMED
+        named += f" and {more} more" if more > 0 else ""
+        return f"{len(left_out)} tasks were left out ({named}), the first one {task_id}: {reason}"
     return ""
 
 

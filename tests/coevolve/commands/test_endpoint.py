@@ -11,6 +11,7 @@ import pytest
 
 from coevolve.commands import endpoint
 from coevolve.commands.endpoint import Server
+from coevolve.commands.environment import configured
 from coevolve.environments.tools.scripted.model import NAME, ScriptedModel
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from protocols.errors import ConfigError, RunError
@@ -87,3 +88,43 @@ def test_tasks_without_a_wording_are_refused_by_the_command(
     file.write_text("\n".join(map(json.dumps, lines)))
     with pytest.raises(ConfigError, match="needs training tasks whose instructions say values"):
         endpoint.scripted("keyvalue:KeyValue", (f"tasks={file}", "unearned=keep"), 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "command"),
+    [
+        (("tasks=a b.jsonl",), "coevolve start store:Store 'a b.jsonl' --synthesizer URL scripted"),
+        (
+            ("tasks=t", "seeds=4", "policy.model=m"),
+            "coevolve start store:Store t environment.seeds=4 policy.model=m --synthesizer URL",
+        ),
+        (("seeds=4",), "In a run file:"),
+    ],
+)
+def test_it_says_how_runs_ask_it(settings: tuple[str, ...], command: str) -> None:
+    said = endpoint.uses("store:Store", settings, "URL")
+    assert command in said
+    assert "base_url: 'URL', model: scripted" in said
+    assert ("coevolve start" in said) == any(each.startswith("tasks=") for each in settings)
+
+
+@pytest.mark.parametrize(("worlds", "known"), [(4, 4), (40, 40), (400, 150)])
+def test_it_knows_all_tasks_that_a_start_trains_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worlds: int, known: int
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "own")
+    file = tmp_path / "tasks.jsonl"
+    lines = [
+        {
+            "id": f"{n}",
+            "world": {"k": f"{n}"},
+            "split": "held_out" if n == worlds else "train",
+            "turns": [
+                {"instruction": f"Set 'k' to 'x{n}'.", "reference": [f"put(key='k', value='x{n}')"]}
+            ],
+        }
+        for n in range(worlds + 1)
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    config = configured("keyvalue:KeyValue", (f"tasks={file}",))
+    assert len(endpoint.training_tasks(config)) == known

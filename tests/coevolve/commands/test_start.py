@@ -8,6 +8,7 @@ import pytest
 from coevolve.commands.chosen import Choice, Measured, machine, run_file_text, with_given
 from coevolve.commands.row_time import RowSeconds
 from coevolve.config.load import config_in, load_config
+from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.lengths import Lengths
 from coevolve.history.directory import RunDirectory
 from coevolve.models.model_folder import TINY_FOLDER
@@ -65,6 +66,9 @@ def test_lengths_are_measured_and_every_chosen_value_has_its_reason(here: Path):
     prompts = int(text.partition("prompts have up to ")[2].split()[0])
     assert prompts < config.rollout.max_tokens <= 4 * prompts
     assert "as you said" in text
+    assert config.learner.guard.action == "none"
+    train = int(done.stdout.partition("tasks: ")[2].split()[0])
+    assert train == len(environment_of(config).sampler().opening())  # none is kept for a guard
     said = (here / "kv.attempts.txt").read_text()
     assert said.count("=== ") == 3
     assert "failed: " in said
@@ -73,7 +77,7 @@ def test_lengths_are_measured_and_every_chosen_value_has_its_reason(here: Path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((f"{CLASS}s", TASKS), "KeyValues"),
+        ((f"{CLASS}s", TASKS), "command line: 1 problem:\n  $.environment.use: module begun_store"),
         ((CLASS, "none.jsonl"), "environment.tasks: none.jsonl has to be"),
         ((CLASS, TASKS, "learner.stepz=2"), "did you mean 'steps'"),
         ((CLASS, TASKS, "learner.steps"), "has no '='"),

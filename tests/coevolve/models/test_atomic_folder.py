@@ -8,7 +8,7 @@ import pytest
 from coevolve.learning.recovery import newest_valid
 from coevolve.models import atomic_folder as checkpoint
 from coevolve.parts.files import LocalFiles
-from protocols.errors import CheckpointError
+from protocols.errors import CheckpointError, DependencyError
 from protocols.learning import Checkpoint
 from tests.powercuts.images import Disk
 from tests.powercuts.trace import Recording, Trace, compiled, traced
@@ -47,9 +47,20 @@ def test_a_writer_that_dies_leaves_no_folder_under_the_name(tmp_path: Path):
 
     with pytest.raises(KeyboardInterrupt):
         checkpoint.write_folder(folder, die)
-    assert not folder.exists()
+    assert not list(tmp_path.iterdir())
     checkpoint.write_folder(folder, write_two)
     assert [path.name for path in tmp_path.iterdir()] == ["step_1"]
+
+
+@pytest.mark.parametrize("error", [DependencyError("no network"), ValueError(), SystemExit(1)])
+def test_a_writer_that_fails_leaves_nothing(tmp_path: Path, error: BaseException):
+    def fail(partial: Path) -> None:
+        write_two(partial)
+        raise error
+
+    with pytest.raises(type(error)):
+        checkpoint.write_folder(tmp_path / "step_1", fail)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_full_disk_is_reported_with_a_remedy_and_leaves_the_old_folder(tmp_path: Path):

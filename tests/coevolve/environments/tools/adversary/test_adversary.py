@@ -362,7 +362,7 @@ def test_a_run_leaves_out_what_is_unearned_unless_it_is_told_to_keep_it(tmp_path
 
 
 def test_a_run_without_any_task_that_is_earned_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"8 tasks were left out, the first one put-0: is solved"):
+    with pytest.raises(ConfigError, match=r"8 tasks were left out \(put-0, .*\), the first one p"):
         made(tmp_path, *BAD["always"]).source()
 
 
