@@ -4,38 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from coevolve.learning.groups import Group, Shape, own_rewards, use_of
+from coevolve.learning.group import BatchGroup, Group, Shape, own_rewards
+from coevolve.learning.groups import use_of
 from coevolve.learning.losses.imitation import imitated
-from coevolve.learning.rows import Conversation, Row, conversation
-from protocols.generation import Grammar
+from coevolve.learning.rows import Row, conversation
 from protocols.learner_config import LearnerConfig
 from protocols.learning import Stage, TrainedGroup
 from protocols.rollouts import Rollout
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchGroup:
-    """One group of a batch, with all data that the step needs."""
-
-    record: TrainedGroup
-    rollouts: tuple[Rollout, ...]
-    reference: Conversation | None
-    """A validated solution, written as the policy would write it; set if ``record.use`` is
-    ``imitation``."""
-
-    rewards: tuple[float, ...] = ()
-    """Rewards to compare, by rollout; empty means the rollouts' own rewards."""
-
-    worthy: tuple[int, ...] | None = None
-    """Positions of the rollouts for fine-tuning; None if only the rewards decide."""
-
-    grammar: Grammar | None = None
-    """The grammar that restricted the policy's answers."""
-
-    @property
-    def compared_rewards(self) -> tuple[float, ...]:
-        """Return the rewards to compare, by rollout."""
-        return self.rewards or own_rewards(self.rollouts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,9 +15,10 @@ Guarantees:
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
+from coevolve.learning.group import Group, Shape, own_rewards
 from coevolve.learning.objective_registry import objective_of
 from protocols.learner_config import LearnerConfig
 from protocols.learning import DiscardReason as Reason
@@ -26,45 +27,6 @@ from protocols.rollouts import FailedRollout, Rollout
 
 COMPARABLE = 2
 """Minimum number of rollouts for a meaningful advantage."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """A complete group."""
-
-    group_id: str
-    number: int
-    task_id: str
-    sequences: tuple[int, ...]
-    """Every record of the group, including failed ones; all are acknowledged together."""
-
-    rollouts: tuple[tuple[int, Rollout], ...]
-    """(sequence, rollout) pairs by index, without failed rollouts."""
-
-    @property
-    def successes(self) -> int:
-        """Return the number of successful rollouts."""
-        return sum(rollout.succeeded for _, rollout in self.rollouts)
-
-    @property
-    def versions(self) -> range:
-        """Return the policy versions that may have written part of the group."""
-        newest = max(rollout.version_max for _, rollout in self.rollouts)
-        return range(self.oldest_version, newest + 1)
-
-    @property
-    def oldest_version(self) -> int:
-        """Return the oldest policy version that sampled any token of the group."""
-        return min(rollout.version_min for _, rollout in self.rollouts)
-
-
-Shape = Callable[[Sequence[Rollout]], Sequence[float]]
-"""A function that returns the rewards to compare within a whole group."""
-
-
-def own_rewards(rollouts: Sequence[Rollout]) -> tuple[float, ...]:
-    """Return the rewards unchanged; a `Shape`."""
-    return tuple(rollout.reward for rollout in rollouts)
 
 
 def use_of(

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence, Set
 from coevolve.journal.codec import STEPS_BY_NUMBER, VERSIONS_BY_NUMBER, decode_as, topic_of
 from coevolve.journal.paging import stretch, whole_topic
 from coevolve.journal.task_cache import TaskCache, unread
-from coevolve.learning.batch import Batch, BatchGroup, Rates
+from coevolve.learning.batch import Batch, Rates
+from coevolve.learning.group import BatchGroup
 from coevolve.learning.recorded_checkpoints import recorded_checkpoints
 from coevolve.learning.rows import Conversation
 from protocols.errors import JournalError, LearnerError

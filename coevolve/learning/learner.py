@@ -29,9 +29,10 @@ from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.journal.snapshots import Snapshots
 from coevolve.learning.arithmetic import arithmetic
-from coevolve.learning.batch import Batch, BatchGroup, batch_metrics, trained_group
+from coevolve.learning.batch import Batch, batch_metrics, trained_group
 from coevolve.learning.checkpoints import CheckpointWriter
-from coevolve.learning.groups import Group, Groups
+from coevolve.learning.group import BatchGroup, Group
+from coevolve.learning.groups import Groups
 from coevolve.learning.guard import Guard, guard_snapshots
 from coevolve.learning.history import History
 from coevolve.learning.opening import AnyTrainer, close_trainers

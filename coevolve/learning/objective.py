@@ -20,7 +20,7 @@ from protocols.rollouts import Rollout
 if TYPE_CHECKING:
     import torch
 
-    from coevolve.learning.batch import BatchGroup
+    from coevolve.learning.group import BatchGroup
 
 
 class Objective(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coevolve.learning.batch import BatchGroup
+from coevolve.learning.group import BatchGroup
 from protocols import columns
 from protocols.learning import TrainedGroup
 from protocols.rollouts import Rollout, Tokens

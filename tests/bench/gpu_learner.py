@@ -14,7 +14,8 @@ import torch
 
 from coevolve.estimate.estimate import estimate
 from coevolve.estimate.step_time import Throughput, active, learner_flops
-from coevolve.learning.batch import Batch, BatchGroup
+from coevolve.learning.batch import Batch
+from coevolve.learning.group import BatchGroup
 from coevolve.learning.objectives.grpo import Grpo
 from coevolve.learning.rows import Row
 from coevolve.learning.trainer import Trainer

@@ -13,7 +13,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from coevolve.estimate.step_time import Throughput
-from coevolve.learning.batch import BatchGroup
+from coevolve.learning.group import BatchGroup
 from coevolve.models.architecture import KNOWN, Architecture, ModelConfig, architecture
 from coevolve.models.model_folder import TINY_FOLDER
 from protocols.config import LearnerConfig, PolicyConfig, RolloutConfig, RunConfig, VllmEngine

@@ -35,7 +35,8 @@ import transformers
 from rich.table import Table
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from coevolve.learning.batch import Batch, BatchGroup
+from coevolve.learning.batch import Batch
+from coevolve.learning.group import BatchGroup
 from coevolve.learning.objectives.grpo import Grpo
 from coevolve.learning.rows import Row
 from coevolve.learning.trainer import Trainer

@@ -20,8 +20,9 @@ from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.filesystem.grammar import held_out_tasks, uniform_task
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
-from coevolve.learning.batch import Batch, BatchGroup, trained_group
-from coevolve.learning.groups import Group, use_of
+from coevolve.learning.batch import Batch, trained_group
+from coevolve.learning.group import BatchGroup, Group
+from coevolve.learning.groups import use_of
 from coevolve.learning.trainer import Trainer
 from coevolve.learning.versions import remove_old_versions, write_version
 from coevolve.models.model_folder import model_folder

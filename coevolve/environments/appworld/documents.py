@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from coevolve.environments.tools.toolsets import ToolDocument
+from coevolve.environments.tools.toolset import ToolDocument
 
 
 class ApiDocuments:

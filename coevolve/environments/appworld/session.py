@@ -19,7 +19,7 @@ from coevolve.environments.appworld.program import FAILED
 from coevolve.environments.sandbox.runner import Sandbox
 from coevolve.environments.tools.commands import Failed, Observed, Passed, Verdict
 from coevolve.environments.tools.task import ToolTask
-from coevolve.environments.tools.toolsets import STATE_MISMATCH
+from coevolve.environments.tools.toolset import STATE_MISMATCH
 
 State = Mapping[str, str]
 """Digest of each table with rows, by name."""

@@ -65,7 +65,8 @@ from coevolve.environments.tools.commands import Failed, Observed, Passed, Verdi
 from coevolve.environments.tools.digest import digest, text_digest
 from coevolve.environments.tools.endings import OUT_OF_MEMORY, Ending
 from coevolve.environments.tools.task import ToolTask, ToolTurn
-from coevolve.environments.tools.toolsets import OpenTools, tool_documents, tool_set
+from coevolve.environments.tools.toolset import OpenTools
+from coevolve.environments.tools.toolsets import tool_documents, tool_set
 from coevolve.environments.tools.weight import MAX_WEIGHT, VALUE_WEIGHT, OverweightError
 from protocols.errors import DependencyError, SimulatorError
 

@@ -45,7 +45,7 @@ from coevolve.base.foreign import described
 from coevolve.base.user_code import told
 from coevolve.environments.tools.calls import Call
 from coevolve.environments.tools.digest import STATE, digest
-from coevolve.environments.tools.toolsets import STATE_MISMATCH, ToolDocument, import_named
+from coevolve.environments.tools.toolset import STATE_MISMATCH, ToolDocument, import_named
 from coevolve.environments.tools.weight import weigh
 from protocols.errors import ConfigError, SimulatorError
 
@@ -106,7 +106,7 @@ def judges_answers(kind: type[Any]) -> bool:
 
 
 class PlainToolSet:
-    """A `coevolve.environments.tools.toolsets.ToolSet` for a plain class."""
+    """A `coevolve.environments.tools.toolset.ToolSet` for a plain class."""
 
     def __init__(self, kind: type[Any]) -> None:
         """Read the class. Raises ConfigError if it does not fit an environment."""
@@ -127,7 +127,7 @@ class PlainToolSet:
 
 
 class PlainTools:
-    """A `coevolve.environments.tools.toolsets.OpenTools` for one object."""
+    """A `coevolve.environments.tools.toolset.OpenTools` for one object."""
 
     def __init__(
         self,

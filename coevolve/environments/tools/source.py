@@ -23,7 +23,7 @@ from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.simple import UNCOMPARED
 from coevolve.environments.tools.split_tasks import SplitTasks, Streams, shuffled
 from coevolve.environments.tools.task import tool_task
-from coevolve.environments.tools.toolsets import STATE_MISMATCH
+from coevolve.environments.tools.toolset import STATE_MISMATCH
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.tasks import Split, Task, body_of

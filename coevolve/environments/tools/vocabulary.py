@@ -14,7 +14,7 @@ import numpy as np
 from coevolve.environments.tools.gates.reading import leaves, read_call, tools_of
 from coevolve.environments.tools.gates.worlds import names as world_names
 from coevolve.environments.tools.task import ToolTask
-from coevolve.environments.tools.toolsets import ToolDocument
+from coevolve.environments.tools.toolset import ToolDocument
 
 LEAST_CHARS = 2
 """Shorter texts are modes and signs rather than names."""

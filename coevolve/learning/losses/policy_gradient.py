@@ -17,7 +17,7 @@ from protocols.objectives import Aggregation, BelowOne, Bound
 if TYPE_CHECKING:
     import torch
 
-    from coevolve.learning.batch import BatchGroup
+    from coevolve.learning.group import BatchGroup
 
 
 class PolicyGradient(Objective, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from protocols.objectives import Bound
 if TYPE_CHECKING:
     import torch
 
-    from coevolve.learning.batch import BatchGroup
+    from coevolve.learning.group import BatchGroup
 
 
 class Dpo(Objective, frozen=True, kw_only=True, tag="dpo"):

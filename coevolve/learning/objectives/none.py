@@ -9,7 +9,7 @@ from protocols.learner_config import LearnerConfig
 from protocols.objectives import Aggregation
 
 if TYPE_CHECKING:
-    from coevolve.learning.batch import BatchGroup
+    from coevolve.learning.group import BatchGroup
 
 
 class NoObjective(Objective, frozen=True, kw_only=True, tag="none"):

@@ -17,7 +17,7 @@ from coevolve.learning.rows import Row, conversation
 from protocols.learner_config import LearnerConfig
 
 if TYPE_CHECKING:
-    from coevolve.learning.batch import BatchGroup
+    from coevolve.learning.group import BatchGroup
 
 
 class Sft(Objective, frozen=True, kw_only=True, tag="sft"):

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 import torch
 
-from coevolve.learning.batch import Batch, BatchGroup
+from coevolve.learning.batch import Batch
 from coevolve.learning.constraints import Constraints
+from coevolve.learning.group import BatchGroup
 from coevolve.learning.losses import aggregation
 from coevolve.learning.losses.policy_gradient import PolicyGradient
 from coevolve.learning.metrics import StepMetrics

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from coevolve.learning.batch import Batch, BatchGroup, batch_metrics
+from coevolve.learning.batch import Batch, batch_metrics
+from coevolve.learning.group import BatchGroup
 from protocols.learning import TrainedGroup
 from tests.learning import rollout
 

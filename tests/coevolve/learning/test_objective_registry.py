@@ -9,7 +9,8 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from coevolve.config.load import load_config
-from coevolve.learning.batch import Batch, BatchGroup
+from coevolve.learning.batch import Batch
+from coevolve.learning.group import BatchGroup
 from coevolve.learning.objective_registry import built_in, objective_of
 from coevolve.learning.trainer import Trainer
 from protocols import columns

@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from coevolve.learning.batch import Batch, BatchGroup
+from coevolve.learning.batch import Batch
+from coevolve.learning.group import BatchGroup
 from coevolve.learning.optimizers import BETAS, TEACHERS
 from coevolve.learning.trainer import Trainer
 from protocols import columns

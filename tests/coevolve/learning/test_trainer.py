@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from coevolve.learning.batch import Batch, BatchGroup
+from coevolve.learning.batch import Batch
+from coevolve.learning.group import BatchGroup
 from coevolve.learning.losses.imitation import imitated
 from coevolve.learning.losses.policy_gradient import PolicyGradient
 from coevolve.learning.objective import Objective

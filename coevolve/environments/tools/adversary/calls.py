@@ -15,7 +15,7 @@ from coevolve.environments.tools.calls import NotACallError, RefusedCallError
 from coevolve.environments.tools.gates.mutants import IDLE, Slot, slots, wrong_values
 from coevolve.environments.tools.gates.reading import Argument, ReadCall, read_call, tools_of
 from coevolve.environments.tools.task import ToolTask
-from coevolve.environments.tools.toolsets import ToolDocument
+from coevolve.environments.tools.toolset import ToolDocument
 
 MOST = 12
 """Maximum number of other tools that are tried on a task; of each other kind it is half of it."""

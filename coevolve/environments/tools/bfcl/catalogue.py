@@ -18,19 +18,16 @@ This module reads only data files: the package's own loader creates folders in `
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import msgspec
 
+from coevolve.environments.tools.bfcl.documents import lines_of
 from coevolve.environments.tools.bfcl.settings import BfclCategory
-from coevolve.environments.tools.bfcl.stock import DOCUMENTS, package_folder
 from coevolve.environments.tools.gates.similarity import Likenesses
 from coevolve.environments.tools.held_out_share import held_out_places
 from coevolve.environments.tools.task import ToolTask, ToolTurn
-from coevolve.environments.tools.toolsets import ToolDocument
 from protocols.tasks import Seeded, Split, Task, body_of
-
-T = TypeVar("T")
 
 CATEGORIES: tuple[BfclCategory, ...] = get_args(BfclCategory)
 
@@ -90,23 +87,13 @@ def category_of(task: Task) -> str:
     return task.task_id.removeprefix("multi_turn_").rpartition("_")[0]
 
 
-def read_documents(class_name: str) -> tuple[ToolDocument, ...]:
-    """Return the documentation of every tool of a simulator class, in the benchmark's order."""
-    return tuple(_lines(f"multi_turn_func_doc/{DOCUMENTS[class_name]}", ToolDocument))
-
-
-def _lines(name: str, kind: type[T]) -> list[T]:
-    content = (package_folder() / "data" / name).read_bytes()
-    return msgspec.json.Decoder(kind).decode_lines(content)
-
-
 @cache
 def _items(category: BfclCategory) -> tuple[_Item, ...]:
-    return tuple(_lines(f"BFCL_v4_multi_turn_{category}.json", _Item))
+    return tuple(lines_of(f"BFCL_v4_multi_turn_{category}.json", _Item))
 
 
 def _answers(category: BfclCategory) -> list[_Answer]:
-    return _lines(f"possible_answer/BFCL_v4_multi_turn_{category}.json", _Answer)
+    return lines_of(f"possible_answer/BFCL_v4_multi_turn_{category}.json", _Answer)
 
 
 @cache

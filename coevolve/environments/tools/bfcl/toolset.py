@@ -7,12 +7,12 @@ from typing import Any
 
 from coevolve.environments.tools.bfcl import stock
 from coevolve.environments.tools.bfcl.arithmetic import MAX_PRECISION, bounded
-from coevolve.environments.tools.bfcl.catalogue import read_documents
 from coevolve.environments.tools.bfcl.compared import CyclicWorldError, compared
 from coevolve.environments.tools.bfcl.directory import places, working_directory
+from coevolve.environments.tools.bfcl.documents import read_documents
 from coevolve.environments.tools.calls import Call
 from coevolve.environments.tools.digest import digest
-from coevolve.environments.tools.toolsets import STATE_MISMATCH, ToolDocument
+from coevolve.environments.tools.toolset import STATE_MISMATCH, ToolDocument
 from coevolve.environments.tools.weight import weigh
 from protocols.errors import SimulatorError
 
@@ -21,7 +21,7 @@ STATELESS = "MathAPI"
 
 
 class BfclToolSet:
-    """A `coevolve.environments.tools.toolsets.ToolSet`."""
+    """A `coevolve.environments.tools.toolset.ToolSet`."""
 
     def __init__(self, name: str) -> None:
         """Check that ``name`` is one of the eight classes. Raises SimulatorError if it is not."""
@@ -68,7 +68,7 @@ def _parameters(name: str) -> Mapping[str, tuple[str, ...]]:
 
 
 class BfclTools:
-    """A `coevolve.environments.tools.toolsets.OpenTools` for one simulator."""
+    """A `coevolve.environments.tools.toolset.OpenTools` for one simulator."""
 
     def __init__(self, name: str, scenario: Any, *, long_context: bool) -> None:
         self._name = name

@@ -4,7 +4,8 @@ from collections.abc import Container, Sequence
 from typing import Any, cast
 
 from coevolve.environments.tools.calls import parse_call
-from coevolve.environments.tools.toolsets import ToolDocument, tool_documents, tool_set
+from coevolve.environments.tools.toolset import ToolDocument
+from coevolve.environments.tools.toolsets import tool_documents, tool_set
 
 _JSON_TYPES = {"dict": "object", "float": "number"}
 """The two types that have other names in BFCL than in JSON Schema."""

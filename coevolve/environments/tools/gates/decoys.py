@@ -19,7 +19,7 @@ from coevolve.environments.tools.gates.reading import ReadCall, tools_of
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.gates.worlds import names
 from coevolve.environments.tools.task import ToolTask
-from coevolve.environments.tools.toolsets import ToolDocument
+from coevolve.environments.tools.toolset import ToolDocument
 
 MOST = 4
 """Maximum decoys of one reference."""

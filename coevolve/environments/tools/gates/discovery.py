@@ -17,7 +17,7 @@ from coevolve.environments.tools.gates.forms import plain, plain_values
 from coevolve.environments.tools.gates.reading import Argument, ReadCall
 from coevolve.environments.tools.gates.trials import Trials
 from coevolve.environments.tools.gates.wording import quotations, values_of
-from coevolve.environments.tools.toolsets import ToolDocument
+from coevolve.environments.tools.toolset import ToolDocument
 
 MAX_VALUES = 40
 """Maximum number of values tried for one parameter."""

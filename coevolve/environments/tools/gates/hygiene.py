@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from coevolve.base.visible import UNSAFE
 from coevolve.environments.tools.task import ToolTurn
-from coevolve.environments.tools.toolsets import ToolDocument
+from coevolve.environments.tools.toolset import ToolDocument
 
 _MARKUP = re.compile(
     r"<\|[^<>]*\|>|\[/?(?:INST|SYS)\]|<</?SYS>>"

@@ -5,7 +5,8 @@ from functools import cache
 from typing import NamedTuple, cast
 
 from coevolve.environments.tools.calls import parse_call
-from coevolve.environments.tools.toolsets import ToolDocument, tool_documents
+from coevolve.environments.tools.toolset import ToolDocument
+from coevolve.environments.tools.toolsets import tool_documents
 
 
 class Argument(NamedTuple):

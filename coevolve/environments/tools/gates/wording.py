@@ -21,7 +21,7 @@ from coevolve.environments.tools.gates.forms import (
 )
 from coevolve.environments.tools.gates.reading import Argument, ReadCall, leaves
 from coevolve.environments.tools.task import ToolTurn
-from coevolve.environments.tools.toolsets import ToolDocument
+from coevolve.environments.tools.toolset import ToolDocument
 
 QUOTED = re.compile(
     r"(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w))+)'(?!\w)"

@@ -17,7 +17,7 @@ import msgspec
 
 from coevolve.environments.tools.gates.reading import ReadCall, read_call, tools_of
 from coevolve.environments.tools.task import ToolTask
-from coevolve.environments.tools.toolsets import ToolDocument
+from coevolve.environments.tools.toolset import ToolDocument
 
 Scalar = str | int | float
 Place = tuple[str, str]

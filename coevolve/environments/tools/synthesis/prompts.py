@@ -28,7 +28,8 @@ from coevolve.environments.tools.synthesis.prompt_parts import (
     steps_text,
 )
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
-from coevolve.environments.tools.toolsets import ToolDocument, tool_documents
+from coevolve.environments.tools.toolset import ToolDocument
+from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.llm.client import PromptMessage
 from protocols.evolution import Candidate, Reflection
 from protocols.rollouts import Action

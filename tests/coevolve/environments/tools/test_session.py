@@ -10,7 +10,7 @@ from coevolve.environments.tools.commands import Failed, Passed
 from coevolve.environments.tools.endings import OUT_OF_MEMORY
 from coevolve.environments.tools.session import Session, World
 from coevolve.environments.tools.task import ToolTask, ToolTurn
-from coevolve.environments.tools.toolsets import STATE_MISMATCH
+from coevolve.environments.tools.toolset import STATE_MISMATCH
 from protocols.errors import SimulatorError
 
 WORLD = json.dumps(

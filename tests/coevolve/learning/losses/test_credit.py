@@ -6,8 +6,9 @@ from typing import Literal
 
 import pytest
 
-from coevolve.learning.batch import BatchGroup, trained_group
-from coevolve.learning.groups import Group, use_of
+from coevolve.learning.batch import trained_group
+from coevolve.learning.group import BatchGroup, Group
+from coevolve.learning.groups import use_of
 from coevolve.learning.losses import credit
 from coevolve.learning.losses.policy_gradient import PolicyGradient
 from coevolve.learning.objective_registry import section

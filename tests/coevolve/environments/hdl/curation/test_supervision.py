@@ -9,8 +9,8 @@ from coevolve.environments.hdl.config import HdlConfig, StageConfig
 from coevolve.environments.hdl.curation.supervision import DesignSupervision
 from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.simulate.messages import Coverage, Covered, reward_of
-from coevolve.learning.batch import BatchGroup, trained_group
-from coevolve.learning.groups import Group
+from coevolve.learning.batch import trained_group
+from coevolve.learning.group import BatchGroup, Group
 from coevolve.learning.objectives.dr_grpo import DrGrpo
 from protocols.config import LearnerConfig
 from protocols.learner_config import ImitationConfig
