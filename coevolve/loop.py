@@ -195,6 +195,6 @@ async def run_here(
 
 
 if __name__ == "__main__":
-    from coevolve.launcher.here import main
+    from coevolve.one_process import main
 
-    main()
+    main(run_here)

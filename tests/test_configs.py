@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.config import preflight
 from coevolve.config.load import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.registry import environment_of
 from coevolve.estimate.estimate import estimate
 from coevolve.journal.codec import decode_as
-from coevolve.launcher import preflight
 from coevolve.launcher.launch import dry_run
 from coevolve.models.architecture import KNOWN
 from coevolve.models.weight_files import version_digest

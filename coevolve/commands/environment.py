@@ -15,12 +15,12 @@ from rich.text import Text
 from coevolve.base.foreign import boundary, shown
 from coevolve.base.terminal import Terminal
 from coevolve.base.user_code import exits_raised, told
+from coevolve.config import preflight
+from coevolve.config.preflight import install
 from coevolve.environments import example
 from coevolve.environments.common_checks import common_findings
 from coevolve.environments.findings import EARNED, Finding
 from coevolve.environments.registry import config_of, environment_of
-from coevolve.launcher import preflight
-from coevolve.launcher.preflight import install
 from coevolve.parts import logs
 from coevolve.yaml.text import NotYamlError, parse_yaml
 from protocols.config import PolicyConfig, RolloutConfig, RunConfig

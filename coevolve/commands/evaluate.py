@@ -16,13 +16,13 @@ from coevolve.base.terminal import Terminal
 from coevolve.commands.fresh import Comparison, compared, table, trained_tasks
 from coevolve.commands.scoring import open_scoring
 from coevolve.commands.subjects import OfRun, OfRunFile, Subject, opened_policy, served_policy
+from coevolve.config import preflight
 from coevolve.config.load import load_config
 from coevolve.environments.evaluation import EvaluationRequest, OwnEvaluation, own_evaluations
 from coevolve.environments.registry import environment_of
 from coevolve.history import finding
 from coevolve.history.progress import Progress
 from coevolve.history.score import APART, HALVES, LEAST, TOO_HIGH, Choice
-from coevolve.launcher import preflight
 from coevolve.screen.display import score_tables
 from protocols.config import RunConfig
 from protocols.errors import ConfigError

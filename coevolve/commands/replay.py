@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from coevolve.base.terminal import Terminal
+from coevolve.config.preflight import install
 from coevolve.environments.registry import environment_of
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.reader import run_reader
-from coevolve.launcher.preflight import install
 from coevolve.learning.history import History
 from coevolve.learning.opening import close_trainers
 from coevolve.learning.recovery import take_again, trainer_at

@@ -43,6 +43,7 @@ from coevolve.commands.chosen import (
     without_guard,
 )
 from coevolve.commands.model import WHEELS, fetch
+from coevolve.config import preflight
 from coevolve.config.load import config_in
 from coevolve.config.overrides import apply
 from coevolve.environments.findings import counted
@@ -53,7 +54,6 @@ from coevolve.environments.tools.scripted.model import NAME as SCRIPTED
 from coevolve.environments.tools.source import FixedSource, left_out_words
 from coevolve.environments.tools.task import tool_task
 from coevolve.estimate.estimate import cache_bytes_a_token, parameters
-from coevolve.launcher import preflight
 from coevolve.llm.keys import check_key
 from coevolve.models.architecture import architecture
 from coevolve.models.model_folder import HUB_ID, model_config, model_folder, whole_model

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from coevolve.base.foreign import resolved
 from coevolve.base.import_guard import refuse_run_folder
+from coevolve.config import preflight
 from coevolve.config.load import load_config
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
@@ -26,11 +27,18 @@ from coevolve.followers.supervision import Followers, followers
 from coevolve.history.costs import costs_snapshots
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.reader import run_reader
-from coevolve.launcher import preflight, working_folder
+from coevolve.launcher import working_folder
 from coevolve.launcher.address import VARIABLE, with_address
 from coevolve.launcher.cluster import Joined, cluster
 from coevolve.launcher.compose import clean_up, compose
 from coevolve.launcher.fitting import demands, gpus_line
+from coevolve.launcher.preflight import (
+    comment_lines,
+    missing,
+    refuse_missing,
+    rehearse,
+    slow_modules,
+)
 from coevolve.learning.guard import guard_snapshots
 from coevolve.models.model_folder import model_config
 from coevolve.models.tiny_random.resolve import running
@@ -96,10 +104,10 @@ def dry_run(config: RunConfig, measured: Path | None = None) -> str:
         *_joined(config, joining),
     ]
     lines = "".join(f"# {line}\n" for line in told)
-    missing = preflight.missing(joining)
-    if not missing:
-        preflight.rehearse(joining)
-    return write_yaml(config) + lines + preflight.comment_lines(missing)
+    lacks = missing(joining)
+    if not lacks:
+        rehearse(joining)
+    return write_yaml(config) + lines + comment_lines(lacks)
 
 
 def _joined(config: RunConfig, joining: RunConfig) -> list[str]:
@@ -150,7 +158,7 @@ def check(config: RunConfig, *, resume: bool) -> None:
     A new run's endpoints have to answer; a resumed one waits for them. Raises CoevolveError.
     """
     preflight.install(config)
-    preflight.refuse_missing(config)
+    refuse_missing(config)
     if not resume:
         preflight.refuse_useless_models(config)
 
@@ -228,7 +236,7 @@ async def _driven(
     parts = running(joining, directory.path)
     display.begin("join the Ray cluster" if joining.cluster.address else "start Ray")
     try:
-        with cluster(joining, directory, keys, preflight.slow_modules(parts)) as joined:
+        with cluster(joining, directory, keys, slow_modules(parts)) as joined:
             stop = Stop()
             on_start(stop)  # after Ray, which installs signal handlers of its own
             display.begin("start the run's processes")

@@ -1,40 +1,28 @@
-"""Checks what a run needs besides its run file, from packages and models to keys and devices."""
+"""Checks what a run needs of its cluster, besides what `coevolve.config.preflight` checks."""
 
 import os
-import sys
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-
-from msgspec.structs import replace
 
 from coevolve import loop
 from coevolve.base.dependencies import extra, lacking, refuse, require
-from coevolve.base.in_thread import run_to_end
-from coevolve.engine.vllm.environment import require_vllm
+from coevolve.config.preflight import (
+    as_run,
+    check_made,
+    endpoint_checks,
+    missing_attempts,
+    refuse_rates,
+)
 from coevolve.environments.initial_model import make_model
-from coevolve.environments.packages import install as install_packages
-from coevolve.environments.registry import environment_of
-from coevolve.estimate.estimate import parameters
 from coevolve.followers.packages import check_tracker
 from coevolve.launcher.address import with_address
 from coevolve.launcher.devices import missing_devices
 from coevolve.launcher.working_folder import refuse_left_out
-from coevolve.learning.rates import excesses
-from coevolve.llm.keys import check_key, key_of, variable_of
-from coevolve.llm.proxies import check_proxy
-from coevolve.models.architecture import KNOWN, architecture
-from coevolve.models.model_folder import TINY, check_model, local_folder, model_config
+from coevolve.models.model_folder import model_config
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import running
 from coevolve.runs.copies.copy_folder import check_place
-from protocols.config import RunConfig, TransformersEngine, VllmEngine
-from protocols.errors import ConfigError, DependencyError
-from protocols.synthesizers import EndpointModel
-
-NEEDED = ("torch", "transformers")
-
-MAY_BE_MISSING = "synthesizer.may_be_missing"
+from protocols.config import RunConfig, TransformersEngine
+from protocols.errors import DependencyError
 
 SOCKET_BYTES = 107
 """Maximum bytes of the path of a Unix socket."""
@@ -43,41 +31,24 @@ SOCKET = "/cvray-12345678/r/session_YYYY-mm-dd_HH-MM-SS_ffffff_1234567/sockets/p
 """The longest path of a socket of Ray in the folder for temporary files."""
 
 
-def check(config: RunConfig) -> None:
-    """Check that a policy can be evaluated, which needs only the policy and simulators.
+def missing(config: RunConfig) -> list[str]:
+    """Return one sentence, with its remedy, for each thing that a run lacks on this machine.
 
-    Installs the environment's own packages if they are missing.
-
-    Raises:
-        ConfigError: Something that the run file names does not exist or does not fit.
-        DependencyError: Something is missing; the message lists everything that is missing.
+    Raises ConfigError if something that the run file names does not exist or does not fit.
     """
-    install(config)
-    refuse(_missing_attempts(config))
-
-
-def check_made(config: RunConfig, run_dir: Path) -> None:
-    """Check that the tiny random model which a run made in ``run_dir`` can hold its conversations.
-
-    Raises ConfigError.
-    """
-    if config.policy.tiny_random:
-        made = running(config, run_dir)
-        environment_of(replace(made, policy=replace(made.policy, tiny_random=False))).check()
-
-
-def install(config: RunConfig) -> None:
-    """Install the missing packages of the run's environment; print a line for each to stderr.
-
-    Raises DependencyError if one cannot be installed.
-    """
-    environment = environment_of(config)
-    install_packages(environment.requires, environment.name, _say)
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"coevolve: {line}\n")
-    sys.stderr.flush()
+    found = missing_attempts(config)
+    refuse_left_out(config)
+    refuse_rates(config)
+    checks = endpoint_checks(config)
+    checks += [] if config.cluster.address else [_check_sockets]
+    checks += [partial(check_tracker, name) for name in config.trackers.use]
+    if config.prometheus.port:
+        checks.append(partial(require, "prometheus_client", "prometheus.port", extra("prometheus")))
+    if config.store.copies:
+        checks.append(partial(check_place, config.store.copies, config.name))
+    if lacking(partial(require, "torch", "", "")):
+        return found + lacking(*checks)
+    return found + lacking(*checks) + missing_devices(as_run(config))
 
 
 def refuse_missing(config: RunConfig) -> None:
@@ -88,18 +59,6 @@ def refuse_missing(config: RunConfig) -> None:
         DependencyError: Something is missing; the message lists everything that is missing.
     """
     refuse(missing(with_address(config)))
-
-
-def refuse_useless_models(config: RunConfig) -> None:
-    """Refuse a new run whose endpoints for making and reading tasks do not answer an example.
-
-    If the run file says that they may be missing, print why they are. Raises DependencyError.
-    """
-    faults = run_to_end(environment_of(config).check_models())
-    if not config.synthesizer.may_be_missing:
-        refuse([f"{each}; or start without it: {MAY_BE_MISSING}=true" for each in faults])
-    for each in faults:
-        _say(f"{each}; the run starts ({MAY_BE_MISSING}), and no task is made until it answers")
 
 
 def rehearse(config: RunConfig) -> None:
@@ -122,71 +81,9 @@ def slow_modules(config: RunConfig) -> tuple[str, ...]:
     return (loop.__name__, *heavy)
 
 
-def missing(config: RunConfig) -> list[str]:
-    """Return one sentence, with its remedy, for each thing that a run lacks on this machine.
-
-    Raises ConfigError if something that the run file names does not exist or does not fit.
-    """
-    found = _missing_attempts(config)
-    refuse_left_out(config)
-    refuse_rates(config)
-    checks: list[Callable[[], object]] = [
-        partial(check_key, model, f"{setting}.key_variable")
-        for setting, model in _endpoints(config).items()
-    ]
-    checks += [partial(check_proxy, model.base_url) for model in _endpoints(config).values()]
-    checks += [] if config.cluster.address else [_check_sockets]
-    checks += [partial(check_tracker, name) for name in config.trackers.use]
-    if config.prometheus.port:
-        checks.append(partial(require, "prometheus_client", "prometheus.port", extra("prometheus")))
-    if config.store.copies:
-        checks.append(partial(check_place, config.store.copies, config.name))
-    if lacking(partial(require, "torch", "", "")):
-        return found + lacking(*checks)
-    return found + lacking(*checks) + missing_devices(_as_run(config))
-
-
-def refuse_rates(config: RunConfig) -> None:
-    """Refuse learning rates that are far too high for the size of a pretrained model.
-
-    A model of an unknown size is refused elsewhere. Raises ConfigError.
-    """
-    policy = config.policy
-    is_known = local_folder(policy.model) is not None or policy.model in KNOWN
-    is_made = policy.model == TINY or policy.model in environment_of(config).own_models
-    if policy.tiny_random or is_made or not is_known:
-        return
-    weights = parameters(policy, architecture(model_config(policy)))
-    if weights and (found := excesses(config.learner, weights, policy.train)):
-        raise ConfigError("\n".join(found))
-
-
-def keys(config: RunConfig) -> dict[str, str]:
-    """Return the keys of the endpoints that the run calls, by variable, as far as they are set."""
-    endpoints = _endpoints(config).values()
-    return {variable_of(each): key for each in endpoints if (key := key_of(each))}
-
-
 def comment_lines(missing: list[str]) -> str:
     """Return the missing things as YAML comments."""
     return "".join(f"# missing: {' '.join(each.split())}\n" for each in missing)
-
-
-def _missing_attempts(config: RunConfig) -> list[str]:
-    engine = _as_run(config).rollout.engine
-    environment = environment_of(config)
-    packages = [
-        partial(require, package, "the run", f"pip install {package}") for package in NEEDED
-    ]
-    served = [partial(require_vllm, engine)] if isinstance(engine, VllmEngine) else []
-    model = partial(check_model, config.policy, environment.own_models)
-    found = lacking(*packages, *served, model)
-    return list(dict.fromkeys((*found, *environment.check())))
-
-
-def _as_run(config: RunConfig) -> RunConfig:
-    """Return the settings with the device and engine of the run: tiny random models need no GPU."""
-    return running(config, Path(config.name))
 
 
 def _check_sockets() -> None:
@@ -199,10 +96,3 @@ def _check_sockets() -> None:
             f"{variable}: Ray's sockets need a folder whose path has at most {most} bytes, found "
             f"{size} in {folder!r}; start the run with a shorter one, such as {variable}=/tmp"
         )
-
-
-def _endpoints(config: RunConfig) -> dict[str, EndpointModel]:
-    """Return the endpoints that the run's processes call, by setting."""
-    model = config.synthesizer.model
-    own = {"synthesizer.model": model} if isinstance(model, EndpointModel) else {}
-    return (own if config.synthesizes else {}) | dict(environment_of(config).endpoints())

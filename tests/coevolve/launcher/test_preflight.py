@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.config import preflight
 from coevolve.config.load import load_config
-from coevolve.launcher import preflight
 from protocols.config import RunConfig
 from protocols.errors import DependencyError
 from tests.chat_server import Behaviour, fails, replies, says, serving

@@ -18,4 +18,4 @@ def read_documents(class_name: str) -> tuple[ToolDocument, ...]:
 def lines_of(name: str, kind: type[T]) -> list[T]:
     """Return the lines of a data file of the package ``bfcl-eval``. Raises DependencyError."""
     content = (package_folder() / "data" / name).read_bytes()
-    return msgspec.json.Decoder(kind).decodelines_of(content)
+    return msgspec.json.Decoder(kind).decode_lines(content)

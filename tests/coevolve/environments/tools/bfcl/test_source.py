@@ -3,6 +3,7 @@ from collections import Counter
 
 import pytest
 
+from coevolve.config import preflight
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.bfcl.catalogue import CATEGORIES, category_of, load_tasks
 from coevolve.environments.tools.bfcl.environment import Bfcl
@@ -12,7 +13,6 @@ from coevolve.environments.tools.source import FixedSource, fault
 from coevolve.environments.tools.task import read_body
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.trial import TrialRun
-from coevolve.launcher import preflight
 from protocols.config import LearnerConfig, RunConfig
 from protocols.errors import ConfigError
 from protocols.learner_config import GuardConfig

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from safetensors.numpy import save_file
 
+from coevolve.config import preflight
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.bfcl.settings import BfclCategory
@@ -16,7 +17,6 @@ from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.filesystem.environment import Filesystem
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
-from coevolve.launcher import preflight
 from coevolve.models.chat_template import ChatTemplate
 from protocols import columns
 from protocols.config import ChatConfig, PolicyConfig, RolloutConfig, RunConfig

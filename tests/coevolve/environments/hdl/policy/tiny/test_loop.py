@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.config import preflight
 from coevolve.config.load import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.designs.folders import load
@@ -15,7 +16,6 @@ from coevolve.environments.hdl.policy.tiny.model import write_model
 from coevolve.environments.hdl.policy.transition import coverage_of, graded_of
 from coevolve.journal.codec import decode_as
 from coevolve.journal.local_store import LocalStore
-from coevolve.launcher import preflight
 from coevolve.loop import run_here
 from coevolve.models.tiny_random.resolve import MODEL, running
 from protocols import columns

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.config import preflight
 from coevolve.config.load import load_config
 from coevolve.environments.hdl.policy.tiny.model import write_model
 from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, MODEL, PAD, WORDS
-from coevolve.launcher import preflight
 from coevolve.models.architecture import architecture, read_config
 from coevolve.models.load import read_model
 from coevolve.models.weight_files import file_digest

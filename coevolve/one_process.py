@@ -3,11 +3,14 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Callable, Coroutine
 from math import nan
 from pathlib import Path
+from typing import Any
 
 from coevolve.base.foreign import resolved
 from coevolve.base.terminal import Terminal
+from coevolve.config import preflight
 from coevolve.config.load import load_config
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
@@ -15,8 +18,6 @@ from coevolve.history.progress import TOPICS, Progress
 from coevolve.journal.fold import fold
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import IDLE_WAIT_S
-from coevolve.launcher import preflight
-from coevolve.loop import run_here
 from coevolve.parts import logs
 from coevolve.parts.privacy import private_files
 from coevolve.runs import starting
@@ -30,7 +31,11 @@ LOG = "loop"
 """Name of the log of all parts."""
 
 
-def main() -> None:
+Run = Callable[[RunConfig, Path, str, "_Follower"], Coroutine[Any, Any, object]]
+"""`coevolve.loop.run_here`."""
+
+
+def main(run: Run) -> None:
     """Carry out the run that the command line names."""
     parser = argparse.ArgumentParser(
         prog="python -m coevolve.loop", description="Run the loop in this process, without Ray."
@@ -40,12 +45,12 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
     words = parser.parse_args()
     try:
-        _run(load_config(words.run_file, words.overrides), words.runs)
+        _run(load_config(words.run_file, words.overrides), words.runs, run)
     except* CoevolveError as errors:
         sys.exit(f"{parser.prog}: {first_error(errors)}")
 
 
-def _run(config: RunConfig, runs: Path) -> None:
+def _run(config: RunConfig, runs: Path, run: Run) -> None:
     console = Terminal()
     preflight.install(config)
     preflight.refuse_missing(config)
@@ -57,7 +62,7 @@ def _run(config: RunConfig, runs: Path) -> None:
             preflight.check_made(config, directory.path)
             logs.to_file(directory.path, LOG)
             run_id = directory.identity().run_id
-            asyncio.run(run_here(directory.config(), directory.path, run_id, _Follower(console)))
+            asyncio.run(run(directory.config(), directory.path, run_id, _Follower(console)))
     console.print(f"The journal is in {directory.store}.", soft_wrap=True)
 
 
