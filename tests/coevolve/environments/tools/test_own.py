@@ -260,7 +260,10 @@ def test_a_wrong_reference_is_named_beside_a_tool_that_varies(folder: Path) -> N
     tasks[1]["turns"][0]["reference"] = ["go(a='1')"]
     tasks[2]["turns"][0]["reference"] = ["put(key='k')"]
     found = checked(made(folder, source, tasks))
-    assert "2 tasks were left out (t2, t1), the first one t2: turn 1 answers" in found["references"].found
+    assert (
+        "2 tasks were left out (t2, t1), the first one t2: turn 1 answers"
+        in found["references"].found
+    )
     assert found["references"].found.endswith("correct its reference or its world")
     assert found["replayable"].found.startswith("t1: turn 1 calls go, which returned different")
 
