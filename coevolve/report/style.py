@@ -98,10 +98,10 @@ svg.spark .dot { stroke-width: 6; }
   list-style: none; font-size: .85rem; overflow-wrap: anywhere; }
 .legend .swatch { margin-right: .4rem; vertical-align: middle; }
 .weak { margin: 0; padding: 0; list-style: none; font-size: .9rem; }
-.weak li { display: grid; grid-template-columns: minmax(0, 9rem) 1fr 3rem 2.5rem; gap: .75rem;
+.weak li { display: grid; grid-template-columns: minmax(0, 9rem) 1fr 3.5rem 2.5rem; gap: .75rem;
   align-items: center; line-height: 1.55; }
 .weak .name { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.weak b, .weak small { text-align: right; font-variant-numeric: tabular-nums; }
+.weak b, .weak small { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 svg.range { height: .8rem; padding: 0 .3rem; box-sizing: border-box; }
 ul.findings { columns: 2 36rem; column-gap: 2.5rem; padding-left: 1.2rem; margin: .5rem 0; }
 .findings li { break-inside: avoid; margin-bottom: .4rem; }
