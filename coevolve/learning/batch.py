@@ -7,7 +7,7 @@ from statistics import fmean
 from coevolve.learning.group import BatchGroup, Group, Shape, own_rewards
 from coevolve.learning.groups import use_of
 from coevolve.learning.losses.imitation import imitated
-from coevolve.learning.rows import Row, conversation
+from coevolve.learning.rows import Conversation, Row, conversation
 from protocols.learner_config import LearnerConfig
 from protocols.learning import Stage, TrainedGroup
 from protocols.rollouts import Rollout
@@ -39,6 +39,9 @@ class Batch:
     rates: Rates | None = None
     """Learning rates that the step had when it was first taken; None means the config's rates. A
     run that is resumed with another number of steps has another schedule from there on."""
+
+    kept: tuple[Conversation, ...] = ()
+    """References that this and later steps may replay, besides those that a step imitated."""
 
 
 def trained_group(

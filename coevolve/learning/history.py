@@ -18,6 +18,7 @@ from protocols.learning import (
     Checkpoint,
     GroupDiscarded,
     PolicyVersion,
+    Stage,
     StepReport,
     TrainedGroup,
 )
@@ -77,12 +78,16 @@ class History:
         return {each.version for each in versions if each.is_milestone}
 
     async def opening_skills(self) -> Set[str]:
-        """Return the skills of the tasks that the run opened with: before any rollout request."""
+        """Return the skills of the tasks that the run opened with."""
+        return {skill for task in await self._opening_tasks() for skill in _skills(task)}
+
+    async def _opening_tasks(self) -> Sequence[Task]:
+        """Return the tasks before any rollout request."""
         first = await self._reader.scan(topic_of(RolloutRequest), limit=1)
         if not first:
-            return frozenset()
+            return ()
         tasks = stretch(self._reader, topic_of(Task), 0, first[0].sequence)
-        return {skill async for record in tasks for skill in _skills(decode_as(record, Task))}
+        return [decode_as(record, Task) async for record in tasks]
 
     async def skills(self, task_id: str) -> Sequence[str]:
         """Return the skills of a task. Raises JournalError if the journal does not have it."""
@@ -126,8 +131,24 @@ class History:
                 f"({error}); start from a later checkpoint, and raise store.retain_gb in runs "
                 "that must be replayed from the start"
             ) from error
-        rates = Rates.reported(report.metrics)
-        return Batch(step=report.step, groups=tuple(groups), rates=rates)
+        return await self.batch_of(
+            report.step, groups, report.stage, Rates.reported(report.metrics)
+        )
+
+    async def batch_of(
+        self, step: int, groups: Sequence[BatchGroup], stage: Stage, rates: Rates | None = None
+    ) -> Batch:
+        """Return the batch of a step with these groups.
+
+        The first step of a warm start keeps the references of all tasks that the run opened with,
+        so that the stage imitates every one of them and not only those of its few groups.
+        """
+        kept: list[Conversation] = []
+        if step == 1 and stage == "warm_start":
+            tasks = [task for task in await self._opening_tasks() if task.split == "train"]
+            shown = [self.supervision.demonstration(task) for task in tasks]
+            kept = [Conversation(token_ids=each[0], mask=each[1]) for each in shown if each]
+        return Batch(step=step, groups=tuple(groups), rates=rates, kept=tuple(kept))
 
     async def group(self, record: TrainedGroup, rollouts: Sequence[Rollout]) -> BatchGroup:
         """Return a group of a batch, with its task's reference if the step imitates it."""

@@ -29,7 +29,7 @@ from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
 from coevolve.journal.snapshots import Snapshots
 from coevolve.learning.arithmetic import arithmetic
-from coevolve.learning.batch import Batch, batch_metrics, trained_group
+from coevolve.learning.batch import batch_metrics, trained_group
 from coevolve.learning.checkpoints import CheckpointWriter
 from coevolve.learning.group import BatchGroup, Group
 from coevolve.learning.groups import Groups
@@ -401,7 +401,8 @@ class _Session:
         saving_s = await self.checkpoints.release()
         step = self.trainer.step + 1
         self._reporter.waits_for(f"step {step} to be computed")
-        batch = Batch(step=step, groups=await self._trained(groups))
+        trained = await self._trained(groups)
+        batch = await self._history.batch_of(step, trained, self._warm_start.stage)
         metrics = await asyncio.to_thread(self.trainer.take_step, batch)
         await self._deliveries.sampled(step, metrics)
         updated_s = time.monotonic()

@@ -38,11 +38,11 @@ from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
 from coevolve.base.foreign import boundary
-from coevolve.learning.openings import Opening, can_share, saved
 from coevolve.learning.rows import Conversation, Row, sides
 from coevolve.learning.scoring import score
 from coevolve.learning.sharded.ranks import ALONE, Ranks, all_whole
 from coevolve.learning.sharded.shards import read_safetensors
+from coevolve.learning.shared_prefix import Prefix, can_share, saved
 from coevolve.models.load import read_model, read_outline
 from coevolve.models.model_folder import HUB_ID
 from coevolve.models.weight_files import WEIGHTS_FILES
@@ -105,12 +105,12 @@ class Policy:
             self.load(weights)
         self._vocabulary = int(cast("Any", self._model.config).vocab_size)
         is_whole = ranks.count == 1 and not config.gradient_checkpointing
-        self._shares_openings = is_whole and can_share(self._model)
+        self._shares_prefixes = is_whole and can_share(self._model)
 
     @property
-    def shares_openings(self) -> bool:
+    def shares_prefixes(self) -> bool:
         """Return whether sequences of a micro-batch share what they begin with."""
-        return self._shares_openings
+        return self._shares_prefixes
 
     @property
     def vocabulary(self) -> int:
@@ -199,7 +199,7 @@ class Policy:
                 mask_B_T,
                 temperature=temperature,
                 allowed_N_V=allowed_N_V,
-                shares=self._shares_openings,
+                shares=self._shares_prefixes,
             )
 
     def save(self, folder: Path) -> None:
@@ -311,20 +311,20 @@ def micro_batches(
     """Split ``rows`` by length, which keeps padding small.
 
     A micro-batch computes at most ``budget_tokens`` positions, including padding, unless it is a
-    single row. With ``shares`` its sequences' common opening counts once.
+    single row. With ``shares`` its sequences' common prefix counts once.
     """
     pack: list[Row] = []
-    count, opening = 0, Opening()
+    count, prefix = 0, Prefix()
     for row in sorted(rows, key=lambda row: row.length):
         further = count + len(row.sides)
-        common = opening.added(row.sides) if shares else 0
+        common = prefix.added(row.sides) if shares else 0
         if pack and further * row.length - saved(common, further, row.length) > budget_tokens:
             yield pack
-            pack, further, opening = [], len(row.sides), Opening()
+            pack, further, prefix = [], len(row.sides), Prefix()
         pack.append(row)
         count = further
         if shares:
-            opening.add(row.sides)
+            prefix.add(row.sides)
     if pack:
         yield pack
 

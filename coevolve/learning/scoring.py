@@ -13,7 +13,7 @@ pass, so that memory holds one chunk at a time. Both ways agree to 1e-6, but not
 because the head's gradient sums over tokens in another order. Only the micro-batch determines the
 way, so a step is repeatable.
 
-What all rows begin with is computed once (`coevolve.learning.openings`).
+What all rows begin with is computed once (`coevolve.learning.shared_prefix`).
 """
 
 # torch and transformers are partly untyped.
@@ -26,7 +26,7 @@ from peft import PeftModel
 from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache, PreTrainedModel
 
-from coevolve.learning.openings import opened, opening_length, saved
+from coevolve.learning.shared_prefix import prefix_cache, prefix_length, saved
 from protocols.errors import LearnerError
 
 LOGITS_AT_ONCE = 2**26
@@ -56,10 +56,10 @@ def score(
     inputs_B_T, chosen_B_T = ids_B_T[:, :-1], mask_B_T[:, 1:]
     targets_N = ids_B_T[:, 1:][chosen_B_T]
     cache: DynamicCache | None = None
-    opening = opening_length(inputs_B_T, chosen_B_T) if shares else 0
-    if saved(opening, *inputs_B_T.shape):
-        cache = opened(model, inputs_B_T[:1, :opening], len(inputs_B_T))
-        inputs_B_T, chosen_B_T = inputs_B_T[:, opening:], chosen_B_T[:, opening:]
+    prefix = prefix_length(inputs_B_T, chosen_B_T) if shares else 0
+    if saved(prefix, *inputs_B_T.shape):
+        cache = prefix_cache(model, inputs_B_T[:1, :prefix], len(inputs_B_T))
+        inputs_B_T, chosen_B_T = inputs_B_T[:, prefix:], chosen_B_T[:, prefix:]
     vocabulary = int(cast("Any", model.config).vocab_size)
     kept_K = chosen_B_T.any(0).nonzero()[:, 0]
     if len(inputs_B_T) * len(kept_K) * vocabulary <= logits_at_once:

@@ -187,7 +187,7 @@ class Trainer:
         sampled = [row for row in rows if row.is_sampled]
         found = [row for row in rows if not row.is_sampled]
         temperature = self._config.rollout.temperature
-        budget, shares = self._config.learner.micro_batch_tokens, self._policy.shares_openings
+        budget, shares = self._config.learner.micro_batch_tokens, self._policy.shares_prefixes
         for pack in micro_batches(sampled, budget, shares=shares):
             ids_B_T, mask_B_T = padded(pack)
             logprobs_N, _ = self._policy.logprobs(
@@ -224,7 +224,7 @@ class Trainer:
             step_metrics=step_metrics,
             version=step - 1,
         )
-        parts, shares = _parts(rows), self._policy.shares_openings
+        parts, shares = _parts(rows), self._policy.shares_prefixes
         norms = dict.fromkeys(TEACHERS, 0.0)
         for teacher in TEACHERS:
             taught: list[Part] = [part for part in PARTS[teacher] if parts[part]]
@@ -236,7 +236,7 @@ class Trainer:
                 for kind in alike(parts[part]):
                     compares = self._compares(kind[0], step)
                     for pack in share(
-                        kind, learner.micro_batch_tokens, self._ranks, shares_openings=shares
+                        kind, learner.micro_batch_tokens, self._ranks, shares_prefixes=shares
                     ):
                         loss.add(pack, compares=compares)
                 self._gauge.added(part)
@@ -324,6 +324,7 @@ class Trainer:
         config = self._config.learner
         rows: list[Row] = []
         number = 0
+        self._replay.extend(batch.kept)
         for group in batch.groups:
             if group.record.use == "policy_gradient":
                 learned = self._objective.rows(group, config)

@@ -70,14 +70,14 @@ def settings(model: Path, warm_start: dict[str, object], **learner: object) -> R
 def opened(*skills: str) -> MemoryJournal:
     """A journal of a run that opened with a task for each skill."""
     journal = MemoryJournal()
-    journal.add(*(tool_task(skill, task_id=f"t{90 + n}") for n, skill in enumerate(skills)))
+    journal.add(*(tool_task(skill, task_id=f"t{50 + n}") for n, skill in enumerate(skills)))
     journal.add(
         RolloutRequest(
             group_id="g0",
             group=0,
             index=0,
             group_size=SIZE,
-            task_id="t90",
+            task_id="t50",
             seed=0,
             policy_version_at_least=0,
         )
@@ -261,7 +261,7 @@ def fold_of(journal: MemoryJournal, **config: object) -> WarmStart:
 async def test_skills_of_the_opening_count_before_any_group_attempts_them():
     journal = opened("a", "b", "c", "d", "e")
     stage = fold_of(journal, steps=9, attempts=4)
-    taken = [await stage.take([group(f"t{89 + step}", 4)]) for step in range(1, 4)]
+    taken = [await stage.take([group(f"t{49 + step}", 4)]) for step in range(1, 4)]
     assert [each.metrics["stage/skills_ready"] for each in taken] == [1, 2, 3]
     assert taken[-1].ended == WarmStartEnded(reason="skills", ready=3, skills=5)
     assert (taken[-1].stage, stage.stage) == ("warm_start", "loop")
@@ -277,9 +277,9 @@ async def test_a_task_of_several_skills_counts_for_each_and_one_without_for_a_co
 async def test_a_return_to_earlier_weights_counts_as_a_step_and_forgets_the_attempts():
     journal = opened("a", "b")
     stage = fold_of(journal, steps=3, attempts=4)
-    await stage.take([group("t90", 4)])
+    await stage.take([group("t50", 4)])
     assert (await stage.take(())).metrics["stage/skills_ready"] == 0
-    assert (await stage.take([group("t91", 4)])).ended == WarmStartEnded(
+    assert (await stage.take([group("t51", 4)])).ended == WarmStartEnded(
         reason="steps", ready=1, skills=2
     )
 
@@ -303,3 +303,23 @@ def test_a_skill_is_judged_by_its_newest_groups_that_together_have_enough_attemp
     for each in groups:
         attempts.add(*each)
     assert attempts.succeeds(0.05) == succeeds
+
+
+async def test_the_first_step_of_the_stage_keeps_all_references_of_the_opening_for_replay():
+    history = History(opened(*SKILLS), ReferenceSupervision(ReferenceRenderer()))
+    first = await history.batch_of(1, (), "warm_start")
+    assert len(first.kept) == len(SKILLS)
+    assert all(each.written for each in first.kept)
+    assert not (await history.batch_of(2, (), "warm_start")).kept
+    assert not (await history.batch_of(1, (), "loop")).kept
+
+
+async def test_the_stage_replays_references_of_tasks_that_no_group_attempted(
+    model: Path, tmp_path: Path
+):
+    config = settings(model, {"steps": 1, "attempts": 4}, steps=1, groups_per_step=1)
+    journal = opened(*SKILLS)
+    attempt(journal, 0, "ls", 0)
+    await trained(config, tmp_path, journal)
+    amounts = reports(journal)[0].metrics
+    assert (amounts["source/imitation/rows"], amounts["source/replay/rows"]) == (1, 2)

@@ -20,7 +20,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from coevolve.learning.openings import can_share, opening_length
+from coevolve.learning.shared_prefix import can_share, prefix_length
 from coevolve.learning.policy import micro_batches, padded
 from coevolve.learning.rows import Conversation, Row
 from coevolve.learning.scoring import score
@@ -41,15 +41,15 @@ MODELS: dict[str, Callable[[], PreTrainedModel]] = {
         GPT2Config(vocab_size=64, n_embd=16, n_layer=2, n_head=2, n_positions=64)
     ),
 }
-OPENING = (5, 6, 7, 8, 9, 10, 11, 12)
+PREFIX = (5, 6, 7, 8, 9, 10, 11, 12)
 
 
 def sides() -> list[Conversation]:
-    """Conversations that begin with `OPENING` and go on differently."""
+    """Conversations that begin with `PREFIX` and go on differently."""
     rests = [(20, 21, 22), (30, 31), (40, 41, 42, 43, 44), (20, 21, 50)]
     masks = [(0, 1, 1), (1, 1), (0, 1, 0, 0, 1), (0, 1, 1)]
     return [
-        Conversation(token_ids=OPENING + rest, mask=(0,) * len(OPENING) + mask)
+        Conversation(token_ids=PREFIX + rest, mask=(0,) * len(PREFIX) + mask)
         for rest, mask in zip(rests, masks, strict=True)
     ]
 
@@ -60,7 +60,7 @@ def rows(conversations: list[Conversation]) -> list[Row]:
 
 @pytest.mark.parametrize("at_once", [2**20, 2 * 64], ids=["whole", "chunks"])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_shared_opening_gives_the_logprobs_and_gradients_of_whole_rows(name: str, at_once: int):
+def test_a_shared_prefix_gives_the_logprobs_and_gradients_of_whole_rows(name: str, at_once: int):
     torch.manual_seed(0)
     model = MODELS[name]().eval()
     assert can_share(model)
@@ -83,22 +83,22 @@ def test_a_shared_opening_gives_the_logprobs_and_gradients_of_whole_rows(name: s
     (plain_N, plain), (shared_N, shared) = found
     assert torch.allclose(plain_N, shared_N, rtol=0, atol=1e-5)
     assert torch.allclose(plain, shared, rtol=1e-4, atol=1e-5)
-    whole, opening, rest = computed
-    assert (whole, opening, rest) == (4 * 12, 7, 4 * 5)
+    whole, prefix, rest = computed
+    assert (whole, prefix, rest) == (4 * 12, 7, 4 * 5)
 
 
-def test_an_opening_ends_before_the_first_token_that_predicts():
+def test_a_prefix_ends_before_the_first_token_that_predicts():
     ids_B_T, mask_B_T = padded(rows(sides()))
-    assert opening_length(ids_B_T[:, :-1], mask_B_T[:, 1:]) == len(OPENING) - 1
+    assert prefix_length(ids_B_T[:, :-1], mask_B_T[:, 1:]) == len(PREFIX) - 1
     later_B_T = mask_B_T.clone()
-    later_B_T[:, len(OPENING)] = False
-    assert opening_length(ids_B_T[:, :-1], later_B_T[:, 1:]) == len(OPENING)
+    later_B_T[:, len(PREFIX)] = False
+    assert prefix_length(ids_B_T[:, :-1], later_B_T[:, 1:]) == len(PREFIX)
     early_B_T = mask_B_T.clone()
     early_B_T[2, 3] = True
-    assert opening_length(ids_B_T[:, :-1], early_B_T[:, 1:]) == 2
+    assert prefix_length(ids_B_T[:, :-1], early_B_T[:, 1:]) == 2
 
 
-def test_rows_without_a_common_opening_are_computed_whole():
+def test_rows_without_a_common_prefix_are_computed_whole():
     torch.manual_seed(0)
     model = MODELS["llama"]().eval()
     others = [Conversation(token_ids=(n, *range(9)), mask=(0,) * 8 + (1, 1)) for n in range(3)]
@@ -122,7 +122,7 @@ def test_a_model_that_forgets_positions_shares_nothing(model: Callable[[], PreTr
     assert not can_share(model())
 
 
-def test_a_shared_opening_counts_once_in_a_micro_batch():
+def test_a_shared_prefix_counts_once_in_a_micro_batch():
     many = rows(sides() * 3)
     alone = list(micro_batches(many, 40))
     shared = list(micro_batches(many, 40, shares=True))
@@ -130,16 +130,16 @@ def test_a_shared_opening_counts_once_in_a_micro_batch():
     assert sorted(map(id, (row for pack in shared for row in pack))) == sorted(map(id, many))
     for pack in shared:
         longest = max(row.length for row in pack)
-        assert len(OPENING) - 1 + len(pack) * (longest - len(OPENING) + 1) <= 40
+        assert len(PREFIX) - 1 + len(pack) * (longest - len(PREFIX) + 1) <= 40
 
 
-def test_a_step_shares_openings_and_is_repeatable(tmp_path: Path):
+def test_a_step_shares_prefixes_and_is_repeatable(tmp_path: Path):
     from coevolve.learning.policy import Policy
     from protocols.config import PolicyConfig
     from tests.learning import small_model
 
     policy = Policy(PolicyConfig(model=str(small_model(tmp_path)), train="lora"), tmp_path)
-    assert policy.shares_openings
+    assert policy.shares_prefixes
     ids_B_T, mask_B_T = padded(rows(sides()))
     once, again = (policy.logprobs(ids_B_T, mask_B_T, temperature=1.0)[0] for _ in range(2))
     assert torch.equal(once, again)

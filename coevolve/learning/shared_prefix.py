@@ -1,7 +1,7 @@
-"""Sequences of a micro-batch that begin alike: their common opening is computed once.
+"""Sequences of a micro-batch that begin alike: their common prefix is computed once.
 
 Conversations of one environment begin with the same tools and the same words of the system, and
-those of a group with the same request. The model computes the keys and values of this opening once,
+those of a group with the same request. The model computes the keys and values of this prefix once,
 with their gradient, and every sequence goes on from them. Values and gradients are those of
 sequences that are computed alone, but for rounding.
 
@@ -23,7 +23,7 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 from coevolve.learning.rows import Conversation
 
 MIN_SAVED = 0.2
-"""Minimum share of a micro-batch's positions that a common opening has to save; a second pass of
+"""Minimum share of a micro-batch's positions that a common prefix has to save; a second pass of
 the model costs more than fewer."""
 
 
@@ -39,13 +39,13 @@ def can_share(model: PreTrainedModel | PeftModel) -> bool:
     return all(type(layer) is DynamicLayer for layer in layers)
 
 
-def saved(opening: int, sequences: int, length: int) -> int:
+def saved(prefix: int, sequences: int, length: int) -> int:
     """Return how many positions of ``sequences`` of ``length`` need not be computed."""
-    found = opening * (sequences - 1)
+    found = prefix * (sequences - 1)
     return found if found >= MIN_SAVED * sequences * length else 0
 
 
-class Opening:
+class Prefix:
     """What sequences begin with, up to the first token that predicts a written one."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Opening:
         self.length = 0
 
     def added(self, sides: Sequence[Conversation]) -> int:
-        """Return the length of the opening with ``sides`` besides."""
+        """Return the length of the prefix with ``sides`` besides."""
         length = self.length if self._ids is not None else len(sides[0].token_ids)
         ids = self._ids if self._ids is not None else sides[0].token_ids
         for side in sides:
@@ -73,14 +73,16 @@ class Opening:
             self._ids = sides[0].token_ids
 
 
-def opening_length(inputs_B_T: torch.Tensor, chosen_B_T: torch.Tensor) -> int:
+def prefix_length(inputs_B_T: torch.Tensor, chosen_B_T: torch.Tensor) -> int:
     """Return the number of positions that all rows have in common, and that predict nothing."""
     alike_T = (inputs_B_T == inputs_B_T[0]).all(0) & ~chosen_B_T.any(0)
     return int(alike_T.long().cumprod(0).sum())
 
 
-def opened(model: PreTrainedModel | PeftModel, ids_1_T: torch.Tensor, rows: int) -> DynamicCache:
-    """Return the keys and values of an opening, for ``rows`` rows that go on from it."""
+def prefix_cache(
+    model: PreTrainedModel | PeftModel, ids_1_T: torch.Tensor, rows: int
+) -> DynamicCache:
+    """Return the keys and values of a prefix, for ``rows`` rows that go on from it."""
     cache = DynamicCache(config=cast("Any", model.config))
     model(input_ids=ids_1_T, past_key_values=cache, use_cache=True, logits_to_keep=1)
     for layer in cast("Any", cache.layers):
