@@ -92,7 +92,6 @@ class Home:
         return LOOPBACK if self.files is None else cast("str", get_node_ip_address())
 
     def starting(self, part: str) -> AbstractContextManager[None]:
-        """Return the context for the creation of a part in this process."""
         keep_private()
         files = self.reach()
         send = partial(files.log, part) if isinstance(files, RemoteFiles) else None
@@ -127,7 +126,6 @@ class Home:
         return replace(config, policy=replace(config.policy, model=str(copy)))
 
     def context(self, config: RunConfig, store: RemoteStore) -> PartContext:
-        """Return the context of a part on this node."""
         files = self.reach()
         is_here = isinstance(files, LocalFiles)
         reader = run_reader(files.folder) if is_here else store.reader()

@@ -61,7 +61,6 @@ class PartShell:
             self._opened = OpenPart(PARTS[self.part], context, simulators, name=name, ranks=ranks)
 
     async def run(self) -> None:
-        """Work until stopped."""
         with unexpected_logged():
             await self._opened.part.run()
 
@@ -72,7 +71,6 @@ class PartShell:
         return self._opened.part.status()
 
     async def cpu_s(self) -> float:
-        """Return the CPU seconds spent in a model; 0 if the part has none."""
         return self._opened.cpu_s()
 
 
@@ -133,7 +131,6 @@ class RemotePart:
             )
 
     async def cpu_s(self) -> float:
-        """Return the CPU seconds that the part spent in a model or a simulator."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 return await self._actor.cpu_s.remote()

@@ -59,11 +59,9 @@ class RemoteRank:
         self._actor = actor
 
     def wait_until_started(self, wait_s: float) -> None:
-        """Wait until the actor runs. Raises RankError."""
         self._answer(self._actor.__ray_ready__.remote(), wait_s)
 
     def call(self, message: Enlistment | Order) -> Done:
-        """Let the rank execute a message. Raises CoevolveError."""
         return self._answer(self._actor.execute.remote(message), None)
 
     def dismiss(self) -> None:

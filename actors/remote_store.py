@@ -125,12 +125,10 @@ class RemoteStore:
         return (await self.call(request, Sequences)).sequences
 
     async def wait(self, topics: Sequence[str], after: int, wait_s: float) -> int:
-        """Return the newest sequence among ``topics``, above ``after`` or after ``wait_s``."""
         call = Wait(topics=tuple(topics), after=after, wait_s=wait_s)
         return (await self.call(call, Newest)).sequence
 
     async def checkpoint(self, path: Path) -> None:
-        """Copy the journal into the new folder ``path`` on the store's machine."""
         await self.call(Copy(path=str(path)), Copied)
 
     async def statistics(self) -> JournalStatistics:

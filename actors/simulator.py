@@ -55,7 +55,6 @@ class SimulatorShell:
         return self._reporter.report(mailbox=self._waiting)
 
     async def cpu_s(self) -> float:
-        """Return the CPU seconds of the simulator's processes."""
         return self._simulator.cpu_s()
 
     async def close(self) -> None:

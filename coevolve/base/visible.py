@@ -82,7 +82,6 @@ class VisibleStream:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the stream behind has."""
         return getattr(self.stream, name)
 
 
@@ -92,7 +91,6 @@ def as_visible(stream: TextIO) -> TextIO:
 
 
 def is_visible(stream: object) -> bool:
-    """Return whether the stream is a `VisibleStream`."""
     return isinstance(stream, VisibleStream)
 
 

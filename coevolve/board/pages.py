@@ -38,7 +38,6 @@ T_QUANTILES = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20
 
 
 def list_page(root: str, runs: Sequence[Overview]) -> str:
-    """Return the page with all runs."""
     rows = tag("tbody", *map(_row, runs), id="runs")
     head = tag("tr", *(tag("th", name, scope="col") for name in ("compare", *COLUMNS)))
     caption = tag("caption", f"Runs in {root}, the newest start first")

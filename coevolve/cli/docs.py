@@ -12,7 +12,6 @@ FOLDER = Path(__file__).parents[1] / "docs"
 
 
 def pages() -> dict[str, Path]:
-    """Return the pages by name."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
 
 

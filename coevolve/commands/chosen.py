@@ -317,7 +317,6 @@ def _places(key: str) -> list[str]:
 
 
 def _put(tree: Any, names: Sequence[str], value: Any) -> Any:
-    """Return the tree with a value at ``names``."""
     if not names:
         return value
     section = dict(cast("Mapping[str, Any]", tree)) if isinstance(tree, dict) else {}

@@ -118,7 +118,6 @@ class Schedule(WholeState):
 
     @classmethod
     def of(cls, config: RunConfig) -> "Schedule":
-        """Return the schedule of a run that has no records."""
         return cls(
             groups_per_step=config.learner.groups_per_step,
             all_steps=config.learner.steps,

@@ -83,7 +83,6 @@ def _waits(step: StepTime) -> str:
 
 
 def replaced_model_line(found: Estimate, config: RunConfig) -> str:
-    """Return one line about the model that a tiny random one replaces."""
     learner, engine = (_size(_total(memory)) for memory in (found.learner, found.engine))
     return (
         f"{config.policy.model} itself: {_count(found.parameters)} parameters, learner's device "

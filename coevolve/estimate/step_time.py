@@ -159,7 +159,6 @@ def learner_flops(config: RunConfig, sizes: Architecture, used: int, speed: Thro
 
 
 def conversations(config: RunConfig) -> int:
-    """Return the conversations of one step."""
     return config.learner.groups_per_step * config.rollout.group_size
 
 

@@ -21,5 +21,4 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def folder_of(run: Path, name: str) -> Path:
-    """Return the folder for the files of a follower of the run in folder ``run``."""
     return run / FOLDER / re.sub(r"\W", "_", name)

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class SourceLine:
-    """One line of a source text."""
-
     text: str
     points: int
     """Things on the line that a rollout can reach; 0 if there are none."""
@@ -24,8 +22,6 @@ class SourceLine:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatedSource:
-    """One source text."""
-
     name: str
     groups: int
     """Finished groups of the policy that are counted."""

@@ -65,8 +65,6 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Cost:
-    """One line of the costs."""
-
     name: str
     unit: str
     amount: float | None

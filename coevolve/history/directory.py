@@ -70,7 +70,6 @@ class RunDirectory:
 
     @property
     def report(self) -> Path:
-        """The report page."""
         return self.path / "report.html"
 
     @property
@@ -152,6 +151,5 @@ def digest_line(lines: bytes) -> bytes:
 
 
 def has_journal(directory: RunDirectory) -> bool:
-    """Return whether the run has written a journal."""
     file = directory.store / DATA_FILE
     return file.is_file() and file.stat().st_size > 0

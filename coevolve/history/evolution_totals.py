@@ -160,5 +160,4 @@ class EvolutionTotals(WholeState):
 
 
 def evolution_snapshots(reader: Reader) -> Snapshots[EvolutionTotals]:
-    """Return the snapshots of the totals."""
     return Snapshots(reader, "launcher's totals", TOPICS, EvolutionTotals)

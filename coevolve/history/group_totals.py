@@ -89,7 +89,6 @@ class DroppedGroups:
     """What the journal dropped of the groups, by task."""
 
     def __init__(self, totals: GroupTotals, through: int) -> None:
-        """Begin with the totals of all groups up to the sequence ``through``."""
         self._through = through
         self.tasks: Mapping[str, TaskGroups] = totals.tasks
         """Groups that were dropped, once `found` has seen all that are left."""

@@ -36,8 +36,6 @@ class Trained:
 
 @dataclass(frozen=True)
 class TaskHistory:
-    """A task and what happened to it."""
-
     task: Task
     verdict: CandidateVerdict | None
     """The verdict that admitted it; None for a seed task."""
@@ -52,7 +50,6 @@ class TaskHistory:
 
     @property
     def groups(self) -> TaskGroups:
-        """All groups of the task."""
         groups = copy(self.dropped)
         for visit in self.visits:
             groups.add(visit)
@@ -72,8 +69,6 @@ class TaskHistory:
 
 @dataclass(frozen=True)
 class SignalHistory:
-    """A signal and its outcome."""
-
     signal: Signal
     time_ns: int
     """Unix time of the record; 0 if it is unknown."""
@@ -177,7 +172,6 @@ class SynthesizerTotals:
         return _ratio(self.usage.cost_usd, self.admitted)
 
     def settled_one(self, settled: SignalSettled) -> None:
-        """Count a signal that the synthesizer has resolved."""
         _count(self.settled, settled.outcome)
         self.simulator_calls += settled.simulator_calls
 

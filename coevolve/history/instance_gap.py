@@ -36,7 +36,6 @@ class InstanceGap:
 
     @property
     def mean(self) -> float:
-        """Return the gap."""
         return self.given - self.fresh
 
 
@@ -58,8 +57,6 @@ class Memorized:
 
 
 class TaskGap(msgspec.Struct, frozen=True, kw_only=True):
-    """The instance gap of one task."""
-
     mean: float
     """Mean over evaluations of the score on the task minus that on its instance."""
 

@@ -109,7 +109,6 @@ async def group_of(reader: Reader, summary: GroupSummary) -> Group:
 
 
 def tokens_of(group: Group) -> int:
-    """Return the number of tokens of a group."""
     return sum(each.tokens.count for each in group.rollouts if isinstance(each, Rollout))
 
 

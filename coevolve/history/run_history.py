@@ -40,9 +40,7 @@ class Described(Protocol):
     withheld: ClassVar[str]
     """Why the contents of tasks may not be passed on, as a sentence; empty if they may."""
 
-    def scored_tasks(self) -> Sequence[Task]:
-        """Return the tasks that policy versions are scored on."""
-        ...
+    def scored_tasks(self) -> Sequence[Task]: ...
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return, by task id, the labels under which a scored task's result is also reported."""
@@ -62,9 +60,7 @@ class Described(Protocol):
 
     async def sources(
         self, reader: Reader, visits: Iterable[GroupSummary]
-    ) -> Sequence[AnnotatedSource]:
-        """Return its sources with what the rollouts of ``visits`` reached in them."""
-        ...
+    ) -> Sequence[AnnotatedSource]: ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +114,6 @@ class RunHistory:
 
 
 def nothing_yet(config: RunConfig, environment: Described) -> RunHistory:
-    """Return the data of a run of ``environment`` that has no records yet."""
     return RunHistory(
         config=config,
         skills={

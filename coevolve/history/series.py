@@ -32,8 +32,6 @@ class Series:
 
 @dataclass(frozen=True)
 class RunSeries:
-    """All metrics of one run."""
-
     name: str
     width: int
     """Steps of a bin; 1 if every value is a point."""

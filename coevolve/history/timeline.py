@@ -82,8 +82,6 @@ class Happening:
 
 
 class StepGroup(NamedTuple):
-    """A group that a step trained on."""
-
     task_id: str
     successes: int
     rollouts: int

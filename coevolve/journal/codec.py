@@ -115,7 +115,6 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def topic_of(kind: type[msgspec.Struct]) -> str:
-    """Return the topic of a message type."""
     return cast("str", kind.__struct_config__.tag)
 
 

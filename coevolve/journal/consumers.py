@@ -161,7 +161,6 @@ class Consumer:
 
 
 def new_place(consumer: str, topic: str, evicted: int) -> Place:
-    """Return the initial place of a consumer that subscribes to a topic."""
     return Place(key=pair_key(consumer, topic), finished=evicted)
 
 

@@ -27,7 +27,6 @@ _OF_DAMAGE = (
 
 
 def damaged(file: Path, found: str) -> JournalDamagedError:
-    """Return the error for damage of ``file``."""
     return JournalDamagedError(f"{file}: {found}; {REMEDY}")
 
 

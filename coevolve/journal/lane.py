@@ -235,7 +235,6 @@ class Lane:
         self._unsent: deque[int] = deque()
 
     async def call(self, call: bytes) -> bytes | bytearray:
-        """Return the answer. Raises JournalError if the store's process does not come back."""
         number = next(self._numbers)
         opened = self._open[number] = _Open(call, asyncio.get_running_loop())
         self._unsent.append(number)

@@ -140,7 +140,6 @@ def sequence_key(sequence: int) -> bytes:
 
 
 def sequence_of(key: bytes | memoryview) -> int:
-    """Return the sequence that ``key`` encodes."""
     return int.from_bytes(key, "little")
 
 
@@ -162,7 +161,6 @@ def topic_key(topic: str) -> bytes:
 
 @lru_cache(maxsize=256)
 def topic_row(topic: str) -> bytes:
-    """Return the key of a topic's row."""
     return TOPIC_ROW + encode_name(topic)
 
 

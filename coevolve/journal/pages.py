@@ -257,7 +257,6 @@ class Pages:
         self._find_trees(shape, flat, nodes.where(nodes.flags & TREE_VALUE > 0), found)
 
     def _check_large(self, shape: _Shape, flat: Bytes, nodes: _Nodes, found: _Found) -> None:
-        """Check values that have pages of their own."""
         if not len(nodes.at):
             return
         first = flat[nodes.value_at[:, None] + np.arange(8)].view(np.int64)[:, 0]

@@ -165,5 +165,4 @@ class JournalReader:
 
 
 def run_reader(run_dir: Path) -> JournalReader:
-    """Return read access to the journal of the run in ``run_dir``."""
     return JournalReader(run_dir / STORE_FOLDER)

@@ -209,7 +209,6 @@ class Salvage:
                 yield from self._nodes(page)
 
     def _walk(self, tree: Tree | None) -> Iterator[_Node]:
-        """Yield the nodes in the leaves of a tree."""
         for page in self._leaf_pages(tree):
             if self._kind(page) == LEAF:
                 yield from self._nodes(page)

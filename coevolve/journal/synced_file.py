@@ -59,7 +59,6 @@ def this_boot() -> str:
 
 
 def pack_slot(synced: Synced) -> bytes:
-    """Return the content of a slot."""
     content = _SLOT.pack(synced.number, synced.boot.encode(), synced.meta)
     return content + hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest()
 

@@ -391,7 +391,6 @@ class WriteTransaction:
         self._state.covered = covered(self._txn, self._tables)
 
     def _oldest(self, topics: Iterable[str]) -> Iterator[tuple[int, str]]:
-        """Yield the oldest record of each topic that has any."""
         for topic in topics:
             for sequence in islice(self._sequences(topic), 1):
                 yield sequence, topic

@@ -117,7 +117,6 @@ async def _parts(
     simulators: Sequence[RemotePart],
     services: Sequence[RemotePart],
 ) -> RunParts:
-    """Start the actor of each part of the run."""
     specs = [spec for spec in LOOP if spec.exists(config)]
     (pooled,) = (spec for spec in specs if spec.is_pooled)
     pool = EnginePool(ClusterEngines(config, partial(start, pooled)), config.rollout.actors)

@@ -45,7 +45,6 @@ def missing_devices(config: RunConfig) -> list[str]:
 
 
 def lacking(demanded: Sequence[Demand], nodes: Sequence[Node], address: str) -> list[str]:
-    """Return one sentence for each thing that is demanded and that the nodes do not have."""
     asked = [each.on(nodes) for each in demanded]
     return [
         *missing_labels(asked, nodes, address),

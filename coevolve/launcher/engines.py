@@ -49,7 +49,6 @@ class ClusterEngines:
         return _rollout(self._config).rooms(self._seen)
 
     def too_small(self) -> Sequence[str]:
-        """Return a sentence for each node of the last `rooms` without room for an engine."""
         if not self._config.rollout.actors_per_node:
             return ()
         return _rollout(self._config).too_small(self._seen)

@@ -103,7 +103,6 @@ def rank_gpus(config: RunConfig) -> float:
 
 
 def engine_gpus(config: RunConfig) -> float:
-    """Return the GPUs of each process with a sampling engine."""
     engine = config.rollout.engine
     return engine.gpus if isinstance(engine, VllmEngine) else 0.0
 

@@ -82,7 +82,6 @@ def slow_modules(config: RunConfig) -> tuple[str, ...]:
 
 
 def comment_lines(missing: list[str]) -> str:
-    """Return the missing things as YAML comments."""
     return "".join(f"# missing: {' '.join(each.split())}\n" for each in missing)
 
 

@@ -180,7 +180,6 @@ class Guard:
 
 
 def guard_snapshots(reader: Reader, config: LearnerConfig) -> Snapshots[Guard]:
-    """Return the snapshots of the guard."""
     return Snapshots(reader, "learner's guard", TOPICS, lambda: Guard(config))
 
 

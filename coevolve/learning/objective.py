@@ -67,16 +67,13 @@ class Objective(
         raise NotImplementedError
 
     def losses(self, scored: Scored) -> "torch.Tensor":
-        """Return the loss of each token, or of each row."""
         raise NotImplementedError
 
     def measures(self, scored: Scored) -> "Mapping[str, torch.Tensor]":
-        """Return metric -> values, of which the step reports the mean."""
         del scored
         return {}
 
 
 def needs_initial_model(objective: Objective, learner: LearnerConfig) -> bool:
-    """Return whether the learner needs the logprobs of the run's initial model."""
     measured = learner.kl_coefficient > 0 or learner.divergence_every > 0
     return objective.needs_initial_model or (objective.is_on_policy and measured)

@@ -98,7 +98,6 @@ def _is_own(kind: Any) -> bool:
 
 
 def _class_in(module: ModuleType) -> type[Objective]:
-    """Return the objective that a module defines."""
     (found,) = [
         each
         for each in vars(module).values()

@@ -118,11 +118,9 @@ class Policy:
         return self._vocabulary
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """Return the trainable parameters."""
         return list(self.named_parameters().values())
 
     def named_parameters(self) -> dict[str, torch.nn.Parameter]:
-        """Return the trainable parameters by name."""
         return {name: each for name, each in self._model.named_parameters() if each.requires_grad}
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -140,7 +138,6 @@ class Policy:
 
     @property
     def device(self) -> torch.device:
-        """Return the device on which the policy computes and returns its probabilities."""
         return self._device
 
     def logprobs(
@@ -301,7 +298,6 @@ def make_repeatable(threads: int) -> None:
 
 
 def _fixed(model: PreTrainedModel) -> Model:
-    """Return a model that is not trained."""
     return model.requires_grad_(False).eval()
 
 

@@ -62,7 +62,6 @@ class RecordedCheckpoints(WholeState):
 
 
 def checkpoint_snapshots(reader: Reader) -> Snapshots[RecordedCheckpoints]:
-    """Return the snapshots of `RecordedCheckpoints`."""
     return Snapshots(reader, "learner's checkpoints", TOPICS, RecordedCheckpoints)
 
 

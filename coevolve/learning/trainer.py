@@ -297,7 +297,6 @@ class Trainer:
         return Probe(token_ids=columns.int32(token_ids), logprobs=columns.float32(logprobs))
 
     def save_weights(self, folder: Path) -> None:
-        """Write the weights and their config into ``folder``."""
         self._policy.save(folder)
 
     def save(self, folder: Path) -> None:
@@ -358,7 +357,6 @@ class Trainer:
 
 
 def _parts(rows: Sequence[Row]) -> dict[Part, list[Row]]:
-    """Return the rows by the gradient part to which they belong."""
     parts: dict[Part, list[Row]] = {"even": [], "odd": [], "imitation": [], "replay": []}
     for row in rows:
         match row.source:

@@ -27,7 +27,6 @@ class SkillAttempts:
         """(successes, rollouts) of each group."""
 
     def add(self, successes: int, rollouts: int) -> None:
-        """Add a group of rollouts."""
         self._groups.append((successes, rollouts))
         while self._attempts - self._groups[0][1] >= self._least:
             self._groups.popleft()

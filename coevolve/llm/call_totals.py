@@ -35,5 +35,4 @@ class CallTotals(WholeState):
 
 
 def call_snapshots(reader: Reader) -> Snapshots[CallTotals]:
-    """Return the snapshots of the usage."""
     return Snapshots(reader, "launcher's calls", TOPICS, CallTotals)

@@ -106,7 +106,6 @@ class Ledger:
             self._released.notify_all()
 
     def note(self, sequence: int, call: ModelCall) -> None:
-        """Count a call recorded at ``sequence``."""
         if sequence > self._folded:
             self._ahead.add(sequence)
             self._count(call)

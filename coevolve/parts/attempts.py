@@ -112,11 +112,9 @@ class Attempts:
         return self.count(item) > 0
 
     def is_spent(self, item: WorkItem) -> bool:
-        """Return whether there is no further attempt at an item."""
         return self.count(item) >= self._max
 
     def is_last(self, item: WorkItem) -> bool:
-        """Return whether the next attempt at an item is the last one."""
         return self.count(item) >= self._max - 1
 
     async def attempted(self, item: WorkItem, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
@@ -218,7 +216,6 @@ class Attempts:
             await self._record((item.sequence,))
 
     def failed(self, item: WorkItem) -> None:
-        """Let the attempt at an item count."""
         self._open.discard(item.sequence)
 
     async def put_back(self, item: WorkItem) -> None:
@@ -283,7 +280,6 @@ class AttemptQueue:
         return len(self._fresh) + len(self._suspects) + len(self._last)
 
     def add(self, items: Iterable[WorkItem]) -> None:
-        """Add items."""
         for item in items:
             if not self._attempts.was_attempted_before(item):
                 self._fresh.append(item)
@@ -313,7 +309,6 @@ class AttemptQueue:
         return item
 
     def ended(self, item: WorkItem) -> None:
-        """Count an item that was begun as ended."""
         self._live.discard(item.sequence)
         self._live_suspects.discard(item.sequence)
         self._alone = False

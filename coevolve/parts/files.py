@@ -76,11 +76,9 @@ class LocalFiles:
         """Do nothing: the folder is where it belongs."""
 
     async def names(self, path: str) -> Sequence[str]:
-        """Return the names in a folder."""
         return names(self.folder / path)
 
     async def remove(self, path: str) -> None:
-        """Remove a folder."""
         await asyncio.to_thread(shutil.rmtree, self.folder / path, ignore_errors=True)
 
 
@@ -150,7 +148,6 @@ class SentFolders:
         shutil.rmtree(self._folder(path), ignore_errors=True)
 
     def log(self, part: str, line: str) -> None:
-        """Append a line to a part's log."""
         with contextlib.closing(BoundedFile(log_file(self._root, part))) as file:
             file.write(line)
 

@@ -25,7 +25,6 @@ MOST_BYTES = 32 << 20
 
 
 def log_file(run_dir: Path, part: str) -> Path:
-    """Return the file with a part's log lines."""
     return run_dir / FOLDER / f"{part}.jsonl"
 
 
@@ -86,7 +85,6 @@ class BoundedFile:
         """Do nothing: each line is written at once."""
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _open(self) -> TextIO:

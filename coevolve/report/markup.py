@@ -37,7 +37,6 @@ def tag(name: str, /, *children: str, **attributes: str | float) -> Markup:
 
 
 def joined(children: Sequence[str]) -> Markup:
-    """Return the concatenated children."""
     return Markup("".join(map(escaped, children)))
 
 

@@ -86,7 +86,6 @@ class RolloutScores:
     async def _reports(
         self, version: PolicyVersion, wanted: set[str], after: int
     ) -> Mapping[str, TaskScore | None]:
-        """Return the score of each wanted task from the reports that follow ``after``."""
         topic = topic_of(ScoreReport)
         reports: dict[str, TaskScore | None] = {}
         while not wanted <= reports.keys():
@@ -214,7 +213,6 @@ class OneVersion:
         self._served = served
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Continue the request's tokens. Raises GeneratorError if another version sampled."""
         said = await self._generator.generate(request)
         versions = {*said.versions, *said.cache_versions}
         if versions - {self._served.number}:

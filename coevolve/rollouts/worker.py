@@ -263,7 +263,6 @@ def _activity(conversations: int, is_full: bool) -> str:
 
 
 def _ends_group(answered: Message, in_progress: Sequence[Message]) -> bool:
-    """Return whether a request was the last of its group in progress."""
     return isinstance(answered, RolloutRequest) and not any(
         isinstance(other, RolloutRequest) and other.group_id == answered.group_id
         for other in in_progress
@@ -291,7 +290,6 @@ def _returned(outcome: Episode | BaseException | None) -> Episode | None:
 
 
 def _no_probe(request: ProbeRequest, reason: str, attempts: int) -> tuple[ProbeReport]:
-    """Return the report of probes that could not be made."""
     del reason, attempts
     report = ProbeReport(
         probe_id=request.probe_id,

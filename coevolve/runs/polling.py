@@ -43,7 +43,6 @@ async def poll_statuses(
 
 
 def _unknown(part: str) -> PartStatus:
-    """Return the status of a part that has not answered yet."""
     return PartStatus(
         part=part,
         pid=None,

@@ -117,7 +117,6 @@ class EnginePool:
             self.start(name, place)
 
     async def change(self, actors: int) -> Change:
-        """Return what is missing to ``actors`` engines."""
         return change(self._places, actors, await self.host.rooms())
 
     def start(self, name: str, place: str) -> SupervisedPart:
@@ -126,7 +125,6 @@ class EnginePool:
         return self._parts[name]
 
     def remove(self, name: str) -> SupervisedPart:
-        """Forget an engine and return it."""
         del self._places[name]
         return self._parts.pop(name)
 

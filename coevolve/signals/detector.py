@@ -108,7 +108,6 @@ class Detector:
                 self._cool_down.start(message)
 
     def judge(self, visit: GroupSummary) -> tuple[Signal, ...]:
-        """Add a further summary and return its signals."""
         self.recall(visit)
         if visit.rollouts == 0:
             return ()

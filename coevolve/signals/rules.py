@@ -32,7 +32,6 @@ class Finding:
 def signal_of(
     kind: SignalKind, number: int, finding: Finding, *, group: int, version: int
 ) -> Signal:
-    """Return the signal for finding ``number`` of its kind in a group's visit."""
     return Signal(
         signal_id=f"{kind}-g{group}-{number}",
         kind=kind,

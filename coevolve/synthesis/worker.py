@@ -103,7 +103,6 @@ class SynthesizerWorker:
                 await model.close()
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds of all models that were opened so far."""
         return sum(model.cpu_s() for model in self._models)
 
     async def _work(self) -> None:

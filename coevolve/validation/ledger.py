@@ -179,7 +179,6 @@ class Ledger:
             self._add(probe.candidate_id, probe.body)
 
     async def _found(self, index: str, keys: Iterable[str]) -> list[tuple[str, StoredRecord]]:
-        """Return the oldest record of each key that has one."""
         found: list[tuple[str, StoredRecord]] = []
         wanted = tuple(keys)
         for start in range(0, len(wanted), FOUND_AT_ONCE):

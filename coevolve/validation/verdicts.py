@@ -45,7 +45,6 @@ def verdict(
     views: Views,
     outcome: Admitted | Parked | Refused,
 ) -> CandidateVerdict:
-    """Return the verdict on a candidate at policy ``version``."""
     return CandidateVerdict(
         candidate_id=candidate.candidate_id,
         signal_id=candidate.signal_id,
@@ -59,7 +58,6 @@ def verdict(
 
 
 def task_of(candidate: Candidate, body: msgspec.Raw, skills: tuple[str, ...]) -> Task:
-    """Return the task that a candidate becomes."""
     return Task(
         task_id=f"task-{candidate.candidate_id}",
         split="train",

@@ -32,7 +32,6 @@ def modules_of(model: torch.nn.Module, prefix: str = "") -> Iterator[tuple[str, 
 
 
 def config_settings(model: torch.nn.Module) -> dict[str, str]:
-    """Return the fields of a model's config."""
     return _prefix_names("config", _describe(cast("Any", model).config.to_dict(), _ELSEWHERE))
 
 

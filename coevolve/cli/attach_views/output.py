@@ -17,7 +17,6 @@ MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
 def console() -> Terminal:
-    """Return the console for tables."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Terminal(width=None if known else WIDTH, highlight=False)
 

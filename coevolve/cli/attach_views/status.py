@@ -76,7 +76,6 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
 
 
 async def _swaps(subject: Subject, evolution: EvolutionTotals) -> list[Mapping[str, Any]]:
-    """Return the swaps with their times."""
     records = whole_topic(subject.reader, topic_of(SynthesizerSwapped))
     times_ns = [record.time_ns async for record in records]
     return [

@@ -151,7 +151,6 @@ class Core(Generic[Ticket]):
         return flight.ticket
 
     def tick(self) -> list[tuple[Ticket, Generation | Logprobs | GeneratorError]]:
-        """Advance all requests by one step; return finished ones."""
         began = time.perf_counter()
         outputs = cast("list[RequestOutput]", self._llm.step())
         ended = time.perf_counter()

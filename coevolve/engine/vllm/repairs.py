@@ -101,7 +101,6 @@ def expand_slice(
 
 
 def _rows_by_adapter(adapter_N: torch.Tensor) -> list[tuple[int, Rows]]:
-    """Return the rows of each adapter in use."""
     found = cast("list[int]", torch.unique(adapter_N).tolist())
     if len(found) == 1:
         return [(found[0], slice(None))] if found[0] >= 0 else []

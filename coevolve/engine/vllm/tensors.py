@@ -229,7 +229,6 @@ def _packed_for(layer: Any) -> str:
 
 
 def _unpack_experts(packed_E_O_I: torch.Tensor, isa: str) -> torch.Tensor:
-    """Return experts as they were before packing."""
     order = _order(tuple(packed_E_O_I.shape[1:]), packed_E_O_I.dtype, isa)
     flat = packed_E_O_I.reshape(len(packed_E_O_I), -1)
     plain = torch.empty_like(flat)

@@ -82,6 +82,5 @@ def point_numbers(folder: Path) -> Iterator[int]:
 
 
 def _lines(columns: Sequence[str], row: Sequence[object]) -> list[str]:
-    """Return a row as lines of text."""
     cells = zip(columns, row, strict=True)
     return [line for name, cell in cells for line in f"{name}: {cell}".splitlines()]

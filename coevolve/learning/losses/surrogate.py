@@ -86,7 +86,6 @@ class Surrogate:
 
 
 def split(values_N: "torch.Tensor", lengths_R: Sequence[int]) -> "Sequence[torch.Tensor]":
-    """Return the values of each sequence."""
     import torch
 
     return torch.split(values_N, list(lengths_R))

@@ -58,7 +58,6 @@ class OtherRanks:
         self._threads = ThreadPoolExecutor(max(1, count), thread_name_prefix="rank")
 
     def wait_until_started(self) -> None:
-        """Wait until every process runs. Raises RankError if one ended or does not answer."""
         for member in self._members:
             member.wait_until_started(START_S)
 
@@ -130,7 +129,6 @@ class ShardedTrainer:
         return self._own.step
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds spent in the model so far, on all ranks."""
         return self._own.cpu_s() + self._others_cpu_s
 
     def take_step(self, batch: Batch) -> dict[str, float]:

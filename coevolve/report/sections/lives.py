@@ -354,7 +354,6 @@ def tools_told(text: TaskText) -> str:
 
 
 def verdict_told(verdict: CandidateVerdict) -> str:
-    """Return the verdict as one sentence."""
     match verdict.outcome:
         case Admitted(label="unprobed"):
             return f"Admitted unprobed at policy version {verdict.policy_version}."
