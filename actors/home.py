@@ -92,6 +92,7 @@ class Home:
         return LOOPBACK if self.files is None else cast("str", get_node_ip_address())
 
     def starting(self, part: str) -> AbstractContextManager[None]:
+        """Return the context for the creation of a part in this process."""
         keep_private()
         files = self.reach()
         send = partial(files.log, part) if isinstance(files, RemoteFiles) else None

@@ -98,6 +98,7 @@ class Attempts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> Row:
+        """The row of all tasks."""
         return self.rows[0]
 
 

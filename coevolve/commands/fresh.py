@@ -27,6 +27,7 @@ class Scoring(Protocol):
     """Scores one policy on tasks (`coevolve.commands.scoring.Scoring`)."""
 
     @property
+        """The environment of the tasks."""
     def environment(self) -> Environment: ...
 
     async def of(self, tasks: Sequence[Task]) -> Sequence[TaskScore]:

@@ -60,6 +60,7 @@ class GrammarTable:
         return states_R
 
     def following(self, states_R: Indices, tokens_R: Indices) -> npt.NDArray[Any]:
+        """Return the next states after the tokens."""
         return self._following_S_V[states_R, tokens_R]
 
     def _add(self, grammar: Grammar) -> None:

@@ -70,6 +70,7 @@ class RunDirectory:
 
     @property
     def report(self) -> Path:
+        """The report page."""
         return self.path / "report.html"
 
     @property

@@ -50,6 +50,7 @@ class TaskHistory:
 
     @property
     def groups(self) -> TaskGroups:
+        """All groups of the task."""
         groups = copy(self.dropped)
         for visit in self.visits:
             groups.add(visit)
@@ -172,6 +173,7 @@ class SynthesizerTotals:
         return _ratio(self.usage.cost_usd, self.admitted)
 
     def settled_one(self, settled: SignalSettled) -> None:
+        """Count a signal that the synthesizer has resolved."""
         _count(self.settled, settled.outcome)
         self.simulator_calls += settled.simulator_calls
 

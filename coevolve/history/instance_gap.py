@@ -36,6 +36,7 @@ class InstanceGap:
 
     @property
     def mean(self) -> float:
+        """Return the gap."""
         return self.given - self.fresh
 
 

@@ -112,6 +112,7 @@ class LineageIndex:
         )
 
     def newest_verdicts(self, signal_id: str) -> tuple[CandidateVerdict, ...]:
+        """Return the newest verdict on each judged candidate of a signal."""
         candidates = self._candidates_of.get(signal_id, ())
         return tuple(self.verdicts[each][-1] for each in candidates if each in self.verdicts)
 

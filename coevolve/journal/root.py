@@ -75,6 +75,7 @@ class Root:
         self._numbers[_LAST] = last
 
     def assign(self, last: int) -> None:
+        """Note the last sequence that was assigned."""
         self._numbers[_LAST] = last
 
     def change(self, table: int, rows: int, check: int) -> None:

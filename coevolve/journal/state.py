@@ -127,6 +127,7 @@ class State:
         return known
 
     def size_bytes(self, topics: Iterable[str]) -> int:
+        """Return the total size of the records of ``topics``."""
         known = self.totals
         return sum([known[topic].size_bytes for topic in topics if topic in known])
 

@@ -142,6 +142,7 @@ class Groups:
 
     @property
     def full(self) -> bool:
+        """Whether the batch has all its groups."""
         return len(self._batch) == self._config.groups_per_step
 
     def missing(self, group_size: int) -> int:

@@ -55,6 +55,7 @@ class StepMetrics:
             self._sums[name] += amount
 
     def add_loss(self, label: str, loss: torch.Tensor) -> None:
+        """Add a part of the loss ``label``."""
         self._losses[label] += float(loss.detach())
 
     def add_to_mean(self, name: str, values: torch.Tensor) -> None:
@@ -90,6 +91,7 @@ class StepMetrics:
 
     @property
     def sums(self) -> Mapping[str, float]:
+        """Return all sums."""
         return self._sums
 
     @property

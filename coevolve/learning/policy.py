@@ -121,6 +121,7 @@ class Policy:
         return list(self.named_parameters().values())
 
     def named_parameters(self) -> dict[str, torch.nn.Parameter]:
+        """Return the trainable parameters by name."""
         return {name: each for name, each in self._model.named_parameters() if each.requires_grad}
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -138,6 +139,7 @@ class Policy:
 
     @property
     def device(self) -> torch.device:
+        """Return the device on which the policy computes and returns its probabilities."""
         return self._device
 
     def logprobs(

@@ -54,6 +54,7 @@ class Scored:
     another."""
 
     def sums(self, values_N: "torch.Tensor") -> "torch.Tensor":
+        """Return the sum of the values of each sequence."""
         import torch
 
         return torch.stack([part.sum() for part in torch.split(values_N, list(self.lengths))])

@@ -297,6 +297,7 @@ class Trainer:
         return Probe(token_ids=columns.int32(token_ids), logprobs=columns.float32(logprobs))
 
     def save_weights(self, folder: Path) -> None:
+        """Write the weights and their config into ``folder``."""
         self._policy.save(folder)
 
     def save(self, folder: Path) -> None:

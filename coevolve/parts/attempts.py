@@ -112,9 +112,11 @@ class Attempts:
         return self.count(item) > 0
 
     def is_spent(self, item: WorkItem) -> bool:
+        """Return whether there is no further attempt at an item."""
         return self.count(item) >= self._max
 
     def is_last(self, item: WorkItem) -> bool:
+        """Return whether the next attempt at an item is the last one."""
         return self.count(item) >= self._max - 1
 
     async def attempted(self, item: WorkItem, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
@@ -309,6 +311,7 @@ class AttemptQueue:
         return item
 
     def ended(self, item: WorkItem) -> None:
+        """Count an item that was begun as ended."""
         self._live.discard(item.sequence)
         self._live_suspects.discard(item.sequence)
         self._alone = False

@@ -148,6 +148,7 @@ class SentFolders:
         shutil.rmtree(self._folder(path), ignore_errors=True)
 
     def log(self, part: str, line: str) -> None:
+        """Append a line to a part's log."""
         with contextlib.closing(BoundedFile(log_file(self._root, part))) as file:
             file.write(line)
 

@@ -117,6 +117,7 @@ class EnginePool:
             self.start(name, place)
 
     async def change(self, actors: int) -> Change:
+        """Return what is missing to ``actors`` engines."""
         return change(self._places, actors, await self.host.rooms())
 
     def start(self, name: str, place: str) -> SupervisedPart:

@@ -71,6 +71,7 @@ class TaskHistory(msgspec.Struct, array_like=True):
 
     @property
     def newest(self) -> Outcome:
+        """Return the newest visit."""
         return self.outcomes[-1]
 
     def earlier(self) -> Sequence[Outcome]:

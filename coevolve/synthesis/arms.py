@@ -50,6 +50,7 @@ class ArmBriefs:
         return await self._writer.practising(brief, synthesis)
 
     async def subject(self, signal: Signal, sequence: int) -> Subject:
+        """Return the subject of that brief."""
         match self._config.arm:
             case "full":
                 return Subject(about=signal.about, evidence=signal.evidence)
