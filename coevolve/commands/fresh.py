@@ -27,8 +27,9 @@ class Scoring(Protocol):
     """Scores one policy on tasks (`coevolve.commands.scoring.Scoring`)."""
 
     @property
+    def environment(self) -> Environment:
         """The environment of the tasks."""
-    def environment(self) -> Environment: ...
+        ...
 
     async def of(self, tasks: Sequence[Task]) -> Sequence[TaskScore]:
         """Return the score of each task, in order."""
