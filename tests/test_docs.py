@@ -196,7 +196,7 @@ def test_every_command_of_a_page_can_be_typed(command: Command, typed: Path):
         "coevolve replay RUN --from-checkpoint last",
         "coevolve export RUN weights --to DIR",
         "python -m coevolve.report runs/quickstart",
-        "python -m coevolve.config.pages",
+        "python -m tests.configuration_pages",
         "python -m tests.bench learn",
         "python -m tests.bench learning sources --seed-range 0-7",
         "make quickstar",

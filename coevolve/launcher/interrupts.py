@@ -21,7 +21,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from coevolve.launcher import native_errors
-from coevolve.screen import keys
 
 if TYPE_CHECKING:
     import asyncio
@@ -173,7 +172,6 @@ def _after(seconds: float, act: Callable[[], None]) -> None:
 
 def end(reason: str, code: int = INTERRUPTED) -> NoReturn:
     """End this process at once, with a message; nothing is cleaned up."""
-    keys.give_back()
     if os.isatty(1) and os.environ.get("TERM") != "dumb":
         with contextlib.suppress(OSError):  # the terminal has just closed
             os.write(1, SHOW_CURSOR)

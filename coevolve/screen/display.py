@@ -17,7 +17,6 @@ from coevolve.history.teaching import sentence as regression
 from coevolve.history.weight_sync import scale_sentence
 from coevolve.screen.drawing import draw
 from coevolve.screen.facts import NEWEST, newest_cells, score_cells, shown_versions
-from coevolve.screen.keys import Keys
 from coevolve.screen.silence import silence
 from coevolve.screen.start import StartScreen, redraws
 from coevolve.screen.view import View
@@ -35,9 +34,6 @@ from protocols.control import (
 from protocols.evolution import SwapRefused
 from protocols.journal import Message
 from protocols.learning import Evaluation, PolicyRegressed, StepReport, WeightSyncAlarm
-
-EXPLAIN = "?"
-"""Key that explains the metrics."""
 
 EVENT_S = 15.0
 """Seconds for which the live screen shows what has happened."""
@@ -188,9 +184,6 @@ class LiveDisplay:
         self._stalled: Stalled | None = None
         self._events: list[tuple[float, str]] = []
         self._doing = ""
-        self._parts: Sequence[PartStatus] = ()
-        self._explained = False
-        self._keys = Keys(0, self._press)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
 
     @property
@@ -218,15 +211,8 @@ class LiveDisplay:
             self._console.print(text, soft_wrap=True)
 
     def close(self) -> None:
-        self._keys.close()
         self._screen.close()
         self._live.stop()
-
-    def _press(self, key: str) -> None:
-        """Explain the metrics, or show their values again."""
-        if key == EXPLAIN:
-            self._explained = not self._explained
-            self._draw(self._parts)
 
     def _note(self, event: str) -> None:
         self._events = [each for each in self._events if each[1] != event]
@@ -235,7 +221,6 @@ class LiveDisplay:
     def _draw(self, parts: Sequence[PartStatus]) -> None:
         """Draw the run; the first time, in the place of its start."""
         progress, now = self._progress, time.monotonic()
-        self._parts = parts
         if progress is None:
             return
         self._events = [each for each in self._events if now - each[0] < EVENT_S]
@@ -247,8 +232,6 @@ class LiveDisplay:
             parts=parts,
             stalled=self._stalled or progress.passing.stalled,
             events=[event for _, event in self._events],
-            keys=self._keys.listening,
-            explained=self._explained,
             doing=self._doing,
         )
         console = self._console
@@ -256,8 +239,6 @@ class LiveDisplay:
         self._screen.close()
         self._live.start()
         self._live.update(frame, refresh=True)
-        if self._console.file.isatty():
-            self._keys.listen()
 
 
 def _event(message: Message) -> str:

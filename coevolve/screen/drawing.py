@@ -13,7 +13,6 @@ from rich.text import Text
 from coevolve.delivery.alarms import sentence as alarm_sentence
 from coevolve.history.curves import REWARD, Trend, seconds_left, trend
 from coevolve.history.degraded import copy_failure
-from coevolve.history.metric_docs import meaning_of
 from coevolve.history.passing import PAUSED
 from coevolve.history.progress import Progress
 from coevolve.screen.facts import NAME, Fact, fact_line, made, score_lines, summed
@@ -26,8 +25,6 @@ ARROWS: Mapping[Trend, str] = {"up": "\u2191", "down": "\u2193", "level": "\u219
 
 VALUE, CURVE, TREND = 14, 30, 31
 """Columns of a metric's value, at most of its curve, and of its trend."""
-
-EXPLAINED = "What the metrics mean; ? goes back. More: coevolve explain METRIC"
 
 NOTICE_LINES = 3
 """Maximum lines of one notice."""
@@ -51,9 +48,6 @@ def draw(view: View, width: int, height: int, *, ascii_only: bool = False) -> Gr
     lines = [_head(view, width), _bar(view, width)]
     alarms = _notices(view, width)
     lines += alarms[: max(room - len(lines) - 1, 0)]
-    if view.explained:
-        lines += _explanations(view, width)
-        return fitted(lines[:room], width, ascii_only=ascii_only)
     progress = view.progress
     labels = score_lines(f"held-out {progress.measure}, %", progress.scores, width)
     most = view.config.learner.warm_start.steps
@@ -66,21 +60,6 @@ def draw(view: View, width: int, height: int, *, ascii_only: bool = False) -> Gr
     return fitted(lines[:room], width, ascii_only=ascii_only)
 
 
-def _explanations(view: View, width: int) -> list[Text]:
-    """Return what each metric on the screen means, and its name elsewhere."""
-    measure = view.progress.measure
-    shown = [name for name, *_ in METRICS if any(view.progress.curves.get(name, ()))]
-    lines = [line((EXPLAINED, "bold"))]
-    held_out = "val/success/all" if measure == "success" else f"val/{measure}/all"
-    labels = {held_out: f"held-out {measure}"} | {name: label for name, label, *_ in METRICS}
-    for name in (held_out, *shown):
-        if (found := meaning_of(name)) is not None:
-            mark = f"{labels[name]:<{NAME}} "
-            unit = f" ({found.unit})" if found.unit else ""
-            lines += wrapped(mark, f"{name}: {found.meaning}{unit}", "", width, NOTICE_LINES)
-    return lines
-
-
 def _stacked(sections: Sequence[Sequence[Text]], room: int) -> list[Text]:
     """Return the sections, the last of them cut, with blank lines between them if these fit."""
     shown = [section for section in sections if section]
@@ -91,8 +70,6 @@ def _stacked(sections: Sequence[Sequence[Text]], room: int) -> list[Text]:
 def _head(view: View, width: int) -> Text:
     config = view.config
     left = line((config.name, "bold"), (f" \u00b7 arm {config.arm} \u00b7 seed {config.seed}", ""))
-    if view.keys and not view.explained:
-        left.append(" \u00b7 ? explains", FAINT)
     return spread(left, line((_doing(view), "bold"), (f" {duration(view.elapsed_s)}", "")), width)
 
 

@@ -29,11 +29,5 @@ class View:
     events: Sequence[str] = ()
     """Sentences about what has just happened, oldest first."""
 
-    keys: bool = False
-    """Whether the key ``?`` is listened for."""
-
-    explained: bool = False
-    """Whether to say what the screen's metrics mean in place of their values."""
-
     doing: str = ""
     """What the run does instead of steps, for example that it stops; empty if it does not."""

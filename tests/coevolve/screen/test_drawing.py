@@ -104,17 +104,6 @@ def test_a_glance_says_how_far_the_run_is_and_how_it_does(
     assert of("8 x simulator", lines) == "8 x simulator 3 s waits for requests"
 
 
-@pytest.mark.parametrize("size", [SMALL, LARGE])
-def test_a_key_explains_what_the_screen_shows(quickstart: RunConfig, size: tuple[int, int]):
-    assert "? explains" in shown(quickstart, whole_story(), size, keys=True)[0]
-    lines = shown(quickstart, whole_story(), size, keys=True, explained=True)
-    assert lines[2].startswith("What the metrics mean; ? goes back")
-    said = " ".join(" ".join(lines).split())
-    assert "entropy actor/entropy: entropy of the policy on its own tokens (nats, 0 or" in said
-    assert "held-out success val/success/all: held-out tasks that the policy solved" in said
-    assert "preference loss" not in said
-
-
 def test_a_large_terminal_also_shows_the_groups_of_held_out_tasks(quickstart: RunConfig):
     assert not any(line.startswith("all ") for line in shown(quickstart, whole_story()))
     lines = shown(quickstart, whole_story(), LARGE)

@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from coevolve.config.page import COMMAND, page
+from tests.configuration_page import COMMAND, page
 
-PAGE = Path(__file__).parents[3] / "coevolve" / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[1] / "coevolve" / "docs" / "configuration.md"
 
 
 def test_the_page_is_what_the_structs_say():

@@ -7,7 +7,7 @@ from coevolve.config.reference import Kind, Setting, reference
 from coevolve.config.text import alike, default_of, kinds_of, wrapped
 
 WIDTH = 108
-COMMAND = "python -m coevolve.config.page > coevolve/docs/configuration.md"
+COMMAND = "python -m tests.configuration_page > coevolve/docs/configuration.md"
 
 HEAD = f"""\
 # Configuration
