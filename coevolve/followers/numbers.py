@@ -21,7 +21,7 @@ PROGRESS = topics_of(RunStarted, RunResumed, Rollout, StepReport, Evaluation)
 its first rollout is noticed, and a resumed one has time."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Number:
     """One number."""
 
@@ -38,25 +38,14 @@ async def numbers_of(config: RunConfig, run: Run) -> Sequence[Number]:
     statuses, statistics, paused = await asyncio.gather(
         run.statuses(), run.store.statistics(), is_paused(run.store)
     )
-    newest = [(topic, await run.reader.last(topic)) for topic in PROGRESS]
+    newest = {topic: await run.reader.last(topic) for topic in PROGRESS}
+    times_s = {topic: last.time_ns / NS_PER_S for topic, last in newest.items() if last is not None}
+    about = "Unix time of the newest start, rollout, step or evaluation."
+    labels = {"run": config.name, "arm": config.arm, "environment": config.uses}
     return [
-        Number(
-            name="coevolve_run",
-            about="The run; always 1.",
-            value=1,
-            labels={"run": config.name, "arm": config.arm, "environment": config.uses},
-        ),
-        Number(name="coevolve_paused", about="Whether the run is paused.", value=paused),
-        *(
-            Number(
-                name="coevolve_last_progress_timestamp_seconds",
-                about="Unix time of the newest start, rollout, step or evaluation.",
-                value=record.time_ns / NS_PER_S,
-                labels={"kind": topic},
-            )
-            for topic, record in newest
-            if record is not None
-        ),
+        Number("coevolve_run", "The run; always 1.", 1, labels),
+        Number("coevolve_paused", "Whether the run is paused.", paused),
+        *_each("coevolve_last_progress_timestamp_seconds", about, "kind", times_s),
         *_of_progress(config, run.progress),
         *_of_failures(run.progress),
         *_of_parts(statuses),
@@ -64,120 +53,77 @@ async def numbers_of(config: RunConfig, run: Run) -> Sequence[Number]:
     ]
 
 
+def _each(
+    name: str, about: str, label: str, values: Mapping[str, float], *, counts: bool = False
+) -> Iterator[Number]:
+    """Yield a number for each value of one label."""
+    for key, value in values.items():
+        yield Number(name, about, value, {label: key}, counts)
+
+
 def _of_progress(config: RunConfig, progress: Progress) -> Iterator[Number]:
-    yield Number(name="coevolve_step", about="Steps that are taken.", value=progress.step)
-    yield Number(
-        name="coevolve_steps", about="Steps that the run will take.", value=config.learner.steps
-    )
-    for name, value in progress.metrics.items():
-        yield Number(
-            name="coevolve_step_metric",
-            about="A metric of the newest step; `coevolve explain NAME` says what it means.",
-            value=value,
-            labels={"name": name},
-        )
+    yield Number("coevolve_step", "Steps that are taken.", progress.step)
+    yield Number("coevolve_steps", "Steps that the run will take.", config.learner.steps)
+    about = "A metric of the newest step; `coevolve explain NAME` says what it means."
+    yield from _each("coevolve_step_metric", about, "name", progress.metrics)
     for measure, scores in progress.tables.items():
-        version = max(scores, default=None)
-        for label, score in scores[version].items() if version is not None else ():
+        for label, score in scores[max(scores)].items() if scores else ():
             labels = {"measure": measure, "tasks": label}
-            yield Number(
-                name="coevolve_score_ratio",
-                about="Mean score of the newest scored version on its tasks, by measure.",
-                value=score.mean,
-                labels=labels,
-            )
-            yield Number(
-                name="coevolve_score_std_error_ratio",
-                about="Standard error of coevolve_score_ratio, over the choice of tasks.",
-                value=score.std_error,
-                labels=labels,
-            )
+            about = "Mean score of the newest scored version on its tasks, by measure."
+            yield Number("coevolve_score_ratio", about, score.mean, labels)
+            about = "Standard error of coevolve_score_ratio, over the choice of tasks."
+            yield Number("coevolve_score_std_error_ratio", about, score.std_error, labels)
     if progress.evaluations:
-        yield Number(
-            name="coevolve_scored_version",
-            about="The newest policy version that was scored.",
-            value=max(progress.evaluations),
-        )
-    for name, count in progress.evolution.items():
-        yield Number(
-            name="coevolve_evolution",
-            about="Signals, settled signals and verdicts, by the names in metrics.jsonl.",
-            value=count,
-            labels={"name": name},
-            counts=True,
-        )
+        about = "The newest policy version that was scored."
+        yield Number("coevolve_scored_version", about, max(progress.evaluations))
+    about = "Signals, settled signals and verdicts, by the names in metrics.jsonl."
+    yield from _each("coevolve_evolution", about, "name", progress.evolution, counts=True)
 
 
 def _of_failures(progress: Progress) -> Iterator[Number]:
     degraded = progress.degraded
     alarm = progress.deliveries.alarm is not None
     about = "Whether an engine serves other weights than those published, which stops the training."
-    yield Number(name="coevolve_weight_sync_alarm", about=about, value=alarm)
-    about = "Units of work that were given up."
-    yield Number(name="coevolve_dead_letters", about=about, value=degraded.letters)
-    failing = {**degraded.parts, **degraded.followers}
-    failing |= {"model": ""} if degraded.model is not None else {}
-    failing |= {"reader": ""} if degraded.reader is not None else {}
-    for name in failing:
-        about = "An optional part, a model of synthesis or a tracker that fails; else absent."
-        yield Number(name="coevolve_failing", about=about, value=1, labels={"what": name})
-    for part, count in progress.restarts.items():
-        yield Number(
-            name="coevolve_part_restarts",
-            about="Restarts of a part.",
-            value=count,
-            labels={"part": part},
-            counts=True,
-        )
-    for reason, count in progress.discarded.items():
-        yield Number(
-            name="coevolve_groups_discarded",
-            about="Groups that no step trains on.",
-            value=count,
-            labels={"reason": reason},
-            counts=True,
-        )
+    yield Number("coevolve_weight_sync_alarm", about, alarm)
+    yield Number("coevolve_dead_letters", "Units of work that were given up.", degraded.letters)
+    models = {"model": degraded.model, "reader": degraded.reader}
+    failing = [*degraded.parts, *degraded.followers]
+    failing += [name for name, resting in models.items() if resting is not None]
+    about = "An optional part, a model of synthesis or a tracker that fails; else absent."
+    yield from _each("coevolve_failing", about, "what", dict.fromkeys(failing, 1))
+    about = "Restarts of a part."
+    yield from _each("coevolve_part_restarts", about, "part", progress.restarts, counts=True)
+    about = "Groups that no step trains on."
+    yield from _each("coevolve_groups_discarded", about, "reason", progress.discarded, counts=True)
 
 
 def _of_parts(statuses: Sequence[PartStatus]) -> Iterator[Number]:
     for status in statuses:
         labels = {"part": status.part}
-        about = "Whether the part answers."
         yield Number(
-            name="coevolve_part_up", about=about, value=status.pid is not None, labels=labels
+            "coevolve_part_up", "Whether the part answers.", status.pid is not None, labels
         )
         if status.pid is None:
             continue
-        for name, about, value in (
-            ("memory_bytes", "Resident memory of its process.", status.memory_bytes),
-            ("mailbox", "Records that the part took and has not finished.", status.mailbox),
-            ("same_seconds", "Seconds since what it waits for changed.", status.since_s),
-            ("policy_version", "The version it works with; -1 if none.", status.policy_version),
+        for name, about, value, counts in (
+            ("memory_bytes", "Resident memory of its process.", status.memory_bytes, False),
+            ("mailbox", "Records that the part took and has not finished.", status.mailbox, False),
+            ("same_seconds", "Seconds since what it waits for changed.", status.since_s, False),
+            (
+                "policy_version",
+                "The version it works with; -1 if none.",
+                status.policy_version,
+                False,
+            ),
+            ("finished", "Records that the part has finished.", status.done, True),
+            ("cpu_seconds", "CPU seconds of its process, without children.", status.cpu_s, True),
         ):
-            yield Number(name=f"coevolve_part_{name}", about=about, value=value, labels=labels)
-        for name, about, value in (
-            ("finished", "Records that the part has finished.", status.done),
-            ("cpu_seconds", "CPU seconds of its process, without children.", status.cpu_s),
-        ):
-            yield Number(
-                name=f"coevolve_part_{name}", about=about, value=value, labels=labels, counts=True
-            )
+            yield Number(f"coevolve_part_{name}", about, value, labels, counts)
 
 
 def _of_journal(statistics: JournalStatistics) -> Iterator[Number]:
-    for name, depth in statistics.backlog.items():
-        yield Number(
-            name="coevolve_queue_depth",
-            about="Records that wait for a part and that nobody works on.",
-            value=depth,
-            labels={"consumer": name},
-        )
-    for topic, count in statistics.topics.items():
-        yield Number(
-            name="coevolve_journal_records",
-            about="Records in the journal, which drops the oldest rollouts.",
-            value=count,
-            labels={"topic": topic},
-        )
-    about = "Size of the journal."
-    yield Number(name="coevolve_journal_bytes", about=about, value=statistics.size_bytes)
+    about = "Records that wait for a part and that nobody works on."
+    yield from _each("coevolve_queue_depth", about, "consumer", statistics.backlog)
+    about = "Records in the journal, which drops the oldest rollouts."
+    yield from _each("coevolve_journal_records", about, "topic", statistics.topics)
+    yield Number("coevolve_journal_bytes", "Size of the journal.", statistics.size_bytes)

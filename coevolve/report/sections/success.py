@@ -1,10 +1,11 @@
 """The section on success: on held-out tasks by policy version, and on training tasks."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from coevolve.history.instance_gap import SIDES, InstanceGap, Side, instance_gaps
-from coevolve.history.run_history import NO_TOOL, RunHistory, judged, listed_note, skills_of
+from coevolve.history.run_history import RunHistory, skills_of
 from coevolve.history.scales import bin_name, bins, evenly
 from coevolve.report.charts import WHOLE_PERCENT, Cell, Line, heat_map, line_chart
 from coevolve.report.estimates import Estimate
@@ -38,13 +39,15 @@ VERSIONS = 12
 """Maximum number of versions in a heat map: evenly spaced, the first and last included."""
 
 PERIODS = 10
+UNTRAINED = "No group has been trained on yet."
+
 ROWS = 30
-"""Maximum number of skills or tools in a heat map; those with the most attempts are shown."""
+"""Maximum number of skills in a heat map; those with the most attempts are shown."""
 
 
 def held_out_section(data: RunHistory) -> Markup:
     """Return the success on held-out tasks and in training."""
-    title = "Success by version, skill and tool"
+    title = "Success by version and skill"
     versions = len(data.timeline.evaluations)
     unscored = "No policy version has been scored yet."
     parts = [_over_steps(data)] if versions else [missing(unscored)]
@@ -52,7 +55,8 @@ def held_out_section(data: RunHistory) -> Markup:
     if versions and data.progress.measure == "success" and data.skills:
         parts.append(_by_skill(data))
     line = f"{versions} scored versions, and the training tasks." if versions else unscored
-    return folded("held-out", title, line, *parts, *_training(data))
+    trained = _trained_by_skill(data) if data.timeline.steps else missing(UNTRAINED)
+    return folded("held-out", title, line, *parts, trained)
 
 
 def gaps_of(data: RunHistory, side: Side) -> dict[int, InstanceGap]:
@@ -115,32 +119,6 @@ def trained_by_skill(data: RunHistory, periods: Sequence[range]) -> dict[tuple[s
             for skill in skills.get(group.task_id, ()):
                 _add(cells, (skill, name), group.successes, group.rollouts)
     return cells
-
-
-def visited_by_tool(data: RunHistory, periods: Sequence[range]) -> dict[tuple[str, str], Cell]:
-    """Return (successes, rollouts) for each (first tool of the reference, period of versions)."""
-    cells: dict[tuple[str, str], Cell] = {}
-    names = [bin_name(each) for each in periods]
-    for task_id, visits in data.evolution.visits.items():
-        task = data.evolution.tasks.get(task_id)
-        tool = next(iter(data.describe(task).tools), NO_TOOL) if task else "unknown"
-        for visit in judged(visits):
-            name = names[(visit.version_max - periods[0][0]) // len(periods[0])]
-            _add(cells, (tool, name), visit.successes, visit.rollouts)
-    return cells
-
-
-def _training(data: RunHistory) -> list[Markup]:
-    """Return the success on training tasks by skill and by first tool."""
-    if not data.timeline.steps and not data.evolution.visits:
-        return [missing("No group of rollouts is finished yet.")]
-    parts: list[Markup] = []
-    if data.timeline.steps:
-        parts.append(_trained_by_skill(data))
-    calls_tools = any(data.describe(each).tools for each in data.evolution.tasks.values())
-    if data.evolution.visits and calls_tools:
-        parts.append(_visited_by_tool(data))
-    return parts
 
 
 def _over_steps(data: RunHistory) -> Markup:
@@ -216,54 +194,21 @@ def _by_skill(data: RunHistory) -> Markup:
 
 
 def _trained_by_skill(data: RunHistory) -> Markup:
-    steps = data.timeline.steps
-    periods = bins(1, steps[-1].step, PERIODS)
-    title = "Training success by skill and step, %"
-    return _periodic(
-        title,
-        "Rollouts of the groups that were trained on. A rollout counts towards each skill of its "
-        "task. The tasks change over the run, so a row may fall while the policy improves.",
-        "skill",
-        trained_by_skill(data, periods),
-        [bin_name(each) for each in periods],
-        "step",
-    )
-
-
-def _visited_by_tool(data: RunHistory) -> Markup:
-    visits = data.evolution.visits.values()
-    newest = max((v.version_max for each in visits for v in judged(each)), default=0)
-    periods = bins(0, newest, PERIODS)
-    title = "Success by the first tool of the task and policy version, %"
-    return _periodic(
-        title,
-        "Rollouts of all finished groups, trained on or not. The tool is the first that the task's "
-        f"reference calls.{listed_note(data.evolution)}",
-        "first tool",
-        visited_by_tool(data, periods),
-        [bin_name(each) for each in periods],
-        "policy version",
-    )
-
-
-def _periodic(
-    title: str,
-    note: str,
-    what: str,
-    cells: Mapping[tuple[str, str], Cell],
-    columns: Sequence[str],
-    across: str,
-) -> Markup:
-    attempts: dict[str, int] = {}
+    periods = bins(1, data.timeline.steps[-1].step, PERIODS)
+    columns = [bin_name(each) for each in periods]
+    cells = trained_by_skill(data, periods)
+    attempts = Counter[str]()
     for (name, _), (_, count) in cells.items():
-        attempts[name] = attempts.get(name, 0) + count
+        attempts[name] += count
     names = sorted(attempts, key=lambda name: (-attempts[name], name))
     cut = f" The table shows the {ROWS} most frequent of {len(names)}." if len(names) > ROWS else ""
+    title = "Training success by skill and step, %"
     return figure(
         title,
-        note + cut,
-        heat_map(title, names[:ROWS], columns, cells, across=across),
-        _cell_table(title, what, names, columns, cells),
+        "Rollouts of the groups that were trained on. A rollout counts towards each skill of its "
+        f"task. The tasks change over the run, so a row may fall while the policy improves.{cut}",
+        heat_map(title, names[:ROWS], columns, cells, across="step"),
+        _cell_table(title, "skill", names, columns, cells),
     )
 
 

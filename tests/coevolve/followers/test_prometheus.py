@@ -156,7 +156,7 @@ async def test_a_run_that_hangs_or_errs_shows_its_last_numbers(
             asks -= 1
             if not asks:
                 idle.set()
-        return [Number(name="coevolve_step", about="Steps.", value=7.0)]
+        return [Number("coevolve_step", "Steps.", 7.0)]
 
     async def scrape() -> None:
         found = await asyncio.to_thread(scraped, port)

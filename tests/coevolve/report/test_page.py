@@ -8,6 +8,7 @@ import pytest
 
 from coevolve.base.visible import UNSAFE
 from coevolve.history.gathering import Gathering, gather
+from coevolve.history.run_history import judged
 from coevolve.history.series import RunSeries
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
@@ -16,12 +17,7 @@ from coevolve.report.page import SECTIONS, page, write_report
 from coevolve.report.sections.lives import lives_data
 from coevolve.report.sections.pool import composition
 from coevolve.report.sections.signals import funnel
-from coevolve.report.sections.success import (
-    gaps_of,
-    held_out_by_skill,
-    trained_by_skill,
-    visited_by_tool,
-)
+from coevolve.report.sections.success import gaps_of, held_out_by_skill, trained_by_skill
 from protocols.config import RunConfig
 from protocols.control import (
     RunStarted,
@@ -94,7 +90,7 @@ def test_every_section_of_a_new_run_says_what_is_missing():
         text = parsed(page(data(messages))).text
         for sentence in (
             "No policy version has been scored yet.",
-            "No group of rollouts is finished yet.",
+            "No group has been trained on yet.",
             "No signal has been recorded.",
             "Nothing has been synthesized.",
             "No step has been taken yet.",
@@ -289,7 +285,7 @@ def test_a_group_of_failed_rollouts_counts_neither_as_success_nor_as_failure():
         evolving.visit("seed-1", 0, rollouts=0), version_min=-1, version_max=-1, errors=8
     )
     found = data([evolving.seed(), failed, evolving.visit("seed-1", 3, version=2)])
-    assert visited_by_tool(found, [range(3)]) == {("ls", f"0{EN_DASH}2"): (3, 8)}
+    assert [each.rollouts for each in judged(found.evolution.visits["seed-1"])] == [8]
     parsed(page(found))
     parsed(page(data([evolving.seed(), failed])))
 
