@@ -17,7 +17,7 @@ def command(word: str) -> None:
 
     A metric is a name of metrics.jsonl, such as actor/entropy, which trackers show as well: it is
     told with its unit, and what to do if it moves. Other words are those of the glossary, such as
-    "instance gap". On the live screen of a run, the key ? explains what it shows.
+    "instance gap".
     """
     from coevolve.history.metric_docs import meaning_of, meanings, term_of, terms
 

@@ -1,7 +1,7 @@
 """What each metric and each term means: the tables of two pages, which are their only source.
 
-These are `metrics.md` and `glossary.md`. `coevolve explain`, the report, the key ``?`` of the live
-screen, and trackers that can show a description show them.
+These are `metrics.md` and `glossary.md`. `coevolve explain`, the report, and trackers that can show
+a description show them.
 """
 
 import re

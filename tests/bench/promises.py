@@ -97,7 +97,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="return self.learner.groups_per_step * (1 + self.learner.max_staleness)",
         new="return self.learner.groups_per_step * (2 + self.learner.max_staleness)",
         tests=(
-            f"{UNIT}/test_config.py",
+            f"{UNIT}/config/test_load.py",
             f"{UNIT}/curriculum/test_worker.py",
         ),
     ),
