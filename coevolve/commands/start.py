@@ -42,6 +42,7 @@ from coevolve.commands.chosen import (
     with_given,
     without_guard,
 )
+from coevolve.commands.given_tasks import about_tasks
 from coevolve.commands.model import WHEELS, fetch
 from coevolve.config import preflight
 from coevolve.config.load import config_in
@@ -51,7 +52,6 @@ from coevolve.environments.initial_model import make_model
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.lengths import lengths_of
 from coevolve.environments.tools.scripted.model import NAME as SCRIPTED
-from coevolve.environments.tools.source import FixedSource, left_out_words
 from coevolve.environments.tools.task import tool_task
 from coevolve.estimate.estimate import cache_bytes_a_token, parameters
 from coevolve.llm.keys import check_key
@@ -118,10 +118,8 @@ class Start:
         self._tools = partial(tools_used, self.environment)
         self.train = tasks_of(self.environment, "train")
         self.held_out = tasks_of(self.environment, "held_out")
-        source = self.environment.source()
-        left_out = left_out_words(source.left_out) if isinstance(source, FixedSource) else ""
-        said = f"tasks: {len(self.train)} to train on, {len(self.held_out)} held out"
-        say(f"{said}; {left_out}" if left_out else said)
+        for line in about_tasks(self.environment.source(), self.train, self.held_out):
+            say(line)
         preflight.refuse_useless_models(config)
 
     def config(self) -> RunConfig:

@@ -145,14 +145,14 @@ async def _error_of_a_score(found: _Twice) -> tuple[bool, str]:
     tasks = sum(task.split == "held_out" for task in found.scored)
     if not tasks:
         return True, "no task is held out"
-    points, wanted = _half_width(tasks), FINE_TASKS
+    points, wanted = half_width(tasks), FINE_TASKS
     said = f"{counted(tasks, 'held-out task')}: the 95 % interval of a score is up to "
     said += "\N{PLUS-MINUS SIGN} "
-    more = f"; with {wanted} tasks \N{PLUS-MINUS SIGN} {_half_width(wanted):.0f}"
+    more = f"; with {wanted} tasks \N{PLUS-MINUS SIGN} {half_width(wanted):.0f}"
     return True, f"{said}{points:.0f} points{more if tasks < wanted else ''}"
 
 
-def _half_width(tasks: int) -> float:
+def half_width(tasks: int) -> float:
     """Return half the interval of a score of one half, in points."""
     low, high = wilson(0.5, tasks)
     return 100 * (high - low) / 2

@@ -372,13 +372,8 @@ async def _rewards_fit(subject: _Subject) -> tuple[bool, str]:
 
 async def _disjoint_worlds(subject: _Subject) -> tuple[bool, str]:
     """Check that the splits share no world, or, for tasks without worlds, no instructions."""
-    shared = set(map(_content, subject.train)) & set(map(_content, subject.held_out))
-    if shared:
-        task = next(t for t in subject.held_out if _content(t) in shared)
-        return False, (
-            f"{len(shared)} worlds or instructions are on both sides, such as those of "
-            f"{task.task_id}"
-        )
+    if shared := shared_content(subject.train, subject.held_out):
+        return False, shared
     train = counted(len(subject.train), "training task")
     found = f"{train}, {len(subject.held_out)} held out"
     leaking = sum(reason == LEAKS for reason in subject.left_out.values())
@@ -451,6 +446,18 @@ def _words(task: Task) -> list[str]:
     body = tool_task(task)
     fields: dict[str, Any] = msgspec.json.decode(body.extra or "{}", type=dict[str, Any])
     return [body.turns[0].instruction, *islice(texts_in(fields), MOST_ANSWERS)]
+
+
+def shared_content(train: Sequence[Task], held_out: Sequence[Task]) -> str:
+    """Return how many held-out tasks have worlds, or instructions, of training tasks, if any."""
+    trained = set(map(_content, train))
+    shared = [each.task_id for each in held_out if _content(each) in trained]
+    if not shared:
+        return ""
+    return (
+        f"{len(shared)} of {counted(len(held_out), 'held-out task')} have the world, or without "
+        f"worlds the instructions, of a training task, such as {shared[0]}"
+    )
 
 
 def _content(task: Task) -> tuple[str, ...]:

@@ -77,6 +77,9 @@ class FixedSource(SplitTasks):
     left_out: dict[str, str]
     """Tasks whose reference does not pass here, or that leak, or are unearned -> the reason."""
 
+    undrawn: dict[str, int]
+    """Setting -> number of good tasks beyond it, which the run does not use."""
+
     adversary: Named | None
     """What the cheap adversary found; None if it was not played."""
 
@@ -107,6 +110,10 @@ class FixedSource(SplitTasks):
         self.left_out |= leaking
         train = _of_split(tasks, "train", (settings.split_seed, _CANARY_STREAM))
         super().__init__(config, train, scored, seeds=settings.seeds, streams=_STREAMS)
+        self.undrawn = {
+            "seeds": len(self._train) - len(self._pool),
+            "held_out": len(held_out) - len(scored),
+        }
         if not (self._train and held_out):
             train = counted(len(self._train), "training task")
             left = f"{train} and {counted(len(held_out), 'held-out task')}"
