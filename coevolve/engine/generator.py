@@ -19,6 +19,7 @@ from coevolve.engine.engine import MAX_STOPS, Engine
 from coevolve.engine.fitting import check_fits, check_grammar, check_positions
 from coevolve.engine.masks import layer_windows
 from coevolve.engine.stepping import Settled, Stepper, Waiter
+from coevolve.models.allocator import return_freed_memory
 from coevolve.models.load import read_model
 from coevolve.weights.models import Base
 from coevolve.weights.published import Published, read_published
@@ -103,6 +104,7 @@ class TransformersGenerator:
         Raises:
             GeneratorError: The engine cannot serve the model.
         """
+        return_freed_memory()
         self._run_dir = run_dir
         self._max_length = max_length
         self._base = Base(model)

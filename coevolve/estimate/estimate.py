@@ -305,5 +305,4 @@ def _retained(config: RunConfig, size: int) -> int:
 
 
 def _engine_width(config: RunConfig) -> int:
-    engine = config.rollout.engine
-    return BF16 if isinstance(engine, VllmEngine) and engine.dtype != "float32" else FP32
+    return FP32 if config.rollout.engine.dtype == "float32" else BF16

@@ -17,6 +17,8 @@ SOURCES = {"objective": "policy gradient", "imitation": "imitation", "replay": "
 NOISE = "gradient_noise/scale_groups"
 DIVERGENCE = "actor/kl_from_start"
 
+IMITATION = "give references to imitate (learner.warm_start)"
+
 REMEDIES = "use a stronger model, easier tasks, or references to imitate (learner.warm_start)"
 """For a policy that solves nothing."""
 
@@ -25,6 +27,12 @@ MORE_IMITATION = (
     "(learner.imitation.learning_rate), or use easier tasks"
 )
 """The same, if the run imitates references."""
+
+TOO_LONG = "response_length/clip_ratio"
+"""Metric: share of a step's rollouts that a limit of tokens ended."""
+
+MANY = 0.25
+"""Share of rollouts from which on their end by a limit is a cause, and not an accident."""
 
 
 class Amount(NamedTuple):
@@ -70,6 +78,9 @@ class Teaching:
     uninformed: int = 0
     """Steps without any group that the objective learns from: the objective then moves no
     weight."""
+
+    too_long: float = 0.0
+    """Sum over the steps of the share of rollouts that a limit of tokens ended."""
 
     movement: float = 0.0
     """Sum over the steps of the objective's share of the movement."""
@@ -179,7 +190,20 @@ class Teaching:
     @property
     def remedies(self) -> str:
         """What to do with a policy that solves nothing."""
+        if room := self.room:
+            return f"{room}, or {MORE_IMITATION if self.imitated else IMITATION}"
         return MORE_IMITATION if self.imitated else REMEDIES
+
+    @property
+    def room(self) -> str:
+        """What to do if limits of tokens end many attempts; empty if they do not."""
+        share = self.too_long / max(1, self.steps)
+        if share < MANY:
+            return ""
+        return (
+            "raise rollout.max_call_tokens (of one message) or rollout.max_tokens (of the "
+            f"conversation), which ended {100 * share:.0f} % of the attempts"
+        )
 
     def _step(self, report: StepReport) -> None:
         uses = [group.use for group in report.groups]
@@ -191,6 +215,7 @@ class Teaching:
         self.successes += sum(group.successes for group in report.groups)
         self.uninformed += "policy_gradient" not in uses
         metrics = report.metrics
+        self.too_long += metrics.get(TOO_LONG, 0.0)
         self.movement += metrics.get("source/objective/movement_share", 0.0)
         for source in SOURCES:
             tokens, norm = f"source/{source}/tokens", f"source/{source}/grad_norm"

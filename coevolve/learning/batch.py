@@ -94,6 +94,7 @@ def batch_metrics(batch: Batch) -> dict[str, float]:
         "response_length/mean": fmean(written),
         "response_length/max": float(max(written)),
         "response_length/min": float(min(written)),
+        "response_length/clip_ratio": fmean(rollout.ended == "too_long" for rollout in rollouts),
         "prompt_length/mean": fmean(_prompt_length(rollout) for rollout in rollouts),
         "num_turns/mean": fmean(
             min(rollout.turns_passed + 1, rollout.turns_total) for rollout in rollouts

@@ -43,6 +43,7 @@ from coevolve.learning.scoring import score
 from coevolve.learning.sharded.ranks import ALONE, Ranks, all_whole
 from coevolve.learning.sharded.shards import read_safetensors
 from coevolve.learning.shared_prefix import Prefix, can_share, saved
+from coevolve.models.allocator import return_freed_memory
 from coevolve.models.load import read_model, read_outline
 from coevolve.models.model_folder import HUB_ID
 from coevolve.models.weight_files import WEIGHTS_FILES
@@ -290,7 +291,11 @@ class Policy:
 
 
 def make_repeatable(threads: int) -> None:
-    """Make this process compute the same bits every time, with this number of CPU threads."""
+    """Make this process compute the same bits every time, with this number of CPU threads.
+
+    It also returns what it frees from now on.
+    """
+    return_freed_memory()
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True)
     # Every buffer is written before it is read, so filling it would only cost a fifth of a step.

@@ -21,11 +21,13 @@ def silence(config: RunConfig, message: Message, progress: Progress) -> str:
     if progress.count("signal/") > progress.count("signal/cold_start"):
         return ""
     return f"no signal in {STEPS} steps, so no task was made of a weakness: " + ", or ".join(
-        _remedies(config)
+        _remedies(config, progress.teaching.room)
     )
 
 
-def _remedies(config: RunConfig) -> Iterator[str]:
+def _remedies(config: RunConfig, room: str) -> Iterator[str]:
+    if room:
+        yield room
     if config.signals.rules == "posterior" and "unsolved" not in config.signals.kinds:
         yield "add unsolved to signals.kinds, for what always fails"
     if not config.learner.warm_start.steps:

@@ -1,4 +1,4 @@
-"""Checks that a policy can hold the conversations of a task set: prompts fit, references are read.
+"""Checks that a policy can hold the conversations of a task set: they fit, references are read.
 
 The same check is part of `coevolve config check`, of `coevolve environment check` with a model, of
 a dry run and of a start. It renders what an attempt would render: the opening and each later
@@ -6,7 +6,7 @@ instruction. A prompt is measured only where a bound does not settle it, because
 many tools take long.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 import msgspec
@@ -30,10 +30,10 @@ _SLACK = 64
 def check_conversations(
     renderer: Renderer, tasks: Sequence[Task], limits: RolloutConfig, *, references: bool
 ) -> None:
-    """Raise ConfigError if prompts of a task do not fit, or a reference is not read back.
+    """Raise ConfigError if prompts or messages do not fit, or a reference is not read back.
 
-    ``references`` says whether references are checked, too: that a policy which writes a task's
-    calls is read as making these calls.
+    ``references`` says whether references are checked, too: that a policy may write messages as
+    long as theirs, and is then read as making their calls.
     """
     lengths = _Lengths(renderer, limits.max_tokens)
     too_long = {task.task_id: size for task in tasks if (size := lengths.of(tool_task(task)))}
@@ -46,8 +46,8 @@ def check_conversations(
             f"{size + limits.max_call_tokens} or more, or shorten the prompts"
         )
     if references:
-        for task in tasks:
-            _check_reference(renderer, task)
+        sizes = {task.task_id: _checked_reference(renderer, task) for task in tasks}
+        _check_messages(sizes, limits)
 
 
 class _Lengths:
@@ -88,11 +88,29 @@ def _stub(body: ToolTask) -> ToolTask:
     return msgspec.structs.replace(body, turns=turns, world="")
 
 
-def _check_reference(renderer: Renderer, task: Task) -> None:
-    """Raise ConfigError unless each message of the reference is read as the call that it makes."""
-    body = tool_task(task)
+def _check_messages(sizes: Mapping[str, int], limits: RolloutConfig) -> None:
+    """Raise ConfigError if a policy may not write the longest message of each task's reference."""
+    most = limits.max_call_tokens
+    task_id, size = max(sizes.items(), key=lambda each: each[1], default=("", 0))
+    if size > most:
+        count = sum(each > most for each in sizes.values())
+        raise ConfigError(
+            "rollout.max_call_tokens: needs room for each message of a reference, as the policy "
+            f"writes it with its end, found {most} for the {size} tokens of a message of task "
+            f"{task_id} ({count} of {len(sizes)} tasks do not fit); set it to {size} or more, or "
+            "choose a shorter form with policy.chat.tools"
+        )
+
+
+def _checked_reference(renderer: Renderer, task: Task) -> int:
+    """Return the tokens of the longest message of a task's reference; 0 without references.
+
+    Raises ConfigError unless each message is read as the call that it makes.
+    """
+    body, longest = tool_task(task), 0
     for turn in body.turns:
         messages = _messages(renderer, task, body, turn)
+        longest = max(longest, *map(len, messages), 0)
         for call, message in zip(turn.reference, messages, strict=False):
             reason = _why_unread(renderer, message, call, body)
             if reason:
@@ -102,6 +120,7 @@ def _check_reference(renderer: Renderer, task: Task) -> None:
                     f"{shown(call)} {reason}; write the call with other values, or choose another "
                     "form with policy.chat.tools"
                 )
+    return longest
 
 
 def _messages(

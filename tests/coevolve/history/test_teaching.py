@@ -1,5 +1,6 @@
 """What the steps of a run learned from, in figures."""
 
+import pytest
 from msgspec.structs import replace
 
 from coevolve.history.teaching import DIVERGENCE, NOISE, Teaching
@@ -33,3 +34,18 @@ def test_what_few_steps_measure_is_shown_until_the_next_one_does():
     for steps in ([measured], [measured, step(2)]):
         found = folded(*steps)
         assert (found.divergence, found.noise_scale) == (0.25, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"), [((1.0, 0.5), "75 %"), ((0.3, 0.2), "25 %"), ((0.2, 0.1), ""), ((), "")]
+)
+@pytest.mark.parametrize("imitates", [False, True])
+def test_a_run_whose_attempts_end_by_a_limit_is_told_to_raise_it(
+    shares: tuple[float, ...], said: str, *, imitates: bool
+):
+    teaching = folded(*(step(n, response_length__clip_ratio=s) for n, s in enumerate(shares, 1)))
+    teaching.imitated += imitates
+    found = teaching.remedies
+    assert ("stronger model" in found) == (not said and not imitates)
+    assert ("raise rollout.max_call_tokens" in found and f"{said} of the" in found) == bool(said)
+    assert ("imitate for more steps" in found) == imitates

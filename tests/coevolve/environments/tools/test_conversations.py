@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from coevolve.commands.environment import check as check_environment
@@ -18,7 +19,7 @@ from tests.coevolve.environments.tools.chat import models
 from tests.coevolve.models.test_vocabulary_rows import model
 
 CLASS = "GorillaFileSystem"
-LIMITS = RolloutConfig(max_tokens=20_000)
+LIMITS = RolloutConfig(max_tokens=20_000, max_call_tokens=4_000)
 
 
 def task(*references: str, task_id: str = "one", instruction: str = "Say it.") -> Task:
@@ -124,6 +125,31 @@ def test_prompts_without_room_for_an_answer_are_refused_with_the_numbers(
     )
     with pytest.raises(ConfigError, match=words):
         check_conversations(found, [short, long], tight, references=False)
+
+
+@pytest.mark.parametrize("kind", RENDERERS)
+@pytest.mark.parametrize("calls", [1, 3])
+def test_a_reference_with_a_longer_message_than_allowed_is_refused_with_the_numbers(
+    kind: str, calls: int
+) -> None:
+    found = RENDERERS[kind]
+    long = "echo(content='a much longer text than the others')"
+    tasks = [task("ls()"), task(*["ls()"] * (calls - 1), long, task_id="long")]
+    (call,) = tool_task(task(long)).turns
+    played = msgspec.structs.replace(
+        tool_task(task(long)), turns=(msgspec.structs.replace(call, results=("",)),)
+    )
+    _, mask = found.demonstration(msgspec.structs.replace(tasks[1], body=body_of(played)))
+    size = max(len(run) for run in bytes(mask).split(b"\0"))
+    fits = RolloutConfig(max_tokens=20_000, max_call_tokens=size)
+    check_conversations(found, tasks, fits, references=True)
+    tight = RolloutConfig(max_tokens=20_000, max_call_tokens=size - 1)
+    words = (
+        rf"found {size - 1} for the {size} tokens .*task long \(1 of 2.*set it to {size} or more"
+    )
+    with pytest.raises(ConfigError, match=words):
+        check_conversations(found, tasks, tight, references=True)
+    check_conversations(found, tasks, tight, references=False)
 
 
 @pytest.fixture
