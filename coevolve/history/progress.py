@@ -208,6 +208,18 @@ class Progress(WholeState):
         """Return the held-out score of each scored version, by `measure`."""
         return {v: each.get(HELD_OUT, each["all"]) for v, each in self.scores.items() if each}
 
+    def unscored(self, run: str) -> str:
+        """Return that the newest version has no score, and what gives it one; empty if it has.
+
+        ``run`` is the run, as a user would type it.
+        """
+        if not self.step or self.step in self.held_out():
+            return ""
+        return (
+            f"version {self.step}, the newest, has no held-out score; score it with: "
+            f"coevolve evaluate {run}"
+        )
+
     def result(self) -> Sequence[tuple[str, str]]:
         """Return (what, value): how far the held-out score moved; nothing before two scores."""
         scores = self.held_out()

@@ -121,6 +121,8 @@ def _times(ending: Ending) -> Text:
 def _vital(ending: Ending, width: int) -> Iterator[Fact]:
     """Return what every screen has room for: results, their curve, and what went wrong."""
     progress = ending.progress
+    if missing := progress.unscored(str(ending.run)):
+        yield "not scored", missing
     yield from map(_short, progress.result())
     yield from _curve(progress, width)
     yield from _staged(ending)

@@ -101,7 +101,7 @@ class ToolEnvironment(Environment):
             self.check_chat(chats=chats)
             if chats:
                 self._check_own_synthesizer()
-            self._check_conversations(references=chats and self.capabilities.references)
+            self._check_conversations(references=self.capabilities.references)
 
     def _check_conversations(self, *, references: bool) -> None:
         """Refuse tasks whose conversations the policy cannot hold. Raises ConfigError."""

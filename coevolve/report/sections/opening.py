@@ -67,9 +67,17 @@ def opening(data: RunHistory) -> Markup:
     return tag(
         "div",
         tag("p", *_verdict(data, weak), class_="verdict"),
+        *_unscored(data),
         *paragraphs(data.progress.lesson()),
         tag("div", _curve(data), _weak(data, weak), _made(data), class_="opening"),
     )
+
+
+def _unscored(data: RunHistory) -> list[str]:
+    """Return that the newest version has no score, if it has none."""
+    run = data.series[0].name if data.series else data.config.name
+    words = data.progress.unscored(run)
+    return paragraphs(f"{words[:1].upper()}{words[1:]}.") if words else []
 
 
 def weaknesses(data: RunHistory) -> list[Weakness]:

@@ -1,6 +1,7 @@
 """A check finds what would end a start, by making and reading the run's model as a start does."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,21 @@ def test_a_model_that_would_end_the_start_is_refused_by_check_and_dry_run(
     answer = answered("config", "check", "quickstart", *SMALL, f"policy.model={tmp_path}")
     assert answer.returncode == 1
     assert said in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "check"),
+    [
+        (("rollout.max_call_tokens=8",), missing),
+        (("rollout.max_call_tokens=2", "seed=7", "arm=static"), dry_run),
+        ((*SMALL, "rollout.max_call_tokens=9", "rollout.max_tokens=9000"), rehearse),
+    ],
+)
+def test_a_message_too_short_for_references_is_refused_before_a_start(
+    given: tuple[str, ...], check: Callable[[RunConfig], object]
+):
+    with pytest.raises(ConfigError, match=r"max_call_tokens: .*found \d for the \d+ tokens"):
+        check(load_config("quickstart", given))
 
 
 def test_what_is_lacking_is_listed_before_anything_is_made():

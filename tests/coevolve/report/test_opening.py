@@ -58,6 +58,15 @@ def test_the_verdict_of_a_run_with_one_score_or_none_claims_nothing():
     assert told([stepped(1, ("seed-1", 4)), RunFinished(steps=1)]).startswith("Not scored.")
 
 
+def test_a_newest_version_without_a_score_is_named_with_the_command_that_scores_it():
+    steps = [stepped(step, ("seed-1", 4)) for step in range(1, 10)]
+    scores = [evaluated(0, 4), evaluated(6, 30)]
+    found = told([*scores, *steps])
+    assert "Version 9, the newest, has no held-out score; score it with: coevolve evaluate" in found
+    assert "no held-out score" not in told([*scores, *steps, evaluated(9, 30)])
+    assert "Version 9, the newest, has no held-out score" in told(steps)
+
+
 def test_the_warm_start_and_the_loop_are_told_apart():
     steps = [warm(1), warm(2), stepped(3, ("seed-1", 4)), stepped(4, ("seed-1", 4))]
     scores = [evaluated(0, 0), evaluated(2, 20), evaluated(4, 36)]

@@ -181,6 +181,32 @@ def test_a_run_whose_held_out_tasks_all_failed_to_be_scored_ends_without_scores(
     assert not any(line.startswith("held-out") for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("messages", "version"),
+    [
+        ([*whole_story(), report(41)], 41),
+        ([report(3)], 3),
+        ([report(1), Evaluation(version=1, scores=(), errors=6, wall_s=1.0)], 1),
+        ([report(2), scored(0, 0)], 2),
+    ],
+)
+def test_the_end_begins_with_a_newest_version_without_a_score_and_how_to_score_it(
+    messages: Sequence[Message], version: int, quickstart: RunConfig
+):
+    lines = printed(ending(quickstart, messages, stopped=True), 200)
+    assert " ".join(lines[1].split()) == (
+        f"not scored version {version}, the newest, has no held-out score; score it with: coevolve "
+        "evaluate runs/quickstart"
+    )
+
+
+@pytest.mark.parametrize("messages", [whole_story(), [report(1), scored(1, 0)], [scored(0, 1)]])
+def test_the_end_of_a_run_whose_newest_version_is_scored_names_none_that_is_not(
+    messages: Sequence[Message], quickstart: RunConfig
+):
+    assert not any(line.startswith("not scored") for line in printed(ending(quickstart, messages)))
+
+
 def test_a_run_that_made_no_task_says_so_and_why(quickstart: RunConfig):
     rests = ModelRests(synthesizer="glm", failures=3, reason="status 500: out of order")
     messages = [report(1), scored(0, 0), scored(1, 0), rests]
