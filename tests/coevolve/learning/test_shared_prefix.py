@@ -20,10 +20,10 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from coevolve.learning.shared_prefix import can_share, prefix_length
 from coevolve.learning.policy import micro_batches, padded
 from coevolve.learning.rows import Conversation, Row
 from coevolve.learning.scoring import score
+from coevolve.learning.shared_prefix import can_share, prefix_length
 
 SIZES: dict[str, Any] = {
     "vocab_size": 64,
