@@ -10,7 +10,7 @@ import msgspec
 
 from coevolve.delivery.engine import Announce, VerifiedEngine
 from coevolve.engine.generator import TransformersGenerator
-from coevolve.environments.tools.environment import ReferenceSupervision
+from coevolve.environments.tools.supervision import ReferenceSupervision
 from coevolve.learning.learner import Learner
 from coevolve.loop import PARTS
 from coevolve.parts.files import LocalFiles

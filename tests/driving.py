@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from coevolve.history.directory import RunDirectory
 from coevolve.history.progress import Progress
 from coevolve.journal.local_store import LocalStore
-from coevolve.runs.drive import Run, RunParts
+from coevolve.runs.drive import Run
+from coevolve.runs.run_parts import RunParts
 from coevolve.runs.scaling import EnginePool
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError

@@ -25,7 +25,8 @@ from coevolve.launcher.fitting import engine_gpus, rank_gpus
 from coevolve.launcher.placement import Placement
 from coevolve.loop import LOOP
 from coevolve.models.model_folder import whole_model
-from coevolve.runs.drive import Run, RunParts
+from coevolve.runs.drive import Run
+from coevolve.runs.run_parts import RunParts
 from coevolve.runs.scaling import EnginePool
 from coevolve.screen.display import Display
 from protocols.config import RunConfig, TransformersEngine, VllmEngine

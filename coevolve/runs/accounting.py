@@ -6,18 +6,23 @@ machines.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import psutil
 
 from coevolve.history.starts import CpuShares
+from protocols.control import StartMeasured
 from protocols.interfaces import SupervisedPart
 
 CLUSTER = "ray"
 """CPU time that belongs to no part of the run: Ray's own processes."""
 
 LAUNCHER = "launch"
+
+MEASURED_S = 60.0
+"""Seconds after which a run records again what it has used, in case that it is killed."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,48 @@ async def read_cpu(
         simulator_s=sum(own[len(models) : len(models) + len(simulators)]),
         rest_s=rest,
     )
+
+
+class StartUsage:
+    """The time that a start took, and the CPU time that the run used since."""
+
+    def __init__(self, started: float, read: Callable[[], Awaitable[CpuReading]]) -> None:
+        """``started`` is the monotonic time at which the start began."""
+        self._started = started
+        self._read = read
+        self._first: CpuReading | None = None
+        self._start_s = self._training_started = self._measured = 0.0
+        self._all_measured = False
+        """Whether the last step is taken, and what the run used until then recorded."""
+
+    def start_ends(self) -> None:
+        """Count what follows as training."""
+        self._start_s = time.monotonic() - self._started
+
+    async def training_begins(self) -> None:
+        """Count CPU time from now on."""
+        self._first = await self._read()
+        self._training_started = self._measured = time.monotonic()
+
+    async def measured(self, *, last: bool, now: bool) -> StartMeasured | None:
+        """Return what was used until now if that is due.
+
+        It is due once after the ``last`` step, whenever it is asked for ``now``, and every
+        `MEASURED_S` seconds.
+        """
+        due = now or last or time.monotonic() - self._measured >= MEASURED_S
+        if self._first is None or self._all_measured or not due:
+            return None
+        self._all_measured = last
+        self._measured = time.monotonic()
+        used = self._first.until(await self._read())
+        return StartMeasured(
+            start_s=self._start_s,
+            training_s=self._measured - self._training_started,
+            model_cpu_s=used.model_s,
+            simulator_cpu_s=used.simulator_s,
+            rest_cpu_s=dict(used.rest_s),
+        )
 
 
 def _tree_cpu_s(pid: int | None) -> float:

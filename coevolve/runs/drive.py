@@ -7,10 +7,10 @@ display.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -26,14 +26,14 @@ from coevolve.journal.fold import fold_records
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.snapshots import Snapshots
 from coevolve.llm.call_totals import call_snapshots
-from coevolve.models.atomic_folder import remove
-from coevolve.models.weight_files import version_digest
 from coevolve.parts.pausing import is_paused
-from coevolve.runs.accounting import CpuReading, read_cpu
+from coevolve.runs.accounting import CpuReading, StartUsage, read_cpu
 from coevolve.runs.companions import restart_on_failure
 from coevolve.runs.copies.copier import RunCopier
+from coevolve.runs.lay_aside import lay_aside
 from coevolve.runs.polling import poll_statuses
-from coevolve.runs.scaling import EnginePool, Scaling
+from coevolve.runs.run_parts import RunParts
+from coevolve.runs.scaling import Scaling
 from coevolve.runs.stop import Stop
 from coevolve.runs.supervisor import Supervisor, note_replacements, noted
 from coevolve.runs.unable import until_unable
@@ -53,7 +53,6 @@ from protocols.control import (
     RunResumed,
     RunStarted,
     Stalled,
-    StartMeasured,
     StopRequested,
 )
 from protocols.errors import first_error
@@ -76,9 +75,6 @@ WAKING = topics_of(
 LOOK_GATHER_S = 1.0
 """Minimum seconds between two reads, because each reads every topic."""
 
-MEASURED_S = 60.0
-"""Seconds after which a run records again what it has used, in case that it is killed."""
-
 START_UP_S = 600.0
 START_UP_PAUSE_S = 0.5
 
@@ -89,27 +85,6 @@ class Companion:
 
     name: str
     begin: Callable[["Run"], Coroutine[Any, Any, None]]
-
-
-class RunParts(NamedTuple):
-    """The processes of a run."""
-
-    supervised: Sequence[SupervisedPart]
-    """These include the first engines of ``pool``."""
-
-    pool: EnginePool
-    models: Sequence[SupervisedPart] = ()
-    """The supervised ones, besides the engines, that compute with a model; their CPU time is
-    counted apart."""
-
-    simulators: Sequence[SupervisedPart] = ()
-    """Ray alone restarts these and the services."""
-
-    services: Sequence[SupervisedPart] = ()
-    """The store and others that serve the parts."""
-
-    optional: Collection[str] = ()
-    """Names of the supervised ones without which training goes on."""
 
 
 class Run:
@@ -135,7 +110,6 @@ class Run:
         self._directory = directory
         self._parts = parts
         self._display = display
-        self._started = started
         self._run_id = directory.identity().run_id
         self._supervisor = Supervisor(
             parts.supervised,
@@ -155,11 +129,7 @@ class Run:
             if config.store.copies
             else None
         )
-        self._first: CpuReading | None = None
-        self._start_s = self._training_started = self._measured = 0.0
-        self._all_measured = False
-        """Whether the last step is taken, and what the run used until then recorded."""
-
+        self._usage = StartUsage(started, self._reading)
         self._of_progress = progress_snapshots(reader, labels, unearned)
         self._snapshots = (self._of_progress, *_snapshots_of_totals(reader, config))
         self._waking = 0
@@ -242,7 +212,7 @@ class Run:
         config = msgspec.json.encode(self._config).decode()
         first = await self.reader.scan(topic_of(RunStarted), limit=1)
         kind = RunResumed if first else RunStarted
-        await self._lay_aside()
+        await lay_aside(self.reader, self._directory.path, self._display.say)
         pool = self._parts.pool
         scaled = RolloutScaled(cause="start", actors=pool.actors, engines=pool.names)
         opening = kind(run_id=self._run_id, config=config)
@@ -252,26 +222,6 @@ class Run:
         if await is_paused(self.store):
             self._display.show(RunPaused(run_id=self._run_id), self.progress)
         return opened
-
-    async def _lay_aside(self) -> None:
-        """Remove the files of the newest version if they differ from their recorded digest.
-
-        Otherwise an engine would refuse them with an alarm before the learner writes them again.
-        """
-        newest = await self.reader.last(topic_of(PolicyVersion))
-        if newest is None:
-            return
-        version = decode_as(newest, PolicyVersion)
-        folder = self._directory.path / version.path
-        try:
-            found = await asyncio.to_thread(version_digest, folder, version.format)
-        except OSError:
-            return
-        if found != version.digest:
-            self._display.say(
-                f"{folder} differs from its record; the learner rewrites version {version.version}"
-            )
-            await asyncio.to_thread(remove, folder)
 
     async def _follow(self, stop: Stop, opened: int) -> None:
         """Fold new records into the progress; return when the run has nothing left to do.
@@ -379,29 +329,16 @@ class Run:
         before = known.sequence if known else 0
         while await self.store.wait(topics_of(Rollout), before, IDLE_WAIT_S) <= before:
             pass
-        self._start_s = time.monotonic() - self._started
+        self._usage.start_ends()
         await self._all_up()
-        self._first = await self._reading()
-        self._training_started = self._measured = time.monotonic()
+        await self._usage.training_begins()
 
     async def _measure(self, *, stops: bool = False) -> None:
         """Record what this start used, when the last step is taken or if that is due."""
         last = self.progress.step == self._config.learner.steps
-        due = stops or last or time.monotonic() - self._measured >= MEASURED_S
-        if self._first is None or self._all_measured or not due:
-            return
-        self._all_measured = last
-        self._measured = time.monotonic()
-        used = self._first.until(await self._reading())
-        measured = StartMeasured(
-            start_s=self._start_s,
-            training_s=self._measured - self._training_started,
-            model_cpu_s=used.model_s,
-            simulator_cpu_s=used.simulator_s,
-            rest_cpu_s=dict(used.rest_s),
-        )
-        await self._append(measured)
-        self.progress.starts.fold(measured)  # which is not followed once the run has ended
+        if measured := await self._usage.measured(last=last, now=stops):
+            await self._append(measured)
+            self.progress.starts.fold(measured)  # which is not followed once the run has ended
 
     async def _all_up(self) -> None:
         """Wait until every part has started, so that start-up does not count as overhead."""

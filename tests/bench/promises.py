@@ -50,7 +50,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         promise="environment check notices sessions that share a state",
         file="coevolve/environments/tools/conformance.py",
-        old="if await subject.side_by_side(pair) != list(map(_seen, alone)):",
+        old="if await subject.side_by_side(pair) != list(map(seen_in, alone)):",
         new="if len(pair) != len(alone):",
         tests=(
             f"{UNIT}/environments/tools/test_own.py::test_sessions_that_share_a_state_are_found_out",
@@ -110,7 +110,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         promise="environment check notices tasks that pass without acting",
-        file="coevolve/environments/tools/conformance.py",
+        file="coevolve/environments/tools/conformance_rewards.py",
         old="    if not found.solved:\n",
         new="    if len(found.solved) <= len(subject.tasks):\n",
         tests=(

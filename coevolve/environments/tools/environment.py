@@ -31,6 +31,7 @@ from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
 from coevolve.environments.tools.interfaces import Renderer, ToolSource
 from coevolve.environments.tools.observer import ToolObserver
 from coevolve.environments.tools.session_pool import SimulatorPool
+from coevolve.environments.tools.supervision import ReferenceSupervision
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body, tool_task
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.vocabulary import Vocabulary
@@ -315,27 +316,15 @@ class ToolEnvironment(Environment):
 
     async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
         """Return what the gates refuse and admit falsely, measured on the environment's tasks."""
-        from coevolve.environments.tools.evolution import TRIALS_IN_BATCH, unrecorded_reader
-        from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
-        from coevolve.environments.tools.gates.gates import ToolGates
+        from coevolve.environments.tools.evolution import gate_rates
+        from coevolve.environments.tools.gates.calibration import Sample
 
         source = self.source()
         canaries = source.canaries(self._config.learner.guard.tasks)
         tasks = (*source.pool(), *canaries, *source.held_out())
         labels = {task.task_id: " ".join(self.kinds(task)) or "all" for task in tasks}
-        services = [self.simulator() for _ in range(self._config.simulator.workers)]
-        pool = SimulatorPool(list(map(ToolClient, services)), TRIALS_IN_BATCH)
-        gates = ToolGates(
-            pool,
-            calls_per_turn=self._config.rollout.max_calls_per_turn,
-            reader=unrecorded_reader(self._config),
-        )
-        try:
-            sample = Sample(given=most, planted=planted, seed=seed)
-            return await GateCalibration(gates, pool, sample).rates(by_label(labels, tasks))
-        finally:
-            for service in services:
-                await service.close()
+        sample = Sample(given=most, planted=planted, seed=seed)
+        return await gate_rates(self._config, self.simulator, tasks, labels, sample)
 
     def held_out_cell(self, body: ToolTask) -> str:
         """Return what only held-out tasks may combine, if the task does; by default nothing."""
@@ -402,17 +391,6 @@ class ToolEnvironment(Environment):
         if not self.capabilities.references:
             return RewardsAlone()
         return ReferenceSupervision(self.renderer())
-
-
-class ReferenceSupervision(RewardsAlone):
-    """A `protocols.interfaces.Supervision` of tasks with references."""
-
-    def __init__(self, renderer: Renderer) -> None:
-        self._renderer = renderer
-
-    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the reference in the policy's tokens."""
-        return self._renderer.demonstration(task)
 
 
 def _instruction_text(turn: ToolTurn) -> str:

@@ -1,12 +1,14 @@
 """Builds the synthesizer, the gates and the judge of tasks with tools."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 
 from coevolve.delivery.engine import VerifiedEngine
+from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.gates import contrast
+from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.instructions import InstructionReader, SwappedReader
 from coevolve.environments.tools.session_pool import SimulatorPool
@@ -14,7 +16,7 @@ from coevolve.environments.tools.synthesis.accounts import Account, FindAccount
 from coevolve.environments.tools.synthesis.questions import CALLS, Questions
 from coevolve.environments.tools.synthesis.structured_call import Unrecorded
 from coevolve.environments.tools.task import ToolTask
-from coevolve.environments.tools.wire import ToolClient
+from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.journal.mailbox import Appender
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
@@ -34,6 +36,7 @@ from protocols.synthesizers import (
     SynthesizerModel,
     SynthesizerReader,
 )
+from protocols.tasks import Task
 
 GATHER_S = 0.3
 """Seconds that commands of exploration and judging wait for others; these need no low latency."""
@@ -231,6 +234,29 @@ def reading_model(config: RunConfig) -> SynthesizerModel | None:
 
 def _name(model: SynthesizerModel) -> str:
     return model.model if isinstance(model, EndpointModel) else "policy@0"
+
+
+async def gate_rates(
+    config: RunConfig,
+    open_simulator: Callable[[], ToolService],
+    tasks: Sequence[Task],
+    labels: Mapping[str, str],
+    sample: Sample,
+) -> GateRates:
+    """Return what the gates refuse and admit falsely on ``tasks``, by label."""
+    services = [open_simulator() for _ in range(config.simulator.workers)]
+    pool = SimulatorPool(list(map(ToolClient, services)), TRIALS_IN_BATCH)
+    tool_gates = ToolGates(
+        pool,
+        calls_per_turn=config.rollout.max_calls_per_turn,
+        reader=unrecorded_reader(config),
+    )
+    try:
+        calibration = GateCalibration(tool_gates, pool, sample)
+        return await calibration.rates(by_label(labels, tasks))
+    finally:
+        for service in services:
+            await service.close()
 
 
 def judge(context: PartContext, questions: Questions) -> Judge:

@@ -3,7 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.environments.tools.environment import ReferenceSupervision
+from coevolve.environments.tools.supervision import ReferenceSupervision
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore

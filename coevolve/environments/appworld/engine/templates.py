@@ -8,9 +8,10 @@ This module runs in the engine's process, beside ``worlds.py``.
 """
 # pyright: basic, reportMissingImports=false
 
+from templates_money import MONEY
 from templates_music import MUSIC
 from templates_people import PEOPLE
 from templates_things import THINGS
 
-TEMPLATES = MUSIC | PEOPLE | THINGS
+TEMPLATES = MUSIC | PEOPLE | MONEY | THINGS
 """Name -> function of the models, a generator and the person who asks, which returns a `Drawn`."""
