@@ -18,6 +18,7 @@ from coevolve.base.foreign import shown
 from coevolve.base.user_code import NamedClass
 from coevolve.learning import objectives
 from coevolve.learning.objective import Objective
+from coevolve.learning.objective_trial import refuse_incomplete
 from coevolve.yaml.structs import check_section, check_value
 from protocols.errors import ConfigError
 from protocols.learner_config import DEFAULT_OBJECTIVE, LearnerConfig
@@ -84,7 +85,14 @@ def check_objective(given: Any, faults: list[str]) -> None:
         faults.append(f"$.{error}")
         return
     rest = {name: value for name, value in settings.items() if name != "kind"}
+    before = len(faults)
     check_section(own, rest, PATH, faults)
+    if len(faults) > before:
+        return
+    try:
+        refuse_incomplete(msgspec.convert(rest, own))
+    except ConfigError as error:
+        faults.append(f"{PATH}: {error}")
 
 
 def complete(learner: LearnerConfig) -> LearnerConfig:

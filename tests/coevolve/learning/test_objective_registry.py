@@ -1,5 +1,6 @@
 """Objectives are found by name, by the entry point of a package, and by import path."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -142,6 +143,41 @@ def test_a_module_that_breaks_is_told_in_one_sentence(page: Path):
     said = refusal("learner.objective={kind: 'half:Mine'}")
     assert "'half:Mine' cannot be imported: ImportError: cannot import name 'Objectiv'" in said
     assert said.endswith("correct the module, or install what it imports")
+
+
+ROWS = "    def rows(self, group, learner):\n        {}\n"
+OWN = "return [Row(sides=(conversation(r),), streams=(Stream(component=self),)) for r in {}]"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("    pass\n", "Mine needs a method rows"),
+        ("    def losses(self, scored):\n        return -scored.logprobs\n", "a method rows"),
+        (ROWS.format(OWN.format("group.rollouts")), "Mine needs a method losses"),
+        (ROWS.format(OWN.format("group.attempts")), "rows needs to accept .*no attribute"),
+        (ROWS.format("return [group]"), "rows needs to accept .*no attribute 'streams'"),
+        (ROWS.format("pass"), "rows needs to accept"),
+        (ROWS.format("return [imitated(conversation(group.rollouts[0]))]"), ""),
+        (ROWS.format("return []"), ""),
+    ],
+)
+def test_an_objective_without_what_it_needs_is_refused_before_a_start(
+    body: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    (tmp_path / "mine.py").write_text(
+        "from coevolve.learning.losses.imitation import imitated\n"
+        "from coevolve.learning.objective import Objective\n"
+        "from coevolve.learning.rows import Row, Stream, conversation\n\n\n"
+        f"class Mine(Objective, frozen=True, kw_only=True):\n{body}"
+    )
+    given = 'learner.objective={kind: "mine:Mine"}'
+    if said:
+        assert re.search(rf"learner\.objective: .*{said}", refusal(given))
+    else:
+        load_config("quickstart", [given, "learner.credit=rollout", "learner.kl_coefficient=0"])
 
 
 def test_settings_are_checked_without_torch():
