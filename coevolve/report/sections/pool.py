@@ -29,8 +29,13 @@ def pool_section(data: RunHistory) -> Markup:
     title = "Composition of the training groups"
     if not data.timeline.steps:
         return folded("pool", title, "No step has been taken yet.")
-    line = f"{percent(data.costs.synthesized_share or 0.0)} of the groups on synthesized tasks."
-    return folded("pool", title, line, _share(data), _over_steps(data), _uses(data))
+    costs = data.costs
+    line = (
+        f"{costs.synthesized_groups} of {costs.groups} groups "
+        f"({percent(costs.synthesized_share or 0.0)}) on synthesized tasks, of which the pool has "
+        f"{costs.synthesized_tasks}, beside {costs.seed_tasks} seed tasks."
+    )
+    return folded("pool", title, line, _over_steps(data), _uses(data))
 
 
 def composition(data: RunHistory, periods: list[range]) -> dict[tuple[str, int], int]:
@@ -48,25 +53,6 @@ def _origin(data: RunHistory, task_id: str) -> str:
     if task is None or not isinstance(task.origin, Synthesized):
         return SEED
     return data.evolution.history(task_id).label or UNKNOWN
-
-
-def _share(data: RunHistory) -> Markup:
-    costs = data.costs
-    share = costs.synthesized_share
-    return listed(
-        "Share of synthesized tasks",
-        f"{costs.synthesized_groups} of {costs.groups} training groups "
-        f"({percent(share or 0.0)}) were on synthesized tasks. The pool has "
-        f"{costs.synthesized_tasks} synthesized tasks and {costs.seed_tasks} seed tasks.",
-        Table(
-            "Training tasks and groups",
-            ["origin", "tasks", "training groups"],
-            [
-                ["seed", str(costs.seed_tasks), str(costs.groups - costs.synthesized_groups)],
-                ["synthesized", str(costs.synthesized_tasks), str(costs.synthesized_groups)],
-            ],
-        ),
-    )
 
 
 def _over_steps(data: RunHistory) -> Markup:
