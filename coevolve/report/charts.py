@@ -27,10 +27,6 @@ STRONGEST = 0.6
 NAME = 200
 """Maximum width of the name of a row, in pixels."""
 
-SMALL = 48
-SMALL_STEP = 9.0
-SMALL_HEIGHT = 34.0
-
 Cell = tuple[int, int]
 """Successes and attempts."""
 
@@ -228,37 +224,6 @@ def heat_map(
             ],
         },
     )
-
-
-def small_columns(title: str, columns: Sequence[tuple[str, int, int]]) -> Markup:
-    """Draw columns from 0 to 1, one or two text lines high, from (label, part, whole).
-
-    Only the newest `SMALL` columns are drawn.
-    """
-    shown = columns[-SMALL:]
-    parts: list[str] = []
-    for place, (label, part, whole) in enumerate(shown):
-        full = SMALL_HEIGHT - 2
-        height = full * part / whole if whole else 0.0
-        x = SMALL_STEP * place
-        parts.append(_block(x, 1, full, "none", label))
-        parts.append(_block(x, 1 + full - height, height, "fill", label))
-    return tag(
-        "svg",
-        tag("title", title),
-        *parts,
-        viewBox=f"0 0 {SMALL_STEP * len(shown):g} {SMALL_HEIGHT:g}",
-        width=SMALL_STEP * len(shown),
-        height=SMALL_HEIGHT,
-        class_="small",
-        role="img",
-        aria_label=title,
-    )
-
-
-def _block(x: float, y: float, height: float, kind: str, title: str) -> Markup:
-    label = tag("title", title)
-    return tag("rect", label, x=x, y=y, width=SMALL_STEP - 2, height=height, class_=kind)
 
 
 def _chart(title: str, values: Sequence[Spec], spec: Spec) -> Markup:

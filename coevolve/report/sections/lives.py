@@ -10,12 +10,12 @@ from urllib.parse import unquote
 from coevolve.history.histories import Lineage, SignalHistory, TaskHistory
 from coevolve.history.instance_gap import TaskGap, task_gaps
 from coevolve.history.run_history import NO_TOOL, RunHistory, judged, skills_of
-from coevolve.report.charts import small_columns
 from coevolve.report.estimates import Estimate, change_of, flagged_skills, recovered_by
 from coevolve.report.figure import code, several
 from coevolve.report.improvement import most_improved
 from coevolve.report.links import signal_anchor, task_anchor, to_signal, to_task
 from coevolve.report.markup import Markup, clipped, joined, tag
+from coevolve.report.pictures import spark
 from protocols.evolution import (
     Admitted,
     Anything,
@@ -34,6 +34,9 @@ STEPS = 16
 
 CORE = ("contradicted", "duplicate", "contaminated")
 """The gates that compare a candidate with other tasks; every environment has them."""
+
+DRAWN = 48
+"""Maximum number of groups in a curve of success; the newest are drawn."""
 
 FIRST = 4
 """Maximum number of steps that the order of events names."""
@@ -385,12 +388,9 @@ def _by_visit(visits: Sequence[GroupSummary], title: str) -> Markup:
     seen = judged(visits)
     if not seen:
         return tag("p", "No group of rollouts is finished yet.")
-    columns = [
-        (f"version {v.version_max}: {v.successes} of {v.rollouts}", v.successes, v.rollouts)
-        for v in seen
-    ]
+    curve = spark([v.successes / v.rollouts for v in seen[-DRAWN:]], title)
     shares = _newest([f"{v.successes}/{v.rollouts} (v{v.version_max})" for v in seen])
-    return tag("p", small_columns(title, columns), f"{title}: {shares}", class_="visits")
+    return tag("p", curve, f"{title}: {shares}", class_="visits")
 
 
 def _newest(texts: Sequence[str], most: int = 24) -> str:

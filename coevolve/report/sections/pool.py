@@ -31,9 +31,9 @@ def pool_section(data: RunHistory) -> Markup:
         return folded("pool", title, "No step has been taken yet.")
     costs = data.costs
     line = (
-        f"{costs.synthesized_groups} of {costs.groups} groups "
-        f"({percent(costs.synthesized_share or 0.0)}) on synthesized tasks, of which the pool has "
-        f"{costs.synthesized_tasks}, beside {costs.seed_tasks} seed tasks."
+        f"{costs.synthesized_groups} of {costs.groups} training groups "
+        f"({percent(costs.synthesized_share or 0.0)}) were on synthesized tasks. The pool has "
+        f"{costs.synthesized_tasks} synthesized tasks and {costs.seed_tasks} seed tasks."
     )
     return folded("pool", title, line, _over_steps(data), _uses(data))
 
