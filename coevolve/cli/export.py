@@ -4,7 +4,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -83,11 +83,37 @@ _TO = click.Option(
 )
 
 
+def _repository(context: click.Context, option: click.Parameter, name: str) -> str:
+    """Check the name of a repository. Raises BadParameter."""
+    from coevolve.models.model_folder import HUB_ID
+
+    del context, option
+    if name and not HUB_ID.fullmatch(name):
+        raise click.BadParameter(f"needs OWNER/NAME, found {name!r}")
+    return name
+
+
+_PUSH = click.Option(
+    ["--push"],
+    default="",
+    metavar="OWNER/NAME",
+    callback=_repository,
+    help="Also upload DIR to this repository of the Hugging Face Hub; a new one is private.",
+)
+
+
 def _weights_command(name: str, about: str) -> click.Command:
-    def write(*, to: Path, version: str) -> None:
+    def write(*, to: Path, push: str, version: str) -> None:
         from coevolve.export.exporting import export_weights
 
-        _export(to, lambda run, of, target: export_weights(run, of, name, version, target))
+        def export(run: "RunDirectory", of: "Environment", target: Path, place: str) -> str:
+            if push and name == "adapter":
+                from coevolve.export.hub import check_base
+
+                check_base(run.config().policy)
+            return export_weights(run, of, name, version, target, place=place)
+
+        _export(to, push, "model", export)
 
     version = click.Option(
         ["--version"],
@@ -97,14 +123,17 @@ def _weights_command(name: str, about: str) -> click.Command:
         callback=version_of,
         help="Policy version; best: by the guard's canary tasks, or half of the held-out ones.",
     )
-    return click.Command(name, callback=write, params=[_TO, version], help=_sentence(about))
+    return click.Command(name, callback=write, params=[_TO, version, _PUSH], help=_sentence(about))
 
 
 def _data_command(name: str, exporter: "Exporter") -> click.Command:
-    def write(*, to: Path, **options: Any) -> None:
+    def write(*, to: Path, push: str, **options: Any) -> None:
         from coevolve.export.exporting import export_data
 
-        _export(to, lambda run, of, target: export_data(run, of, name, target, options))
+        def export(run: "RunDirectory", of: "Environment", target: Path, place: str) -> str:
+            return export_data(run, of, name, target, options, place=place)
+
+        _export(to, push, "dataset", export)
 
     options = [
         click.Option(
@@ -117,19 +146,33 @@ def _data_command(name: str, exporter: "Exporter") -> click.Command:
         for option, choices in exporter.options.items()
     ]
     return click.Command(
-        name, callback=write, params=[_TO, *options], help=_sentence(exporter.about)
+        name, callback=write, params=[_TO, *options, _PUSH], help=_sentence(exporter.about)
     )
 
 
-def _export(to: Path, write: "Callable[[RunDirectory, Environment, Path], str]") -> None:
-    """Let ``write`` export the group's run to the folder, and print what it did."""
+def _export(
+    to: Path,
+    push: str,
+    kind: Literal["model", "dataset"],
+    write: "Callable[[RunDirectory, Environment, Path, str], str]",
+) -> None:
+    """Let ``write`` export the group's run to the folder, push it if asked, and print both."""
     from coevolve.environments.registry import environment_to_read
 
     group = click.get_current_context().parent
     assert group is not None
     directory, target = _directory(group), to.absolute()
-    done = write(directory, environment_to_read(directory.config()), target)
-    sys.stdout.write(f"{target}: {done}\n")
+    environment = environment_to_read(directory.config())
+    if not push:
+        done = write(directory, environment, target, target.name)
+        sys.stdout.write(f"{target}: {done}\n")
+        return
+    from coevolve.export.hub import HubRepository
+
+    repository = HubRepository(push, kind)
+    repository.check_login()
+    done = write(directory, environment, target, push)
+    sys.stdout.write(f"{target}: {done}\n{repository.push(target, done)}\n")
 
 
 def _directory(group: click.Context) -> "RunDirectory":

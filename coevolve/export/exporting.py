@@ -39,12 +39,14 @@ def export_weights(
     kind: str,
     wanted: str,
     target: Path,
+    *,
+    place: str,
 ) -> str:
     """Write a policy version's weights, tokenizer and card to ``target``; return a description.
 
-    ``environment`` is that of the run. Raises RunError if ``wanted`` names no version whose weights
-    are on disk, or if ``target`` is not free or cannot be written, and CheckpointError if a
-    checkpoint cannot be read.
+    ``environment`` is that of the run; ``place`` is what the card loads. Raises RunError if
+    ``wanted`` names no version whose weights are on disk, or if ``target`` is not free or cannot be
+    written, and CheckpointError if a checkpoint cannot be read.
     """
     # Torch and peft are imported here, so that exporting a table does not load them.
     from coevolve.export.versions import find_version
@@ -61,7 +63,7 @@ def export_weights(
 
         def write(folder: Path) -> None:
             (write_adapter if is_adapter else write_merged)(unpacked, source.config, folder)
-            card = model_card(source, held, is_adapter=is_adapter, place=target.name)
+            card = model_card(source, held, is_adapter=is_adapter, place=place)
             (folder / "README.md").write_text(visible(card), encoding="utf-8")
 
         write_target(target, write)
@@ -80,12 +82,14 @@ def export_data(
     kind: str,
     target: Path,
     options: Mapping[str, str],
+    *,
+    place: str,
 ) -> str:
     """Write a table and its card to ``target``; return a description of the table.
 
-    ``environment`` is that of the run; ``options`` are those of the exporter. Raises
-    RunError if the run has no such table, or if ``target`` is not free or cannot be written. Raises
-    DependencyError if a package that the table needs is not installed.
+    ``environment`` is that of the run; ``options`` are those of the exporter; ``place`` is what the
+    card loads. Raises RunError if the run has no such table, or if ``target`` is not free or cannot
+    be written. Raises DependencyError if a package that the table needs is not installed.
     """
     check_target(target)
     exporter = _exporter(directory, environment, kind)
@@ -97,8 +101,9 @@ def export_data(
 
     def write(folder: Path) -> None:
         content = asyncio.run(module.write(source, folder / exporter.file, **options))
-        about = module.__doc__ or ""
-        card = data_card(source, kind, content, about, file=exporter.file, place=target.name)
+        card = data_card(
+            source, kind, content, module.__doc__ or "", file=exporter.file, place=place
+        )
         (folder / "README.md").write_text(visible(card), encoding="utf-8")
         contents.append(content)
 
