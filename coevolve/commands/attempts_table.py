@@ -7,23 +7,20 @@ from rich.table import Table
 from rich.text import Text
 
 from coevolve.commands.attempts import Attempts
+from coevolve.environments.findings import counted
 from protocols.errors import RunError
 
 
 def attempts_table(found: Attempts, conversations: Path | None) -> RenderableType:
     """Return the tables of scores and failures; ``conversations`` is the file to read."""
-    scores = Table(title=f"{found.author}: {found.attempts} attempts at each task")
+    scores = Table(title=f"{found.author}: {counted(found.attempts, 'attempt')} at each task")
     scores.add_column("tasks that use")
-    for column in ("tasks", "pass@1, %", "std error", f"pass@{found.attempts}, %"):
+    several = [f"pass@{found.attempts}, %"] if found.attempts > 1 else []
+    for column in ("tasks", "pass@1, %", "std error", *several):
         scores.add_column(column, justify="right")
     for row in found.rows:
-        scores.add_row(
-            row.label,
-            str(row.tasks),
-            f"{100 * row.pass_1.mean:.1f}",
-            f"{100 * row.pass_1.std_error:.1f}",
-            f"{100 * row.pass_k:.1f}",
-        )
+        shares = (row.pass_1.mean, row.pass_1.std_error, row.pass_k)[: 2 + len(several)]
+        scores.add_row(row.label, str(row.tasks), *(f"{100 * each:.1f}" for each in shares))
     said = [f"{count} failed: {reason}" for reason, count in found.failures.items()]
     if conversations is not None:
         said.append(f"conversations to read: {conversations}")

@@ -48,6 +48,7 @@ def test_an_endpoint_is_scored_by_tool_with_reasons_and_conversations(here: Path
         done = evaluated(*asked, "--attempts", "2", "--json")
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
+        once = evaluated(*asked, "--attempts", "1")
         shown = evaluated(*asked)
     rows = {row["label"]: row for row in found["rows"]}
     assert rows["put"]["pass_1"]["mean"] == rows["put"]["pass_k"] == 1
@@ -58,8 +59,9 @@ def test_an_endpoint_is_scored_by_tool_with_reasons_and_conversations(here: Path
         "a message that cannot be read",
     }
     assert {each["attempt"] for each in found["members"]} == {1, 2}
-    assert shown.returncode == 0, shown.stderr
+    assert shown.returncode == once.returncode == 0, shown.stderr + once.stderr
     assert "pass@4" in shown.stdout
+    assert ("1 attempt at each task" in once.stdout, once.stdout.count("pass@")) == (True, 1)
     text = (here / "m.attempts.txt").read_text()
     assert "[user]\nSet 'size' to" in text
     assert "put(key='size'" in text
