@@ -63,6 +63,9 @@ COLD = 0.25
 REPLAYED = 8
 """References that each step imitates again."""
 
+PROBED = 0.1
+"""Share of probes among all rollouts, at most: the default of ``validator.probe_share``."""
+
 GUARDED = 256
 """Training tasks from which on some of them can be spared for the guard."""
 
@@ -104,6 +107,9 @@ class Pace:
 
     success: float
     """Share of the attempts that succeeded."""
+
+    makes_tasks: bool
+    """Whether the loop makes tasks, and probes them with further attempts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,9 +170,10 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
     """Return the settings of steps and rates. ``steps`` is the user's; 0 chooses."""
     small = known.weights < SMALL
     size, groups = (8, 8) if small else (4, max(2, min(8, known.cores // 2)))
-    step_s = step_seconds(pace, groups, size, known)
-    chosen = SMALL_STEPS if small else max(STEPS[0], min(STEPS[1], int(RUN_S / step_s)))
+    chosen = SMALL_STEPS if small else _steps(pace, groups, size, known)
     found = steps or chosen
+    warm_s, loop_s, score_s = (part(pace, groups, size, known) for part in SECONDS)
+    minutes = run_seconds(pace, groups, size, known, found) / 60
     return [
         Choice(
             key="rollout.group_size",
@@ -176,9 +183,10 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
         Choice(
             key="learner.steps",
             value=found,
-            why=f"{'as you said; ' if steps else ''}about {found * step_s / 60:.0f} minutes: an "
-            f"attempt took {pace.attempt_s:.1f} s here, learning from one {pace.row_s:.1f} s, so "
-            f"a step takes about {step_s:.0f} s",
+            why=f"{'as you said; ' if steps else ''}about {minutes:.0f} minutes: an attempt took "
+            f"{pace.attempt_s:.1f} s here, learning from one {pace.row_s:.1f} s, so a step of a "
+            f"warm start takes about {warm_s:.0f} s, a later one {loop_s:.0f} s, and scoring the "
+            f"held-out tasks {score_s:.0f} s each time",
         ),
         Choice(key="learner.groups_per_step", value=groups),
         Choice(
@@ -189,7 +197,7 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
         Choice(key="learner.schedule", value="cosine", why="of both rates, down to a tenth"),
         Choice(key="learner.final_rate_share", value=0.1),
         *_imitation(known, pace, train, found),
-        Choice(key="evaluator.every", value=max(1, found // 4), why="five points of a curve"),
+        Choice(key="evaluator.every", value=_every(found), why="five points of a curve"),
         Choice(key="evaluator.concurrent", value=min(known.held_out, MOST_CONCURRENT)),
     ]
 
@@ -215,7 +223,7 @@ def _imitation(known: Measured, pace: Pace, train: WeightsFormat, steps: int) ->
         f"{100 * pace.success:.0f} % of the attempts succeeded: it begins by imitation of "
         "references alone, until most skills sometimes succeed"
     )
-    warm = Choice(key="learner.warm_start", value={"steps": max(1, steps // 2)}, why=why)
+    warm = Choice(key="learner.warm_start", value={"steps": _warm_steps(steps)}, why=why)
     return [imitation, warm]
 
 
@@ -235,15 +243,61 @@ def without_guard(config: RunConfig) -> RunConfig:
     )
 
 
-def step_seconds(pace: Pace, groups: int, size: int, known: Measured) -> float:
-    """Return about how long a step takes.
+def _every(steps: int) -> int:
+    return max(1, steps // 4)
+
+
+def _warm_steps(steps: int) -> int:
+    return max(1, steps // 2)
+
+
+def _steps(pace: Pace, groups: int, size: int, known: Measured) -> int:
+    """Return the largest number of steps whose run takes at most `RUN_S`, within `STEPS`."""
+    least, most = STEPS
+    fits = (n for n in range(most, least, -1) if run_seconds(pace, groups, size, known, n) <= RUN_S)
+    return next(fits, least)
+
+
+def run_seconds(pace: Pace, groups: int, size: int, known: Measured, steps: int) -> float:
+    """Return about how long all steps take, with the scores of version 0 and after them."""
+    is_cold = known.references and pace.success < COLD
+    warm = _warm_steps(steps) if is_cold else 0
+    scores = len({*range(0, steps + 1, _every(steps)), warm, steps})
+    warm_s, loop_s, score_s = (part(pace, groups, size, known) for part in SECONDS)
+    return warm * warm_s + (steps - warm) * loop_s + scores * score_s
+
+
+def warm_seconds(pace: Pace, groups: int, size: int, known: Measured) -> float:
+    """Return about how long a step of a warm start takes: it learns from a reference of a group."""
+    return _both(pace, groups * size, groups + REPLAYED, known)
+
+
+def loop_seconds(pace: Pace, groups: int, size: int, known: Measured) -> float:
+    """Return about how long a later step takes, which learns from all rollouts and replays.
+
+    Attempts that probe made tasks come beside its rollouts.
+    """
+    rollouts = groups * size
+    attempts = rollouts / (1 - PROBED) if pace.makes_tasks else rollouts
+    return _both(pace, attempts, rollouts + (REPLAYED if known.references else 0), known)
+
+
+def score_seconds(pace: Pace, groups: int, size: int, known: Measured) -> float:
+    """Return about how long the engine takes for the held-out tasks, once each."""
+    del groups, size
+    return known.held_out * pace.attempt_s * ALONE
+
+
+SECONDS = (warm_seconds, loop_seconds, score_seconds)
+
+
+def _both(pace: Pace, attempts: float, rows: float, known: Measured) -> float:
+    """Return the seconds of a step with these attempts and rows.
 
     Engine and learner work at the same time, each on a half of the cores; on one core they take
-    turns. Of the rollouts, references are learned from in their place while all attempts fail.
+    turns.
     """
-    rollouts_s = groups * size * pace.attempt_s * ALONE
-    rows = groups * size / 2 + (REPLAYED if known.references else 0)
-    both = (rollouts_s, rows * pace.row_s)
+    both = (attempts * pace.attempt_s * ALONE, rows * pace.row_s)
     return DELIVERY_S + (max(both) if known.cores > 1 else sum(both))
 
 

@@ -230,6 +230,7 @@ class Start:
             attempt_s=scored.wall_s / attempts,
             row_s=self._row_s,
             success=scored.total.pass_1.mean,
+            makes_tasks=self._request.synthesizer is not None,
         )
         train = self.config().policy.train
         self.add(*training(known, pace, train, self._request.steps))

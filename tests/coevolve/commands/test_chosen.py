@@ -1,0 +1,86 @@
+"""How long a run is said to take, and how many steps are chosen for it."""
+
+import pytest
+from msgspec.structs import asdict
+
+from coevolve.commands.chosen import (
+    ALONE,
+    DELIVERY_S,
+    PROBED,
+    REPLAYED,
+    RUN_S,
+    STEPS,
+    Measured,
+    Pace,
+    run_seconds,
+    training,
+)
+from coevolve.environments.tools.lengths import Lengths
+from protocols.config import RunConfig
+
+
+def known(*, held_out: int = 12, references: bool = True, cores: int = 2) -> Measured:
+    return Measured(
+        weights=134_500_000,
+        trained_before=True,
+        positions=2048,
+        cache_bytes_a_token=1,
+        lengths=Lengths(prompts=200, conversation=300, message=20, answer=20, turns=1),
+        references=references,
+        train=21,
+        held_out=held_out,
+        cores=cores,
+        free_bytes=1 << 33,
+    )
+
+
+def pace(
+    attempt_s: float, row_s: float, *, success: float = 0.0, makes_tasks: bool = False
+) -> Pace:
+    return Pace(attempt_s=attempt_s, row_s=row_s, success=success, makes_tasks=makes_tasks)
+
+
+def settings(found: Pace, of: Measured, steps: int = 0) -> dict[str, tuple[object, str]]:
+    return {each.key: (each.value, each.why) for each in training(of, found, "lora", steps)}
+
+
+def test_a_run_takes_its_warm_start_its_later_steps_and_its_scores():
+    # 6 warm steps of 2 references, 6 of 8 rollouts, replay in both; scores at 0, 3, 6, 9 and 12.
+    warm = 6 * (DELIVERY_S + (2 + REPLAYED) * 2.0)
+    later = 6 * (DELIVERY_S + (8 + REPLAYED) * 2.0)
+    scores = 5 * 12 * 0.5 * ALONE
+    assert run_seconds(pace(0.5, 2.0), 2, 4, known(), 12) == pytest.approx(warm + later + scores)
+
+
+def test_a_run_that_begins_without_a_warm_start_has_later_steps_alone():
+    found = run_seconds(pace(0.5, 2.0, success=0.5), 2, 4, known(), 12)
+    steps = 12 * (DELIVERY_S + (8 + REPLAYED) * 2.0)
+    assert found == pytest.approx(steps + 5 * 12 * 0.5 * ALONE)
+
+
+def test_probes_of_made_tasks_lengthen_steps_where_attempts_decide():
+    slow = [pace(9.0, 0.1, success=1.0, makes_tasks=made) for made in (False, True)]
+    plain, made = (run_seconds(each, 2, 4, known(held_out=0), 10) for each in slow)
+    more = 10 * 8 * 9.0 * ALONE * (1 / (1 - PROBED) - 1)
+    assert made - plain == pytest.approx(more)
+
+
+@pytest.mark.parametrize("held_out", [4, 12, 100])
+@pytest.mark.parametrize("row_s", [0.1, 2.0, 4.0, 40.0])
+def test_as_many_steps_are_chosen_as_fit_twenty_minutes_and_the_time_is_said(
+    row_s: float, held_out: int
+):
+    found, of = pace(1.0, row_s), known(held_out=held_out)
+    value, why = settings(found, of)["learner.steps"]
+    assert isinstance(value, int)
+    least, most = STEPS
+    assert least <= value <= most
+    if value > least:
+        assert run_seconds(found, 2, 4, of, value) <= RUN_S
+    if value < most:
+        assert run_seconds(found, 2, 4, of, value + 1) > RUN_S
+    assert why.startswith(f"about {run_seconds(found, 2, 4, of, value) / 60:.0f} minutes: ")
+
+
+def test_the_share_of_probes_is_the_default_of_the_setting():
+    assert asdict(RunConfig(name="x").validator)["probe_share"] == PROBED
