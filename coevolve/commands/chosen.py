@@ -43,7 +43,7 @@ MOST_CONCURRENT = 16
 RUN_S = 1200.0
 """Seconds that all steps should take."""
 
-STEPS = (8, 24)
+STEPS = (8, 40)
 """Least and most steps of a pretrained model, and the number for a small one."""
 
 SMALL_STEPS = 60
@@ -153,6 +153,17 @@ def limits(known: Measured) -> list[Choice]:
             key="rollout.concurrent",
             value=concurrent,
             why=f"{concurrent * most * known.cache_bytes_a_token / 1e9:.1f} GB of keys and values",
+        ),
+        *(
+            [
+                Choice(
+                    key="learner.micro_batch_tokens",
+                    value=2 * most,
+                    why="several rows, which compute what they begin with once",
+                )
+            ]
+            if adapter
+            else []
         ),
     ]
 
