@@ -4,7 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from coevolve.base.foreign import CODE, boundary
+from coevolve.base.foreign import CODE
+from coevolve.environments.sdk import boundary
 
 MAX_CHARS = 20_000
 """Maximum characters of a block that is read for patterns, and that is executed."""

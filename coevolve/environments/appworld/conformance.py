@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coevolve.environments.appworld.mutants import mutants_of
-from coevolve.environments.findings import EARNED, Checks, Finding, findings
+from coevolve.environments.sdk import EARNED, Checks, Finding, findings
 from coevolve.environments.tools.commands import Passed, Tried
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.source import fault

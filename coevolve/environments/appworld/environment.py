@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from coevolve.base.dependencies import lacking
 from coevolve.environments.appworld.blocks import apis_in
 from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.likeness import code_likeness
@@ -35,11 +34,18 @@ from coevolve.environments.appworld.source import (
     own_tasks,
 )
 from coevolve.environments.appworld.worker import AppWorldWorker
-from coevolve.environments.findings import Finding
-from coevolve.environments.interface import Environment, Fault
-from coevolve.environments.packages import Requirements
 from coevolve.environments.rewards_only import RewardsAlone
-from coevolve.environments.settings import settings_of
+from coevolve.environments.sdk import (
+    Environment,
+    Exporter,
+    Fault,
+    Finding,
+    PartContext,
+    Requirements,
+    lacking,
+    model_folder,
+    settings_of,
+)
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
 from coevolve.environments.tools.instances import Instances
@@ -48,9 +54,6 @@ from coevolve.environments.tools.observer import ToolObserver
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.environments.tools.wire import ToolService
-from coevolve.export.exporter import Exporter
-from coevolve.models.model_folder import model_folder
-from coevolve.parts.context import PartContext
 from coevolve.signals.extractor import Observer
 from coevolve.synthesis.briefs import BriefContext
 from coevolve.validation.gates import Gates, TaskIndex

@@ -7,12 +7,12 @@ from coevolve.environments.appworld.documents import ApiDocuments
 from coevolve.environments.appworld.gates.contrast import among_blocks
 from coevolve.environments.appworld.gates.gates import CodeGates
 from coevolve.environments.appworld.synthesis.questions import code_questions
+from coevolve.environments.sdk import PartContext
 from coevolve.environments.tools.evolution import (
     instruction_reader,
     reader,
     trial_pool,
 )
-from coevolve.parts.context import PartContext
 from protocols.interfaces import SimulatorService
 
 

@@ -38,8 +38,7 @@ from coevolve.environments.appworld.frames import (
 )
 from coevolve.environments.sandbox import seccomp
 from coevolve.environments.sandbox.piped import PipeBrokenError, PipedProgram
-from coevolve.environments.sandbox.runner import Sandbox, StageLimits
-from coevolve.environments.sandbox.work_folders import WorkFolder
+from coevolve.environments.sdk import Sandbox, StageLimits, WorkFolder
 from protocols.errors import SimulatorError
 
 MOST_REFUSED = 100

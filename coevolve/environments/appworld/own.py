@@ -18,7 +18,7 @@ from coevolve.environments import packages
 from coevolve.environments.appworld import engine
 from coevolve.environments.appworld.engines import make_data
 from coevolve.environments.appworld.place import PACKAGE
-from coevolve.environments.cache_folder import cache_folder, shared_folder
+from coevolve.environments.sdk import cache_folder, shared_folder
 from protocols.errors import SimulatorError
 
 VARIANTS = (1, 2, 3)

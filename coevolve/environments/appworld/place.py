@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TextIO
 
 from coevolve.environments import packages
-from coevolve.environments.packages import Package, Requirements
+from coevolve.environments.sdk import Package, Requirements
 from protocols.errors import DependencyError
 
 NAME = "appworld"

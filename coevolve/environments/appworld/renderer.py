@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.base.foreign import boundary
 from coevolve.environments.appworld.blocks import block_in, fenced
 from coevolve.environments.appworld.prompt import opening_text, output_text
 from coevolve.environments.appworld.source import Extra
+from coevolve.environments.sdk import ChatTemplate, boundary, opens_thinking, spoken
 from coevolve.environments.tools.task import ToolTask, tool_task
-from coevolve.llm.reading import UnfinishedThinkingError, opens_thinking, spoken
-from coevolve.models.chat_template import LOAD_S, ChatTemplate, Message
+from coevolve.llm.reading import UnfinishedThinkingError
+from coevolve.models.chat_template import LOAD_S, Message
 from coevolve.models.deadline import within
 from coevolve.models.model_files import DOWNLOAD_AGAIN
 from protocols.config import ChatConfig

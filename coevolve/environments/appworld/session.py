@@ -16,7 +16,7 @@ from coevolve.environments.appworld.frames import Answered, Called, Refused
 from coevolve.environments.appworld.interpreter import Interpreter, Settings
 from coevolve.environments.appworld.place import interpreter_folder, plain_python
 from coevolve.environments.appworld.program import FAILED
-from coevolve.environments.sandbox.runner import Sandbox
+from coevolve.environments.sdk import Sandbox
 from coevolve.environments.tools.commands import Failed, Observed, Passed, Verdict
 from coevolve.environments.tools.task import ToolTask
 from coevolve.environments.tools.toolset import STATE_MISMATCH

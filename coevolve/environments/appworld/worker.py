@@ -26,7 +26,7 @@ from coevolve.environments.appworld.session import (
 )
 from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.appworld.source import WorldOf
-from coevolve.environments.sandbox.runner import Sandbox
+from coevolve.environments.sdk import Sandbox
 from coevolve.environments.tools.commands import (
     Act,
     Broken,
