@@ -9,20 +9,23 @@ from protocols.learner_config import LearnerConfig
 from protocols.learning import TrainedGroup
 from protocols.rollouts import Rollout, Tokens
 
+SIZE = 4
+"""Rollouts of the group."""
+
 NEEDS = "coevolve/docs/learning.md has an example"
 
 
 def refuse_incomplete(objective: Objective) -> None:
     """Refuse an objective that cannot make rows of a group, or has no losses for its own rows.
 
-    The group has a success and a failure. Raises ConfigError.
+    The group has two successes and two failures. Raises ConfigError.
     """
     kind = type(objective)
     if kind.rows is Objective.rows:
         raise ConfigError(
             f"{kind.__name__} needs a method rows(group, learner), found none; {NEEDS}"
         )
-    with boundary(ConfigError, f"{kind.__name__}.rows needs to accept a success and a failure"):
+    with boundary(ConfigError, f"{kind.__name__}.rows needs to accept successes and failures"):
         rows = kind.rows(objective, _group(), LearnerConfig())
         uses_own = any(each.component is objective for row in rows for each in row.streams)
     if uses_own and kind.losses is Objective.losses:
@@ -33,9 +36,14 @@ def refuse_incomplete(objective: Objective) -> None:
 
 
 def _group() -> BatchGroup:
-    rollouts = tuple(_rollout(index) for index in range(2))
+    rollouts = tuple(_rollout(index) for index in range(SIZE))
     record = TrainedGroup(
-        group_id="g", group=0, task_id="t", sequences=(1, 2), successes=1, use="policy_gradient"
+        group_id="g",
+        group=0,
+        task_id="t",
+        sequences=tuple(range(SIZE)),
+        successes=2,
+        use="policy_gradient",
     )
     return BatchGroup(record=record, rollouts=rollouts, reference=None)
 
@@ -45,7 +53,7 @@ def _rollout(index: int) -> Rollout:
         group_id="g",
         group=0,
         index=index,
-        group_size=2,
+        group_size=SIZE,
         task_id="t",
         seed=index,
         tokens=Tokens(
@@ -55,11 +63,11 @@ def _rollout(index: int) -> Rollout:
             versions=columns.int32((-1, -1, 0, 0)),
         ),
         actions=(),
-        turns_passed=1 - index,
+        turns_passed=int(index < 2),
         turns_total=1,
-        reward=1.0 - index,
+        reward=float(index < 2),
         version_min=0,
         version_max=0,
-        ended="wrong" if index else "finished",
+        ended="finished" if index < 2 else "wrong",
         wall_s=1.0,
     )
