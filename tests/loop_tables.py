@@ -18,7 +18,7 @@ ALL = "all parts"
 
 PAGES = {
     "protocols/__init__.py": ("| message", "\n\nCalls that leave no record"),
-    "README.md": ("    curriculum  --", "\n\nFour environments are built in"),
+    "README.md": ("    curriculum  --", "\n\nBuilt in are"),
 }
 """Page -> how its generated text begins, and what follows it."""
 

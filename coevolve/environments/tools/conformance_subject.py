@@ -44,6 +44,7 @@ class Subject:
 
     @property
     def tasks(self) -> Sequence[Task]:
+        """All tasks, those to train on first."""
         return (*self.train, *self.held_out)
 
     async def unearned(self) -> Named:

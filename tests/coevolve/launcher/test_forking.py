@@ -1,6 +1,5 @@
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -52,7 +51,9 @@ def test_a_worker_is_a_fork_that_has_imported_all(folder: Path) -> None:
 
 def test_a_killed_template_starts_again(folder: Path) -> None:
     parent = _started(folder)["parent"]
-    os.kill(parent, signal.SIGKILL)
+    killed = psutil.Process(parent)
+    killed.kill()
+    psutil.wait_procs([killed], timeout=10)  # until then it may still accept a connection
     again = _started(folder)
     assert again["imported"]
     assert again["parent"] != parent
