@@ -27,7 +27,7 @@ SETTINGS = (
     *("environment.seeds=1", "environment.held_out=1", "simulator.workers=1"),
     *("learner.steps=2", "learner.groups_per_step=1", "learner.mini_batches=1"),
     *("learner.learning_rate=1e-9", "learner.guard.action=none"),
-    *("rollout.group_size=2", "rollout.max_call_tokens=16", "rollout.max_calls_per_turn=2"),
+    *("rollout.group_size=2", "rollout.max_call_tokens=64", "rollout.max_calls_per_turn=2"),
     *("evaluator.engine=rollout", "evaluator.every=2"),
     # From the first group on, all tools but one are rare.
     *("signals.rules=posterior", "signals.kinds=[rare]", "signals.rare_share=0.99"),
