@@ -28,12 +28,18 @@ _SLACK = 64
 
 
 def check_conversations(
-    renderer: Renderer, tasks: Sequence[Task], limits: RolloutConfig, *, references: bool
+    renderer: Renderer,
+    tasks: Sequence[Task],
+    limits: RolloutConfig,
+    *,
+    references: bool,
+    imitated: bool = True,
 ) -> None:
     """Raise ConfigError if prompts or messages do not fit, or a reference is not read back.
 
-    ``references`` says whether references are checked, too: that a policy may write messages as
-    long as theirs, and is then read as making their calls.
+    ``references`` says whether references are checked, too: that what the template writes for them
+    is read as their calls. If they are ``imitated``, a policy has to be allowed to write messages
+    as long as theirs.
     """
     lengths = _Lengths(renderer, limits.max_tokens)
     too_long = {task.task_id: size for task in tasks if (size := lengths.of(tool_task(task)))}
@@ -47,7 +53,8 @@ def check_conversations(
         )
     if references:
         sizes = {task.task_id: _checked_reference(renderer, task) for task in tasks}
-        _check_messages(sizes, limits)
+        if imitated:
+            _check_messages(sizes, limits)
 
 
 class _Lengths:

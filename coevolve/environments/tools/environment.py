@@ -108,7 +108,14 @@ class ToolEnvironment(Environment):
         """Refuse tasks whose conversations the policy cannot hold. Raises ConfigError."""
         renderer, source = self.renderer(), self.source()
         tasks = (*source.pool(), *self.canaries(), *source.held_out())
-        check_conversations(renderer, tasks, self._config.rollout, references=references)
+        imitation = self._config.learner.imitation
+        check_conversations(
+            renderer,
+            tasks,
+            self._config.rollout,
+            references=references,
+            imitated=imitation.weight > 0 or imitation.replay_per_step > 0,
+        )
 
     def _check_own_synthesizer(self) -> None:
         """Refuse a chat model, tiny or not, that should make tasks. Raises ConfigError."""

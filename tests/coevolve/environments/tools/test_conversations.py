@@ -144,6 +144,7 @@ def test_a_reference_with_a_longer_message_than_allowed_is_refused_with_the_numb
     fits = RolloutConfig(max_tokens=20_000, max_call_tokens=size)
     check_conversations(found, tasks, fits, references=True)
     tight = RolloutConfig(max_tokens=20_000, max_call_tokens=size - 1)
+    check_conversations(found, tasks, tight, references=True, imitated=False)
     words = (
         rf"found {size - 1} for the {size} tokens .*task long \(1 of 2.*set it to {size} or more"
     )

@@ -313,7 +313,7 @@ def test_the_model_folder_decides_which_renderer_is_used(tmp_path: Path) -> None
     tiny = PolicyConfig(model=str(folder), tiny_random=True)
     with pytest.raises(ConfigError, match="use kind endpoint, or arm: static"):
         preflight.check(RunConfig(name="test", policy=tiny))
-    roomy = RolloutConfig(max_tokens=8192)
+    roomy = RolloutConfig(max_tokens=8192, max_call_tokens=512)
     policy = chat_policy(folder)
     preflight.check(RunConfig(name="test", arm="static", policy=policy, rollout=roomy))
     (folder / "chat_template.jinja").unlink()
