@@ -10,9 +10,6 @@ import msgspec
 
 from coevolve.delivery.engine import Announce, VerifiedEngine
 from coevolve.engine.generator import TransformersGenerator
-from coevolve.environments.tools.supervision import ReferenceSupervision
-from coevolve.learning.learner import Learner
-from coevolve.loop import PARTS
 from coevolve.parts.files import LocalFiles
 from protocols.config import (
     DeliveryConfig,
@@ -27,7 +24,8 @@ from protocols.interfaces import Generator, Reader
 from protocols.journal import Message
 from protocols.learner_config import ImitationConfig
 from protocols.learning import PolicyVersion, ServedWeights, WeightsFormat, WeightSyncAlarm
-from tests.learning import MemoryJournal, ReferenceRenderer, add_groups, small_model
+from tests.coevolve.learning.learners import learner
+from tests.learning import MemoryJournal, add_groups, small_model
 
 STEPS = 3
 MAX_LENGTH = 64
@@ -50,18 +48,6 @@ def settings(model: Path, train: WeightsFormat = "lora", **delivery: float) -> R
         evaluator=EvaluatorConfig(engine="own"),
         # The rollouts were not sampled from the policy.
         delivery=msgspec.convert({"sampler_tolerance": 1.0} | delivery, DeliveryConfig),
-    )
-
-
-def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal) -> Learner:
-    """Return the learner of a run on ``journal``."""
-    return Learner(
-        config,
-        LocalFiles(run_dir),
-        takes=PARTS["learner"].takes,
-        store=journal,
-        reader=journal,
-        supervision=ReferenceSupervision(ReferenceRenderer()),
     )
 
 

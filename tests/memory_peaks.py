@@ -15,7 +15,8 @@ from coevolve.estimate.estimate import estimate
 from coevolve.parts.status import peak_bytes
 from protocols.config import RunConfig
 from protocols.learning import PolicyVersion, WeightsFormat
-from tests.delivering import STEPS, learner, settings
+from tests.coevolve.learning.learners import learner
+from tests.delivering import STEPS, settings
 from tests.learning import MemoryJournal, add_groups
 
 VERSIONS = "versions.pickle"

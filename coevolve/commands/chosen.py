@@ -7,7 +7,7 @@ cores and memory, and the number of tasks. All of it is for engines and a learne
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
@@ -154,18 +154,13 @@ def limits(known: Measured) -> list[Choice]:
             value=concurrent,
             why=f"{concurrent * most * known.cache_bytes_a_token / 1e9:.1f} GB of keys and values",
         ),
-        *(
-            [
-                Choice(
-                    key="learner.micro_batch_tokens",
-                    value=2 * most,
-                    why="several rows, which compute what they begin with once",
-                )
-            ]
-            if adapter
-            else []
-        ),
+        *([_micro_batch(most)] if adapter else []),
     ]
+
+
+def _micro_batch(most: int) -> Choice:
+    why = "several rows, which compute what they begin with once"
+    return Choice(key="learner.micro_batch_tokens", value=2 * most, why=why)
 
 
 def form(*, lists_tools: bool) -> Choice:
@@ -183,7 +178,7 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
     size, groups = (8, 8) if small else (4, max(2, min(8, known.cores // 2)))
     chosen = SMALL_STEPS if small else _steps(pace, groups, size, known)
     found = steps or chosen
-    warm_s, loop_s, score_s = (part(pace, groups, size, known) for part in SECONDS)
+    times = seconds(pace, groups, size, known)
     minutes = run_seconds(pace, groups, size, known, found) / 60
     return [
         Choice(
@@ -196,8 +191,8 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
             value=found,
             why=f"{'as you said; ' if steps else ''}about {minutes:.0f} minutes: an attempt took "
             f"{pace.attempt_s:.1f} s here, learning from one {pace.row_s:.1f} s, so a step of a "
-            f"warm start takes about {warm_s:.0f} s, a later one {loop_s:.0f} s, and scoring the "
-            f"held-out tasks {score_s:.0f} s each time",
+            f"warm start takes about {times.warm:.0f} s, a later one {times.loop:.0f} s, and "
+            f"scoring the held-out tasks {times.score:.0f} s each time",
         ),
         Choice(key="learner.groups_per_step", value=groups),
         Choice(
@@ -274,32 +269,33 @@ def run_seconds(pace: Pace, groups: int, size: int, known: Measured, steps: int)
     is_cold = known.references and pace.success < COLD
     warm = _warm_steps(steps) if is_cold else 0
     scores = len({*range(0, steps + 1, _every(steps)), warm, steps})
-    warm_s, loop_s, score_s = (part(pace, groups, size, known) for part in SECONDS)
-    return warm * warm_s + (steps - warm) * loop_s + scores * score_s
+    times = seconds(pace, groups, size, known)
+    return warm * times.warm + (steps - warm) * times.loop + scores * times.score
 
 
-def warm_seconds(pace: Pace, groups: int, size: int, known: Measured) -> float:
-    """Return about how long a step of a warm start takes: it learns from a reference of a group."""
-    return _both(pace, groups * size, groups + REPLAYED, known)
+class Seconds(NamedTuple):
+    """About how long the pieces of a run take."""
+
+    warm: float
+    """A step of a warm start, which learns from a reference of each group and replays."""
+
+    loop: float
+    """A later step, which learns from all rollouts and replays, beside which probes are made."""
+
+    score: float
+    """All held-out tasks, once each, in the engine."""
 
 
-def loop_seconds(pace: Pace, groups: int, size: int, known: Measured) -> float:
-    """Return about how long a later step takes, which learns from all rollouts and replays.
-
-    Attempts that probe made tasks come beside its rollouts.
-    """
+def seconds(pace: Pace, groups: int, size: int, known: Measured) -> Seconds:
+    """Return about how long the pieces of a run take."""
     rollouts = groups * size
     attempts = rollouts / (1 - PROBED) if pace.makes_tasks else rollouts
-    return _both(pace, attempts, rollouts + (REPLAYED if known.references else 0), known)
-
-
-def score_seconds(pace: Pace, groups: int, size: int, known: Measured) -> float:
-    """Return about how long the engine takes for the held-out tasks, once each."""
-    del groups, size
-    return known.held_out * pace.attempt_s * ALONE
-
-
-SECONDS = (warm_seconds, loop_seconds, score_seconds)
+    replayed = REPLAYED if known.references else 0
+    return Seconds(
+        warm=_both(pace, rollouts, groups + REPLAYED, known),
+        loop=_both(pace, attempts, rollouts + replayed, known),
+        score=known.held_out * pace.attempt_s * ALONE,
+    )
 
 
 def _both(pace: Pace, attempts: float, rows: float, known: Measured) -> float:

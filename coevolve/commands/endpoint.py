@@ -17,7 +17,7 @@ import msgspec
 from coevolve.base.loopback import HOST, LoopbackServer
 from coevolve.base.user_code import exits_raised, told
 from coevolve.commands.chosen import guard, without_guard
-from coevolve.commands.environment import configured
+from coevolve.commands.environment import configured, full_name
 from coevolve.environments.findings import counted
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
@@ -154,8 +154,7 @@ def _pool(config: RunConfig) -> Sequence[Task]:
 def uses(use: str, settings: Sequence[str], base_url: str) -> str:
     """Return how runs name this server."""
     tasks = [each.partition("=")[2] for each in settings if each.startswith("tasks=")]
-    others = [each for each in settings if not each.startswith("tasks=")]
-    others = [each if "." in each.partition("=")[0] else f"environment.{each}" for each in others]
+    others = [full_name(each) for each in settings if not each.startswith("tasks=")]
     words = ("coevolve", "start", use, *tasks, *others, "--synthesizer", base_url, NAME)
     start = f"In another terminal, in this folder:\n  {shlex.join(words)}\n" if tasks else ""
     return (

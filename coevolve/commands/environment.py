@@ -60,6 +60,12 @@ def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_jso
     return all(finding.state != "fails" for finding in findings)
 
 
+def full_name(setting: str) -> str:
+    """Return a setting ``NAME=VALUE`` with its section, which is the environment by default."""
+    name = setting.partition("=")[0]
+    return setting if "." in name else f"environment.{setting}"
+
+
 def configured(use: str, settings: Sequence[str]) -> RunConfig:
     """Return the config of an environment with settings ``NAME=VALUE``; install its packages.
 

@@ -14,7 +14,7 @@ import msgspec
 from coevolve.base.terminal import Terminal
 from coevolve.commands.attempts import Attempts, Say, Which
 from coevolve.commands.authors import tasks_of, tool_environment
-from coevolve.commands.environment import configured
+from coevolve.commands.environment import configured, full_name
 from coevolve.commands.start import (
     COMMAND_LINE,
     Request,
@@ -77,7 +77,7 @@ def _at(subject: Subject, endpoint: EndpointModel, say: Say) -> Attempts:
 
 
 def _of_policy(subject: Subject, say: Say) -> Attempts:
-    settings = [_full(each) for each in subject.settings]
+    settings = map(full_name, subject.settings)
     sampled: list[Any] = [] if subject.temperature is None else [subject.temperature]
     start = Start(
         Request(
@@ -99,9 +99,3 @@ def _of_policy(subject: Subject, say: Say) -> Attempts:
     start.take_model()
     start.measure()
     return start.score(tasks_of(start.environment, subject.which))
-
-
-def _full(setting: str) -> str:
-    """Return a setting with its section; without one it is the environment's."""
-    name = setting.partition("=")[0]
-    return setting if "." in name else f"environment.{setting}"

@@ -320,14 +320,14 @@ def micro_batches(
     count, prefix = 0, Prefix()
     for row in sorted(rows, key=lambda row: row.length):
         further = count + len(row.sides)
-        common = prefix.added(row.sides) if shares else 0
-        if pack and further * row.length - saved(common, further, row.length) > budget_tokens:
+        joined = prefix.joined(row.sides) if shares else prefix
+        computed = further * row.length - saved(joined.length, further, row.length)
+        if pack and computed > budget_tokens:
             yield pack
-            pack, further, prefix = [], len(row.sides), Prefix()
+            pack, further = [], len(row.sides)
+            joined = Prefix().joined(row.sides) if shares else prefix
         pack.append(row)
-        count = further
-        if shares:
-            prefix.add(row.sides)
+        count, prefix = further, joined
     if pack:
         yield pack
 

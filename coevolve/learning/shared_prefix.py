@@ -2,7 +2,7 @@
 
 Conversations of one environment begin with the same tools and the same words of the system, and
 those of a group with the same request. The model computes the keys and values of this prefix once,
-with their gradient, and every sequence goes on from them. Values and gradients are those of
+with their gradient, and every sequence continues from them. Values and gradients are those of
 sequences that are computed alone, but for rounding.
 
 Letters: B rows, T positions (padded on the right).
@@ -12,6 +12,7 @@ Letters: B rows, T positions (padded on the right).
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any, cast
 
@@ -45,18 +46,19 @@ def saved(prefix: int, sequences: int, length: int) -> int:
     return found if found >= MIN_SAVED * sequences * length else 0
 
 
+@dataclass(frozen=True)
 class Prefix:
     """What sequences begin with, up to the first token that predicts a written one."""
 
-    def __init__(self) -> None:
-        """Begin without sequences."""
-        self._ids: Sequence[int] | None = None
-        self.length = 0
+    ids: Sequence[int] | None = None
+    """The tokens of one of the sequences; None without sequences."""
 
-    def added(self, sides: Sequence[Conversation]) -> int:
-        """Return the length of the prefix with ``sides`` besides."""
-        length = self.length if self._ids is not None else len(sides[0].token_ids)
-        ids = self._ids if self._ids is not None else sides[0].token_ids
+    length: int = 0
+
+    def joined(self, sides: Sequence[Conversation]) -> "Prefix":
+        """Return the prefix of these sequences besides."""
+        ids = sides[0].token_ids if self.ids is None else self.ids
+        length = len(ids) if self.ids is None else self.length
         for side in sides:
             free = next(
                 (at - 1 for at, mark in enumerate(side.mask) if mark and at), len(side.mask)
@@ -64,13 +66,7 @@ class Prefix:
             most = min(length, free)
             pairs = zip(ids[:most], side.token_ids[:most], strict=True)
             length = next((at for at, (one, other) in enumerate(pairs) if one != other), most)
-        return length
-
-    def add(self, sides: Sequence[Conversation]) -> None:
-        """Add sequences."""
-        self.length = self.added(sides)
-        if self._ids is None:
-            self._ids = sides[0].token_ids
+        return Prefix(ids, length)
 
 
 def prefix_length(inputs_B_T: torch.Tensor, chosen_B_T: torch.Tensor) -> int:
@@ -82,7 +78,7 @@ def prefix_length(inputs_B_T: torch.Tensor, chosen_B_T: torch.Tensor) -> int:
 def prefix_cache(
     model: PreTrainedModel | PeftModel, ids_1_T: torch.Tensor, rows: int
 ) -> DynamicCache:
-    """Return the keys and values of a prefix, for ``rows`` rows that go on from it."""
+    """Return the keys and values of a prefix, for ``rows`` rows that continue it."""
     cache = DynamicCache(config=cast("Any", model.config))
     model(input_ids=ids_1_T, past_key_values=cache, use_cache=True, logits_to_keep=1)
     for layer in cast("Any", cache.layers):

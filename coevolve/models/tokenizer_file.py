@@ -1,5 +1,7 @@
 """Reads a model's fast tokenizer; its file may come from anybody."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -14,7 +16,13 @@ TOKENIZER = "tokenizer.json"
 
 def read_tokenizer(folder: Path, error: type[CoevolveError] = ConfigError) -> Tokenizer:
     """Return the tokenizer of a model's folder. Raises ``error`` if its file is none."""
-    path = folder / TOKENIZER
-    what = f"policy.model: {path} needs to be a tokenizer"
+    with reading_tokenizer(folder, error):
+        return Tokenizer.from_file(str(folder / TOKENIZER))
+
+
+@contextmanager
+def reading_tokenizer(folder: Path, error: type[CoevolveError] = ConfigError) -> Generator[None]:
+    """Raise ``error`` for what goes wrong in a block that reads a folder's tokenizer."""
+    what = f"policy.model: {folder / TOKENIZER} needs to be a tokenizer"
     with boundary(error, what, DOWNLOAD_AGAIN), native_to_errors():
-        return Tokenizer.from_file(str(path))
+        yield

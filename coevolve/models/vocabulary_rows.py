@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from safetensors import safe_open
-from tokenizers import Tokenizer
 
-from coevolve.base.foreign import boundary, bytes_of, native_to_errors, open_plain, plain
+from coevolve.base.foreign import boundary, bytes_of, open_plain, plain
 from coevolve.models.model_files import DOWNLOAD_AGAIN, MOST_BYTES, read_settings, shapes_of
-from coevolve.models.tokenizer_file import TOKENIZER
+from coevolve.models.tokenizer_file import TOKENIZER, read_tokenizer, reading_tokenizer
 from protocols.errors import ConfigError
 
 _EMBEDDINGS = (
@@ -99,12 +98,10 @@ def _tokens(folder: Path) -> dict[str, int]:
     A special token that no template writes is left out, such as that of images in Gemma: text from
     outside never becomes one.
     """
-    path = folder / TOKENIZER
-    if not path.is_file():
+    if not (folder / TOKENIZER).is_file():
         return {}
-    what = f"policy.model: {path} needs to be a tokenizer"
-    with boundary(ConfigError, what, DOWNLOAD_AGAIN), native_to_errors():
-        tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = read_tokenizer(folder)
+    with reading_tokenizer(folder):
         added = tokenizer.get_added_tokens_decoder().values()
         special = {token.content for token in added if token.special}
         written = _written(folder)

@@ -25,4 +25,4 @@ class RunParts(NamedTuple):
     """The store and others that serve the parts."""
 
     optional: Collection[str] = ()
-    """Names of the supervised ones without which training goes on."""
+    """Names of the supervised parts that training does not need."""

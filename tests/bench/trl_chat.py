@@ -47,6 +47,7 @@ from coevolve.models.model_folder import model_folder
 from protocols.config import RunConfig
 from protocols.tasks import Task
 from tests.bench.trl_loop import TrlLoop
+from tests.bench.trl_peer import ON_CPU
 from tests.simulated import InProcessSimulator
 
 START = "imitated"
@@ -128,14 +129,10 @@ def _imitated(config: RunConfig, environment: ToolEnvironment, steps: int) -> Pa
     trainer: Any = SFTTrainer(
         model=_adapted(config, source),
         args=SFTConfig(
+            **ON_CPU,
             output_dir=str(target / "trainer"),
-            use_cpu=True,
             bf16=config.policy.precision == "bf16",
-            gradient_checkpointing=False,
-            report_to="none",
-            save_strategy="no",
             logging_strategy="no",
-            disable_tqdm=True,
             completion_only_loss=True,
             per_device_train_batch_size=rows,
             max_steps=steps,

@@ -30,8 +30,7 @@ from coevolve.environments.tools.session import Session
 from coevolve.environments.tools.task import ToolTask, read_body
 from protocols.config import RolloutConfig, RunConfig
 from protocols.tasks import Task
-
-PAD = 0
+from tests.bench.trl_peer import ON_CPU, PAD
 
 
 @dataclass
@@ -105,13 +104,9 @@ class TrlLoop:
             model=model,
             reward_funcs=_reward,
             args=GRPOConfig(
+                **ON_CPU,
                 output_dir=str(output_dir),
-                use_cpu=True,
                 bf16=self._bf16,
-                gradient_checkpointing=False,
-                report_to="none",
-                save_strategy="no",
-                disable_tqdm=True,
                 logging_strategy="no",
                 per_device_train_batch_size=groups * size,
                 num_generations=size,

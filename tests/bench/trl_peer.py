@@ -25,6 +25,15 @@ from coevolve.models.load import read_model
 
 PAD = 0
 
+ON_CPU: dict[str, Any] = {
+    "use_cpu": True,
+    "gradient_checkpointing": False,
+    "report_to": "none",
+    "save_strategy": "no",
+    "disable_tqdm": True,
+}
+"""Arguments of TRL's configs with which a trainer runs on the CPU and writes nothing."""
+
 Inputs = dict[str, torch.Tensor]
 """One micro-batch: letters B rows, P prompt positions, C positions from the first written token."""
 
@@ -34,14 +43,9 @@ class TrlPeer:
 
     def __init__(self, folder: Path, output_dir: Path, *, rows: int, **settings: Any) -> None:
         """Load the model; ``settings`` are fields of `GRPOConfig`, ``rows`` the batch size."""
-        fields: dict[str, Any] = {
+        fields: dict[str, Any] = ON_CPU | {
             "output_dir": str(output_dir),
-            "use_cpu": True,
             "bf16": False,
-            "gradient_checkpointing": False,
-            "report_to": "none",
-            "save_strategy": "no",
-            "disable_tqdm": True,
             "per_device_train_batch_size": rows,
             "num_generations": rows,
         }

@@ -3,18 +3,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.environments.tools.supervision import ReferenceSupervision
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.learning.learner import Learner
-from coevolve.loop import PARTS
-from coevolve.parts.files import LocalFiles
 from coevolve.runs import starting
 from protocols.config import LearnerConfig, RolloutConfig, RunConfig
 from protocols.learner_config import ImitationConfig
+from tests.coevolve.learning.learners import learner
 from tests.commands import answered
-from tests.learning import MemoryJournal, ReferenceRenderer, add_groups
+from tests.learning import MemoryJournal, add_groups
 
 CONFIG = RunConfig(
     name="test",
@@ -40,14 +37,7 @@ async def run_dir(tmp_path: Path) -> Path:
     groups = MemoryJournal()
     add_groups(groups, range(6))
     await store.append(groups.as_append())
-    await Learner(
-        CONFIG,
-        LocalFiles(path),
-        takes=PARTS["learner"].takes,
-        store=store,
-        reader=store,
-        supervision=ReferenceSupervision(ReferenceRenderer()),
-    ).run()
+    await learner(CONFIG, path, store).run()
     journal.close()
     return path
 

@@ -22,7 +22,8 @@ from protocols.learning import (
     WeightsVerified,
     WeightSyncAlarm,
 )
-from tests.delivering import learner, settings
+from tests.coevolve.learning.learners import learner
+from tests.delivering import settings
 from tests.learning import MemoryJournal, add_groups, small_model
 
 
