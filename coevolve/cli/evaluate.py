@@ -84,7 +84,7 @@ def _write(
     type=click.Choice(("all", "held_out", "train")),
     default="held_out",
     show_default=True,
-    help="With --environment: which tasks.",
+    help="With --environment or --attempts: which tasks.",
 )
 @click.option(
     "--fresh",
@@ -122,10 +122,13 @@ def command(
     RUN is a run's folder or its name. With --config, the policy is the model that the run file
     starts from.
 
+    With --attempts K, where the policy calls tools, it attempts each task K times: prints pass@1
+    and pass@k by tool, and why attempts failed, and writes the conversations. Attempts sample at
+    rollout.temperature, or at --temperature; 0 is greedy, as scores are.
+
     With --environment CLASS, the model of --policy, or the one behind --endpoint URL --model NAME,
-    attempts each task --attempts times (4); NAME=VALUE is a setting, such as tasks=tasks.jsonl. It
-    prints pass@1 and pass@k by tool, and why attempts failed, and writes the conversations.
-    --key-variable and --temperature go with it, too.
+    does the same (4 attempts); NAME=VALUE is a setting, such as tasks=tasks.jsonl. --key-variable
+    goes with it, too.
 
     With --fresh, tasks are also scored under other names, which no run has seen. The instance gap
     is the success on tasks minus that on their instances; what was memorized is the gap of the
@@ -154,6 +157,7 @@ def command(
             as_json=as_json,
             fresh=fresh or 0,
             seed=fresh_seed,
+            which=which,
             own=own,
             given=given,
         )

@@ -1,11 +1,14 @@
 """Shows how an author did on tasks: on a terminal, and as a file of conversations to read."""
 
+import sys
 from pathlib import Path
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from coevolve.base.terminal import Terminal
 from coevolve.commands.attempts import Attempts
 from coevolve.environments.findings import counted
 from protocols.errors import RunError
@@ -39,3 +42,23 @@ def write_conversations(found: Attempts, path: Path) -> None:
         path.write_text("\n".join(parts), errors="replace")
     except OSError as error:
         raise RunError(f"{path}: needs to be a file that can be written: {error}") from error
+
+
+def show(terminal: Terminal, scored: Attempts, conversations: Path) -> None:
+    """Print how an author did, and write the conversations. Raises RunError."""
+    write_conversations(scored, conversations)
+    terminal.print(attempts_table(scored, conversations))
+
+
+def print_line(terminal: Terminal, line: str) -> None:
+    """Print one line."""
+    terminal.print(line)
+
+
+def answer(terminal: Terminal, scored: Attempts, *, as_json: bool) -> None:
+    """Print how an author did, for programs or for people; for these, write the conversations."""
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(scored).decode() + "\n")
+        return
+    word = "".join(each if each.isalnum() else "_" for each in scored.author)
+    show(terminal, scored, Path(f"{word}.attempts.txt"))

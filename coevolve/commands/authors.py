@@ -1,19 +1,28 @@
 """Opens who attempts tasks with several attempts at each: a policy here, or an endpoint."""
 
+import asyncio
+import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
-from coevolve.commands.attempts import Author, Which
-from coevolve.commands.subjects import OfRunFile, served_policy
+from msgspec.structs import replace
+
+from coevolve.commands.attempts import Attempts, Author, Say, Which, attempts_of
+from coevolve.commands.subjects import OfRunFile, Subject, served_policy
 from coevolve.delivery.engine import proven_engine
+from coevolve.environments.findings import counted
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.models.model_folder import model_folder
 from coevolve.models.tokenizer_file import read_tokenizer
-from protocols.config import ChatConfig, RolloutConfig, RunConfig
+from protocols.config import ChatConfig, Engine, RolloutConfig, RunConfig
 from protocols.errors import ConfigError
 from protocols.synthesizers import EndpointModel
 from protocols.tasks import Task
+
+ENDPOINT_CONCURRENT = 8
+"""Attempts of an endpoint at a time."""
 
 WHOLE = RolloutConfig(max_tokens=1 << 22, max_call_tokens=1 << 20)
 """Limits of an endpoint's conversations, in characters; the server limits a message's tokens."""
@@ -45,17 +54,26 @@ def tasks_of(environment: ToolEnvironment, which: Which) -> tuple[Task, ...]:
 
 
 @asynccontextmanager
-async def policy_author(config: RunConfig) -> AsyncGenerator[Author]:
-    """Yield the model that a run with these settings starts from. Raises CoevolveError."""
-    async with served_policy(OfRunFile(), config) as policy:
+async def policy_author(
+    config: RunConfig, subject: Subject | None = None, temperature: float | None = None
+) -> AsyncGenerator[Author]:
+    """Yield a policy, by default the model that a run with these settings starts from.
+
+    It samples at ``temperature``, by default at ``rollout.temperature``; 0 is greedy. Raises
+    CoevolveError.
+    """
+    async with served_policy(subject or OfRunFile(), config) as policy:
         running = policy.context.config
-        environment = environment_of(running)
+        environment = tool_environment(running)
         simulator = environment.simulator()
         engine = proven_engine(policy.context, "evaluate", policy.engine)
-        decode = _decoder(running)
+        sampled = running.rollout.temperature if temperature is None else temperature
         try:
-            agents = environment.agents("evaluate", policy.context, engine, [simulator])
-            yield Author(name=config.policy.model, agent=agents["policy"], decode=decode)
+            agent = environment.agent(
+                engine.generator, [simulator], sampled, environment.attempt_gather_s
+            )
+            name = config.policy.model if subject is None else policy.name
+            yield Author(name=name, agent=agent, decode=_decoder(running))
         finally:
             await simulator.close()
 
@@ -96,3 +114,72 @@ def _decoder(config: RunConfig):
         return tokenizer.decode(list(token_ids), skip_special_tokens=False)
 
     return decode
+
+
+def score_policy(
+    config: RunConfig,
+    tasks: Sequence[Task],
+    attempts: int,
+    say: Say,
+    *,
+    subject: Subject | None = None,
+    temperature: float | None = None,
+) -> Attempts:
+    """Score a policy on tasks, on all cores; see `policy_author`. Raises CoevolveError."""
+    concurrent = config.rollout.concurrent
+    serving = replace(
+        config,
+        evaluator=replace(config.evaluator, concurrent=concurrent),
+        rollout=replace(config.rollout, engine=_alone(config.rollout.engine)),
+    )
+
+    async def scored() -> Attempts:
+        async with policy_author(serving, subject, temperature) as author:
+            say(_scoring(author.name, attempts, tasks))
+            return await attempts_of(
+                author,
+                tasks,
+                partial(tools_used, tool_environment(config)),
+                config.rollout,
+                attempts=attempts,
+                concurrent=concurrent,
+                say=say,
+            )
+
+    return asyncio.run(scored())
+
+
+def score_endpoint(
+    config: RunConfig,
+    endpoint: EndpointModel,
+    tasks: Sequence[Task],
+    attempts: int,
+    say: Say,
+) -> Attempts:
+    """Score the model behind an endpoint on tasks. Raises CoevolveError."""
+    environment = tool_environment(replace(config, rollout=WHOLE))
+    say(_scoring(endpoint.model, attempts, tasks))
+
+    async def scored() -> Attempts:
+        async with endpoint_author(environment, endpoint) as author:
+            return await attempts_of(
+                author,
+                tasks,
+                partial(tools_used, environment),
+                WHOLE,
+                attempts=attempts,
+                concurrent=ENDPOINT_CONCURRENT,
+                say=say,
+            )
+
+    return asyncio.run(scored())
+
+
+def _scoring(author: str, attempts: int, tasks: Sequence[Task]) -> str:
+    """Return what is about to be done."""
+    return f"scoring {author}: {counted(attempts, 'attempt')} at each of {len(tasks)} tasks"
+
+
+def _alone(engine: Engine) -> Engine:
+    """Return the engine's settings for a process that has the whole machine."""
+    return replace(engine, threads=max(engine.threads, len(os.sched_getaffinity(0))))

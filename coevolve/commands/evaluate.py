@@ -13,6 +13,9 @@ import msgspec
 from rich.console import Group
 
 from coevolve.base.terminal import Terminal
+from coevolve.commands.attempts import Which
+from coevolve.commands.attempts_table import answer, print_line
+from coevolve.commands.authors import score_policy, tasks_of, tool_environment
 from coevolve.commands.fresh import Comparison, compared, table, trained_tasks
 from coevolve.commands.scoring import open_scoring
 from coevolve.commands.subjects import OfRun, OfRunFile, Subject, opened_policy, served_policy
@@ -23,10 +26,14 @@ from coevolve.environments.registry import environment_of
 from coevolve.history import finding
 from coevolve.history.progress import Progress
 from coevolve.history.score import APART, HALVES, LEAST, TOO_HIGH, Choice
+from coevolve.parts import logs
 from coevolve.screen.display import score_tables
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.learning import Evaluation
+
+REPEATED = frozenset(("attempts", "temperature"))
+"""Options of several attempts at each task."""
 
 WIDTH = 160
 """Columns of the output where there is no terminal."""
@@ -43,6 +50,7 @@ class Options:
     as_json: bool
     fresh: int
     seed: int
+    which: Which
     own: Mapping[str, Any]
     """Values of the environments' options, by name."""
 
@@ -58,6 +66,9 @@ def evaluate(options: Options) -> None:
             each.check(**each.values(options.own))
     subject, config = _subject(options)
     use = _environment(options, config, evaluations)
+    if config is not None and _repeats(options, use, evaluations):
+        _attempted(options, subject, config)
+        return
     _check_given(options, use, evaluations)
     as_in_runs = _scored_as_in_runs(options, config, use, evaluations)
     request = EvaluationRequest(
@@ -94,6 +105,32 @@ def _environment(
         if options.given & each.names:
             return use
     raise click.UsageError("give a RUN or --config FILE")
+
+
+def _repeats(options: Options, use: str, evaluations: Mapping[str, OwnEvaluation]) -> bool:
+    """Return whether to score several attempts at each task. Raises UsageError."""
+    if use in evaluations or "attempts" not in options.given or options.given - REPEATED:
+        return False
+    if options.fresh:
+        raise click.UsageError("--attempts does not go with --fresh")
+    return True
+
+
+def _attempted(options: Options, subject: Subject, config: RunConfig) -> None:
+    """Score several attempts at each task, print them and write the conversations."""
+    _check(subject, config)
+    terminal = Terminal(stderr=options.as_json)
+    tasks = tasks_of(tool_environment(config), options.which)
+    with logs.errors_alone():
+        scored = score_policy(
+            config,
+            tasks,
+            options.own["attempts"],
+            partial(print_line, terminal),
+            subject=subject,
+            temperature=options.own["temperature"] if "temperature" in options.given else None,
+        )
+    answer(terminal, scored, as_json=options.as_json)
 
 
 def _check_given(options: Options, use: str, evaluations: Mapping[str, OwnEvaluation]) -> None:

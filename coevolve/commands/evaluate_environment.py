@@ -3,26 +3,21 @@
 The settings of a model's conversations are measured and chosen as a start does.
 """
 
-import sys
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from coevolve.base.terminal import Terminal
 from coevolve.commands.attempts import Attempts, Say, Which
-from coevolve.commands.authors import tasks_of, tool_environment
+from coevolve.commands.attempts_table import answer, print_line
+from coevolve.commands.authors import score_endpoint, tasks_of, tool_environment
 from coevolve.commands.environment import configured, full_name
 from coevolve.commands.start import (
     COMMAND_LINE,
     Request,
     Start,
     endpoint_of,
-    print_line,
-    score_endpoint,
-    show,
 )
 from coevolve.environments.tools.scripted.model import NAME as SCRIPTED
 from coevolve.parts import logs
@@ -56,11 +51,7 @@ def evaluate_environment(subject: Subject) -> None:
     endpoint = endpoint_of(subject.endpoint, subject.key_variable, "--endpoint")
     with logs.errors_alone():
         scored = _of_policy(subject, say) if endpoint is None else _at(subject, endpoint, say)
-    if subject.as_json:
-        sys.stdout.write(msgspec.json.encode(scored).decode() + "\n")
-    else:
-        word = "".join(each if each.isalnum() else "_" for each in scored.author)
-        show(terminal, scored, Path(f"{word}.attempts.txt"))
+    answer(terminal, scored, as_json=subject.as_json)
 
 
 def _at(subject: Subject, endpoint: EndpointModel, say: Say) -> Attempts:
@@ -77,8 +68,6 @@ def _at(subject: Subject, endpoint: EndpointModel, say: Say) -> Attempts:
 
 
 def _of_policy(subject: Subject, say: Say) -> Attempts:
-    settings = map(full_name, subject.settings)
-    sampled: list[Any] = [] if subject.temperature is None else [subject.temperature]
     start = Start(
         Request(
             use=subject.use,
@@ -90,9 +79,10 @@ def _of_policy(subject: Subject, say: Say) -> Attempts:
             sample=0,
             steps=0,
             overwrite=False,
-            overrides=(*settings, *(f"rollout.temperature={each}" for each in sampled)),
+            overrides=tuple(map(full_name, subject.settings)),
             runs=COMMAND_LINE,
             run_file=COMMAND_LINE,
+            temperature=subject.temperature,
         ),
         say,
     )

@@ -4,7 +4,6 @@ Nothing heavy happens before class, tasks and names are checked. The sample that
 training tasks, so nobody reads held-out ones, and no setting depends on them.
 """
 
-import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +17,11 @@ from msgspec.structs import replace
 
 from coevolve.base.foreign import boundary
 from coevolve.base.terminal import Terminal
-from coevolve.commands.attempts import Attempts, Say, attempts_of, sample_of
-from coevolve.commands.attempts_table import attempts_table, write_conversations
+from coevolve.commands.attempts import Attempts, Say, sample_of
+from coevolve.commands.attempts_table import print_line, show
 from coevolve.commands.authors import (
-    WHOLE,
-    endpoint_author,
-    policy_author,
+    score_endpoint,
+    score_policy,
     tasks_of,
     tool_environment,
     tools_used,
@@ -47,7 +45,6 @@ from coevolve.commands.model import WHEELS, fetch
 from coevolve.config import preflight
 from coevolve.config.load import config_in
 from coevolve.config.overrides import apply
-from coevolve.environments.findings import counted
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.lengths import lengths_of
@@ -60,16 +57,13 @@ from coevolve.models.model_folder import HUB_ID, model_config, model_folder, who
 from coevolve.models.scratch_folder import scratch_folder
 from coevolve.models.tiny_random.resolve import running
 from coevolve.parts import logs
-from protocols.config import Engine, RunConfig
+from protocols.config import RunConfig
 from protocols.errors import ConfigError, RunError
 from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
     from coevolve.commands.row_time import RowSeconds
 from protocols.tasks import Task
-
-ENDPOINT_CONCURRENT = 8
-"""Attempts of an endpoint at a time."""
 
 COMMAND_LINE = Path("command line")
 """What messages about settings name: no run file exists yet."""
@@ -95,6 +89,9 @@ class Request:
     runs: Path
     run_file: Path
     """Where the settings are written."""
+
+    temperature: float | None = None
+    """At which the model attempts tasks; None for ``rollout.temperature``."""
 
 
 class Start:
@@ -189,28 +186,13 @@ class Start:
         """Score the model on ``tasks``, by default some training tasks. Raises CoevolveError."""
         config = self.config()
         preflight.check(config)
-        request = self._request
-        sample = tasks or self._sample()
-        self._say(scoring(config.policy.model, request.attempts, sample))
-        return asyncio.run(self._scored(config, sample))
-
-    async def _scored(self, config: RunConfig, sample: Sequence[Task]) -> Attempts:
-        concurrent = config.rollout.concurrent
-        serving = replace(
+        return score_policy(
             config,
-            evaluator=replace(config.evaluator, concurrent=concurrent),
-            rollout=replace(config.rollout, engine=alone(config.rollout.engine)),
+            tasks or self._sample(),
+            self._request.attempts,
+            self._say,
+            temperature=self._request.temperature,
         )
-        async with policy_author(serving) as author:
-            return await attempts_of(
-                author,
-                sample,
-                self._tools,
-                config.rollout,
-                attempts=self._request.attempts,
-                concurrent=concurrent,
-                say=self._say,
-            )
 
     def score_synthesizer(self) -> Attempts | None:
         """Score the endpoint on the same sample, if it is a model. Raises CoevolveError."""
@@ -275,37 +257,6 @@ def found_model(name: str, say: Say) -> str:
     )
 
 
-def scoring(author: str, attempts: int, tasks: Sequence[Task]) -> str:
-    """Return what is about to be done."""
-    return f"scoring {author}: {counted(attempts, 'attempt')} at each of {len(tasks)} tasks"
-
-
-def score_endpoint(
-    config: RunConfig,
-    endpoint: EndpointModel,
-    tasks: Sequence[Task],
-    attempts: int,
-    say: Say,
-) -> Attempts:
-    """Score the model behind an endpoint on tasks. Raises CoevolveError."""
-    environment = tool_environment(replace(config, rollout=WHOLE))
-    say(scoring(endpoint.model, attempts, tasks))
-
-    async def scored() -> Attempts:
-        async with endpoint_author(environment, endpoint) as author:
-            return await attempts_of(
-                author,
-                tasks,
-                partial(tools_used, environment),
-                WHOLE,
-                attempts=attempts,
-                concurrent=ENDPOINT_CONCURRENT,
-                say=say,
-            )
-
-    return asyncio.run(scored())
-
-
 def _refuse_existing(request: Request) -> None:
     if request.run_file.exists() and not request.overwrite:
         raise RunError(
@@ -317,11 +268,6 @@ def _refuse_existing(request: Request) -> None:
             f"{request.runs / request.name}: needs the name of a new run, found one; continue it "
             f"by `coevolve resume {request.name}`, or give --name NAME"
         )
-
-
-def alone(engine: Engine) -> Engine:
-    """Return the engine's settings for a process that has the whole machine."""
-    return replace(engine, threads=max(engine.threads, len(os.sched_getaffinity(0))))
 
 
 def _lists_tools(config: RunConfig) -> bool:
@@ -377,14 +323,3 @@ def prepare(request: Request) -> Path:
     run_file = start.write(known, scored)
     say(f"{run_file}: written, with the reason of each setting")
     return run_file
-
-
-def show(terminal: Terminal, scored: Attempts, conversations: Path) -> None:
-    """Print how an author did, and write the conversations. Raises RunError."""
-    write_conversations(scored, conversations)
-    terminal.print(attempts_table(scored, conversations))
-
-
-def print_line(terminal: Terminal, line: str) -> None:
-    """Print one line."""
-    terminal.print(line)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from protocols.config import RunConfig
+from tests import evolving
 from tests.chat_server import Messages, fails, says, serving
 from tests.commands import Answer, answered
 from tests.conftest import ROOT
+from tests.exporting import settings, write_run, write_versions
 
 OWN = ROOT / "tests" / "own"
 HERE = ("--environment", "scored_store:KeyValue", "tasks=keyvalue.jsonl")
@@ -118,3 +121,27 @@ def test_a_class_that_does_not_exist_is_named(here: Path):
     done = answered("evaluate", *words)
     assert done.returncode == 1
     assert "Nothing" in done.stderr
+
+
+def test_a_runs_version_is_scored_with_its_conversations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    config = settings(RunConfig(name="trial"))
+    versions = write_versions(tmp_path / "w", config, [1])
+    directory = write_run(tmp_path / "run", config, [*versions, *evolving.story()])
+    shutil.move(tmp_path / "w/versions", directory.path / "versions")
+    monkeypatch.chdir(tmp_path)
+    asked = ("evaluate", "run", "--attempts", "3")
+    greedy = answered(*asked, "--temperature", "0", "--json")
+    assert greedy.returncode == 0, greedy.stderr
+    members = json.loads(greedy.stdout)["members"]
+    texts = {(each["task_id"], each["text"]) for each in members}
+    assert len(members) == 3 * 4 == 3 * len(texts), "a greedy policy says the same each time"
+    scored = json.loads(answered("evaluate", "run", "--json").stdout)["scores"]
+    assert {each["task_id"] for each in members} == {each["task_id"] for each in scored}
+    sampled = answered(*asked, "--tasks", "train")
+    assert "version 1 of trial: 3 attempts at each task" in sampled.stdout
+    written = (tmp_path / "version_1_of_trial.attempts.txt").read_text()
+    assert written.count("===") == 3 * 6
+    assert answered(*asked, "--fresh", "2").returncode == 2
+    assert "found environment filesystem" in answered(*asked, "--calls", "2").stderr
