@@ -137,7 +137,8 @@ def _check_given(options: Options, use: str, evaluations: Mapping[str, OwnEvalua
     """Refuse options of other environments. Raises ConfigError."""
     mine = evaluations[use].names if use in evaluations else frozenset[str]()
     for other, each in evaluations.items():
-        for name in sorted((options.given & each.names) - mine):
+        others = (options.given & each.names) - mine
+        for name in sorted(others - REPEATED) or sorted(others):
             raise ConfigError(
                 f"--{name.replace('_', '-')}: is for environment {other}, found environment "
                 f"{use}; leave it out"

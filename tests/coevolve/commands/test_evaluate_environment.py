@@ -126,7 +126,7 @@ def test_a_class_that_does_not_exist_is_named(here: Path):
 def test_a_runs_version_is_scored_with_its_conversations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    config = settings(RunConfig(name="trial"))
+    config = settings(RunConfig(name="trial"), environment={"use": "filesystem"})
     versions = write_versions(tmp_path / "w", config, [1])
     directory = write_run(tmp_path / "run", config, [*versions, *evolving.story()])
     shutil.move(tmp_path / "w/versions", directory.path / "versions")
@@ -144,4 +144,5 @@ def test_a_runs_version_is_scored_with_its_conversations(
     written = (tmp_path / "version_1_of_trial.attempts.txt").read_text()
     assert written.count("===") == 3 * 6
     assert answered(*asked, "--fresh", "2").returncode == 2
-    assert "found environment filesystem" in answered(*asked, "--calls", "2").stderr
+    refused = answered(*asked, "--calls", "2").stderr
+    assert "--calls: is for environment hdl, found environment filesystem" in refused
