@@ -438,7 +438,7 @@ WRITERS = (
     "coevolve/delivery/sampler.py",
     "coevolve/learning/attribution.py",
     "coevolve/learning/batch.py",
-    "coevolve/learning/learner.py",
+    "coevolve/learning/learner_run.py",
     "coevolve/learning/losses/policy_gradient.py",
     "coevolve/learning/metrics.py",
     "coevolve/learning/objectives/dpo.py",

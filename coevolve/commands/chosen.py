@@ -5,19 +5,31 @@ cores and memory, and the number of tasks. All of it is for engines and a learne
 """
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
+from msgspec.structs import replace
 
+from coevolve.commands.duration import (
+    COLD,
+    REPLAYED,
+    SMALL_STEPS,
+    Measured,
+    Pace,
+    fitting_steps,
+    run_seconds,
+    score_every,
+    seconds,
+    warm_steps,
+)
 from coevolve.environments.findings import counted
-from coevolve.environments.tools.lengths import Lengths
 from coevolve.learning.rates import imitation_rate, usual_rate
 from coevolve.yaml.text import write_yaml
 from protocols.config import RunConfig
 from protocols.learning import WeightsFormat
 from protocols.synthesizers import EndpointModel
+from protocols.tasks import Task
 
 if TYPE_CHECKING:
     from coevolve.commands.row_time import RowSeconds
@@ -40,76 +52,11 @@ CACHE_SHARE = 0.15
 
 MOST_CONCURRENT = 16
 
-RUN_S = 1200.0
-"""Seconds that all steps should take."""
-
-STEPS = (8, 40)
-"""Least and most steps of a pretrained model, and the number for a small one."""
-
-SMALL_STEPS = 60
-
-DELIVERY_S = 4.0
-"""Seconds in which a step hands its weights over, as measured for 135 million."""
-
-ALONE = 1.6
-"""Seconds of an attempt in a run, whose engine shares the cores, for one where it had them all."""
-
 LEAST_GAIN = 1.25
 """Factor by which bfloat16 has to be faster than float32, to be chosen."""
 
-COLD = 0.25
-"""Share of successful attempts below which a run begins with a warm start."""
-
-REPLAYED = 8
-"""References that each step imitates again."""
-
-PROBED = 0.1
-"""Share of probes among all rollouts, at most: the default of ``validator.probe_share``."""
-
 GUARDED = 256
 """Training tasks from which on some of them can be spared for the guard."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """What is known of model, machine and tasks."""
-
-    weights: int
-    trained_before: bool
-    """Whether the weights are those of a pretrained model, not random ones."""
-
-    positions: int
-    """Longest conversation that the model supports, in tokens."""
-
-    cache_bytes_a_token: int
-    """Of an engine's keys and values; 0 if unknown."""
-
-    lengths: Lengths
-    references: bool
-    train: int
-    """Number of training tasks."""
-
-    held_out: int
-    cores: int
-    free_bytes: int
-    """Free main memory."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pace:
-    """How fast the model was here."""
-
-    attempt_s: float
-    """Seconds per attempt, many at a time, on all cores."""
-
-    row_s: float
-    """Seconds in which the learner reads a conversation and learns from it, on its cores."""
-
-    success: float
-    """Share of the attempts that succeeded."""
-
-    makes_tasks: bool
-    """Whether the loop makes tasks, and probes them with further attempts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +123,7 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
     """Return the settings of steps and rates. ``steps`` is the user's; 0 chooses."""
     small = known.weights < SMALL
     size, groups = (8, 8) if small else (4, max(2, min(8, known.cores // 2)))
-    chosen = SMALL_STEPS if small else _steps(pace, groups, size, known)
+    chosen = SMALL_STEPS if small else fitting_steps(pace, groups, size, known)
     found = steps or chosen
     times = seconds(pace, groups, size, known)
     minutes = run_seconds(pace, groups, size, known, found) / 60
@@ -203,7 +150,7 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
         Choice(key="learner.schedule", value="cosine", why="of both rates, down to a tenth"),
         Choice(key="learner.final_rate_share", value=0.1),
         *_imitation(known, pace, train, found),
-        Choice(key="evaluator.every", value=_every(found), why="five points of a curve"),
+        Choice(key="evaluator.every", value=score_every(found), why="five points of a curve"),
         Choice(key="evaluator.concurrent", value=min(known.held_out, MOST_CONCURRENT)),
     ]
 
@@ -229,83 +176,24 @@ def _imitation(known: Measured, pace: Pace, train: WeightsFormat, steps: int) ->
         f"{100 * pace.success:.0f} % of the attempts succeeded: it begins by imitation of "
         "references alone, until most skills sometimes succeed"
     )
-    warm = Choice(key="learner.warm_start", value={"steps": _warm_steps(steps)}, why=why)
+    warm = Choice(key="learner.warm_start", value={"steps": warm_steps(steps)}, why=why)
     return [imitation, warm]
 
 
-def guard(train: int) -> list[Choice]:
-    """Return that ``train`` training tasks need no guard, if it could not spare any of them."""
-    if train >= GUARDED:
-        return []
-    why = f"{counted(train, 'training task')} are too few to spare some"
-    return [Choice(key="learner.guard", value={"action": "none"}, why=why)]
+def guard(
+    config: RunConfig, training_tasks: Callable[[RunConfig], Sequence[Task]]
+) -> tuple[RunConfig, list[Choice]]:
+    """Return the settings without a guard, and that choice, if it could not spare training tasks.
 
-
-def without_guard(config: RunConfig) -> RunConfig:
-    """Return the settings without a guard, which then keeps no training task for itself."""
-    settings = msgspec.structs.replace(config.learner.guard, action="none")
-    return msgspec.structs.replace(
-        config, learner=msgspec.structs.replace(config.learner, guard=settings)
-    )
-
-
-def _every(steps: int) -> int:
-    return max(1, steps // 4)
-
-
-def _warm_steps(steps: int) -> int:
-    return max(1, steps // 2)
-
-
-def _steps(pace: Pace, groups: int, size: int, known: Measured) -> int:
-    """Return the largest number of steps whose run takes at most `RUN_S`, within `STEPS`."""
-    least, most = STEPS
-    fits = (n for n in range(most, least, -1) if run_seconds(pace, groups, size, known, n) <= RUN_S)
-    return next(fits, least)
-
-
-def run_seconds(pace: Pace, groups: int, size: int, known: Measured, steps: int) -> float:
-    """Return about how long all steps take, with the scores of version 0 and after them."""
-    is_cold = known.references and pace.success < COLD
-    warm = _warm_steps(steps) if is_cold else 0
-    scores = len({*range(0, steps + 1, _every(steps)), warm, steps})
-    times = seconds(pace, groups, size, known)
-    return warm * times.warm + (steps - warm) * times.loop + scores * times.score
-
-
-class Seconds(NamedTuple):
-    """About how long the pieces of a run take."""
-
-    warm: float
-    """A step of a warm start, which learns from a reference of each group and replays."""
-
-    loop: float
-    """A later step, which learns from all rollouts and replays, beside which probes are made."""
-
-    score: float
-    """All held-out tasks, once each, in the engine."""
-
-
-def seconds(pace: Pace, groups: int, size: int, known: Measured) -> Seconds:
-    """Return about how long the pieces of a run take."""
-    rollouts = groups * size
-    attempts = rollouts / (1 - PROBED) if pace.makes_tasks else rollouts
-    replayed = REPLAYED if known.references else 0
-    return Seconds(
-        warm=_both(pace, rollouts, groups + REPLAYED, known),
-        loop=_both(pace, attempts, rollouts + replayed, known),
-        score=known.held_out * pace.attempt_s * ALONE,
-    )
-
-
-def _both(pace: Pace, attempts: float, rows: float, known: Measured) -> float:
-    """Return the seconds of a step with these attempts and rows.
-
-    Engine and learner work at the same time, each on a half of the cores; on one core they take
-    turns.
+    ``training_tasks`` returns those of a run with given settings.
     """
-    both = (attempts * pace.attempt_s * ALONE, rows * pace.row_s)
-    return DELIVERY_S + (max(both) if known.cores > 1 else sum(both))
+    settings = replace(config.learner.guard, action="none")
+    unguarded = replace(config, learner=replace(config.learner, guard=settings))
+    train = len(training_tasks(unguarded))
+    if train >= GUARDED:
+        return config, []
+    why = f"{counted(train, 'training task')} are too few to spare some"
+    return unguarded, [Choice(key="learner.guard", value={"action": "none"}, why=why)]
 
 
 def loop(synthesizer: EndpointModel | None) -> list[Choice]:

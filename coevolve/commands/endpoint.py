@@ -16,7 +16,7 @@ import msgspec
 
 from coevolve.base.loopback import HOST, LoopbackServer
 from coevolve.base.user_code import exits_raised, told
-from coevolve.commands.chosen import guard, without_guard
+from coevolve.commands.chosen import guard
 from coevolve.commands.environment import configured, full_name
 from coevolve.environments.findings import counted
 from coevolve.environments.registry import environment_of
@@ -137,8 +137,8 @@ def scripted(use: str, settings: Sequence[str], port: int) -> None:
 
 def training_tasks(config: RunConfig) -> Sequence[Task]:
     """Return the training tasks of a run that `coevolve start` prepares. Raises ConfigError."""
-    tasks = _pool(without_guard(config))
-    return tasks if guard(len(tasks)) else _pool(config)
+    prepared, _ = guard(config, _pool)
+    return _pool(prepared)
 
 
 def _pool(config: RunConfig) -> Sequence[Task]:

@@ -28,8 +28,6 @@ from coevolve.commands.authors import (
 )
 from coevolve.commands.chosen import (
     Choice,
-    Measured,
-    Pace,
     form,
     guard,
     limits,
@@ -38,8 +36,8 @@ from coevolve.commands.chosen import (
     run_file_text,
     training,
     with_given,
-    without_guard,
 )
+from coevolve.commands.duration import Measured, Pace
 from coevolve.commands.given_tasks import about_tasks
 from coevolve.commands.model import WHEELS, fetch
 from coevolve.config import preflight
@@ -109,7 +107,8 @@ class Start:
         ]
         config = self.config()
         preflight.install(config)
-        self.add(*guard(len(tasks_of(tool_environment(without_guard(config)), "train"))))
+        _, guarding = guard(config, lambda of: tasks_of(tool_environment(of), "train"))
+        self.add(*guarding)
         config = self.config()
         self.environment = tool_environment(config)
         self._tools = partial(tools_used, self.environment)
@@ -161,7 +160,6 @@ class Start:
                 cache_bytes_a_token=cache_bytes_a_token(config, sizes) or 0,
                 lengths=lengths_of(renderer, tasks, references=references),
                 references=references,
-                train=len(self.train),
                 held_out=len(self.held_out),
                 cores=len(os.sched_getaffinity(0)),
                 free_bytes=psutil.virtual_memory().available,

@@ -1,8 +1,9 @@
 """Gathers the history of a run from its journal, and keeps it up to date."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -13,11 +14,12 @@ from coevolve.history.lineage import LineageIndex
 from coevolve.history.progress import progress_snapshots
 from coevolve.history.run_history import TOPICS, Described, RunHistory, nothing_yet
 from coevolve.journal.codec import decode
-from coevolve.journal.fold import fold, fold_records
+from coevolve.journal.fold import fold_records
+from coevolve.journal.snapshots import Followed
 from protocols.config import RunConfig
 from protocols.evolution import GroupSummary
 from protocols.interfaces import Reader
-from protocols.journal import Message, StoredRecord
+from protocols.journal import StoredRecord
 
 
 async def gather(
@@ -42,36 +44,29 @@ class Gathering:
         self._data = data
         self._dropped = dropped
         self._through = 0
-        self._totals: list[_Total] = []
+        self._totals: Sequence[Followed[Any]] = ()
 
     @classmethod
     async def begin(cls, reader: Reader, config: RunConfig, environment: Described) -> "Gathering":
-        """Return the data of a run, of which only snapshots were read."""
+        """Return the data of a run, of which the totals were read."""
         dropped = await dropped_groups(reader)
-        progress = progress_snapshots(reader, environment.labels())
-        totals, costs = evolution_snapshots(reader), costs_snapshots(reader)
-        gone, gone_through = await progress.restore()
-        known, known_through = await totals.restore()
-        spent, spent_through = await costs.restore()
+        progress = Followed(progress_snapshots(reader, environment.labels()))
+        totals, costs = Followed(evolution_snapshots(reader)), Followed(costs_snapshots(reader))
         data = replace(
             nothing_yet(config, environment),
-            progress=gone,
+            progress=await progress.follow(),
             evolution=LineageIndex(dropped=dropped.tasks),
-            totals=known,
-            costs=spent,
+            totals=await totals.follow(),
+            costs=await costs.follow(),
         )
         found = cls(reader, data, dropped)
-        found._totals = [
-            _Total(progress.topics, gone.fold, gone_through),
-            _Total(totals.topics, known.fold, known_through),
-            _Total(costs.topics, spent.fold, spent_through),
-        ]
+        found._totals = progress, totals, costs
         return found
 
     async def newest(self) -> RunHistory:
         """Return the data up to the newest record; it changes with the next call."""
         for total in self._totals:
-            await total.catch_up(self._reader)
+            await total.follow()
         self._through = await fold_records(self._reader, TOPICS, self._fold, self._through)
         return self._data
 
@@ -91,18 +86,3 @@ def _lean(summary: GroupSummary) -> GroupSummary:
         root=sys.intern(summary.root),
         evidence=(),
     )
-
-
-class _Total:
-    """A fold with topics of its own, and how far it goes."""
-
-    def __init__(
-        self, topics: tuple[str, ...], into: Callable[[Message], None], through: int
-    ) -> None:
-        self._topics = topics
-        self._into = into
-        self._through = through
-
-    async def catch_up(self, reader: Reader) -> None:
-        """Fold the records since."""
-        self._through = await fold(reader, self._topics, self._into, self._through)

@@ -207,6 +207,31 @@ class Snapshots(Generic[StateT]):
         return hashlib.sha256(form).hexdigest()
 
 
+class Followed(Generic[StateT]):
+    """A state that is kept up to date with the journal."""
+
+    def __init__(self, snapshots: Snapshots[StateT]) -> None:
+        """Read nothing yet."""
+        self._snapshots = snapshots
+        self._through: int | None = None
+        self.state = snapshots.new()
+        """The state as of the last `follow`."""
+
+    async def follow(self) -> StateT:
+        """Add the records since the last call, or since the newest snapshot; return the state."""
+        snapshots = self._snapshots
+        if self._through is None:
+            self.state, self._through = await snapshots.restore()
+        self._through = await fold(
+            snapshots.reader, snapshots.topics, self.state.fold, self._through
+        )
+        return self.state
+
+    async def due(self) -> tuple[StateSnapshot, ...]:
+        """Return a snapshot to write if one is due. Call `follow` before."""
+        return await self._snapshots.due(self._through or 0)
+
+
 def _kind(piece: Piece) -> type[msgspec.Struct]:
     return piece.state.__class__
 

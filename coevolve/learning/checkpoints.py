@@ -26,10 +26,10 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import Appender
+from coevolve.journal.snapshots import Followed
 from coevolve.learning.opening import AnyTrainer
-from coevolve.learning.recorded_checkpoints import RecordedCheckpoints, checkpoint_snapshots
+from coevolve.learning.recorded_checkpoints import checkpoint_snapshots
 from coevolve.models.atomic_folder import PARTIAL
 from coevolve.parts.files import names
 from protocols.config import RunConfig
@@ -67,13 +67,10 @@ class CheckpointWriter:
         self._settings = config.learner
         self._files = files
         self._trainer = trainer
-        self._reader = reader
         self._append = append
         self._needed = needed
         self._last = last
-        self._snapshots = checkpoint_snapshots(reader)
-        self._recorded = RecordedCheckpoints()
-        self._folded = 0
+        self._recorded = Followed(checkpoint_snapshots(reader))
         self._writing: asyncio.Task[None] | None = None
         self._saved = asyncio.Event()
         """Set once the trainer has saved its state for the newest checkpoint."""
@@ -83,8 +80,8 @@ class CheckpointWriter:
 
     async def remove_leftovers(self) -> None:
         """Remove the folders that a killed learner wrote or replaced, and did not record."""
-        await self._fold()
-        known = {each.path for each in self._recorded.existing.values()}
+        recorded = await self._recorded.follow()
+        known = {each.path for each in recorded.existing.values()}
         here = names(self._files.folder / FOLDER)
         for name in {*await self._files.names(FOLDER), *here}:
             path = f"{FOLDER}/{name}"
@@ -149,7 +146,7 @@ class CheckpointWriter:
         path = checkpoint_path(step)
         save = self._saving(asyncio.get_running_loop())
         digest, size_bytes = await asyncio.to_thread(self._files.assemble, path, save)
-        await self._fold()
+        recorded = await self._recorded.follow()
         checkpoint = Checkpoint(
             step=step,
             path=path,
@@ -157,14 +154,14 @@ class CheckpointWriter:
             size_bytes=size_bytes,
             devices=self._settings.devices,
             kept=self._is_kept(step),
-            replaces=self._recorded.replaced(
+            replaces=recorded.replaced(
                 step,
                 kept=self._is_kept(step),
                 keep=self._settings.keep_checkpoints,
                 needed=self._needed(),
             ),
         )
-        await self._append([checkpoint, *await self._snapshots.due(self._folded)])
+        await self._append([checkpoint, *await self._recorded.due()])
         self._last = step
         for old in checkpoint.replaces:
             await self._files.remove(checkpoint_path(old))
@@ -177,10 +174,3 @@ class CheckpointWriter:
             loop.call_soon_threadsafe(self._saved.set)
 
         return save
-
-    async def _fold(self) -> None:
-        if not self._folded:
-            self._recorded, self._folded = await self._snapshots.restore()
-        self._folded = await fold(
-            self._reader, self._snapshots.topics, self._recorded.fold, after=self._folded
-        )

@@ -320,12 +320,13 @@ def micro_batches(
     count, prefix = 0, Prefix()
     for row in sorted(rows, key=lambda row: row.length):
         further = count + len(row.sides)
-        joined = prefix.joined(row.sides) if shares else prefix
+        sides = [(each.token_ids, each.mask) for each in row.sides] if shares else []
+        joined = prefix.joined(sides)
         computed = further * row.length - saved(joined.length, further, row.length)
         if pack and computed > budget_tokens:
             yield pack
             pack, further = [], len(row.sides)
-            joined = Prefix().joined(row.sides) if shares else prefix
+            joined = Prefix().joined(sides)
         pack.append(row)
         count, prefix = further, joined
     if pack:

@@ -26,7 +26,7 @@ from peft import PeftModel
 from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache, PreTrainedModel
 
-from coevolve.learning.shared_prefix import prefix_cache, prefix_length, saved
+from coevolve.learning.shared_prefix import Prefix, prefix_cache, saved
 from protocols.errors import LearnerError
 
 LOGITS_AT_ONCE = 2**26
@@ -56,7 +56,8 @@ def score(
     inputs_B_T, chosen_B_T = ids_B_T[:, :-1], mask_B_T[:, 1:]
     targets_N = ids_B_T[:, 1:][chosen_B_T]
     cache: DynamicCache | None = None
-    prefix = prefix_length(inputs_B_T, chosen_B_T) if shares else 0
+    both = cast("list[list[list[int]]]", [ids_B_T.tolist(), mask_B_T.tolist()]) if shares else []
+    prefix = Prefix().joined(zip(*both, strict=True)).length
     if saved(prefix, *inputs_B_T.shape):
         cache = prefix_cache(model, inputs_B_T[:1, :prefix], len(inputs_B_T))
         inputs_B_T, chosen_B_T = inputs_B_T[:, prefix:], chosen_B_T[:, prefix:]

@@ -11,7 +11,7 @@ Letters: B rows, T positions (padded on the right).
 # torch and transformers are partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any, cast
@@ -20,8 +20,6 @@ import torch
 from peft import PeftModel
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicCache, DynamicLayer
-
-from coevolve.learning.rows import Conversation
 
 MIN_SAVED = 0.2
 """Minimum share of a micro-batch's positions that a common prefix has to save; a second pass of
@@ -55,24 +53,16 @@ class Prefix:
 
     length: int = 0
 
-    def joined(self, sides: Sequence[Conversation]) -> "Prefix":
-        """Return the prefix of these sequences besides."""
-        ids = sides[0].token_ids if self.ids is None else self.ids
-        length = len(ids) if self.ids is None else self.length
-        for side in sides:
-            free = next(
-                (at - 1 for at, mark in enumerate(side.mask) if mark and at), len(side.mask)
-            )
+    def joined(self, sides: Iterable[tuple[Sequence[int], Sequence[int]]]) -> "Prefix":
+        """Return the prefix of these sequences besides, given by their tokens and masks."""
+        first, length = self.ids, self.length
+        for ids, mask in sides:
+            first, length = (ids, len(ids)) if first is None else (first, length)
+            free = next((at for at, mark in enumerate(mask) if mark and at), len(mask)) - 1
             most = min(length, free)
-            pairs = zip(ids[:most], side.token_ids[:most], strict=True)
+            pairs = zip(first[:most], ids[:most], strict=True)
             length = next((at for at, (one, other) in enumerate(pairs) if one != other), most)
-        return Prefix(ids, length)
-
-
-def prefix_length(inputs_B_T: torch.Tensor, chosen_B_T: torch.Tensor) -> int:
-    """Return the number of positions that all rows have in common, and that predict nothing."""
-    alike_T = (inputs_B_T == inputs_B_T[0]).all(0) & ~chosen_B_T.any(0)
-    return int(alike_T.long().cumprod(0).sum())
+        return Prefix(first, length)
 
 
 def prefix_cache(

@@ -317,9 +317,9 @@ OTHERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         promise="a return to an earlier version lowers all learning rates",
-        file="coevolve/learning/learner.py",
-        old="rate_factor=self._guard.rate_factor * self._config.learner.guard.rate_factor,",
-        new="rate_factor=self._guard.rate_factor,",
+        file="coevolve/learning/learner_run.py",
+        old="rate_factor=self._guard.state.rate_factor * self._config.learner.guard.rate_factor,",
+        new="rate_factor=self._guard.state.rate_factor,",
         tests=(f"{UNIT}/learning/test_returns.py",),
     ),
 )

@@ -22,7 +22,6 @@ from coevolve.environments.interface import Environment
 from coevolve.environments.rewards_only import RewardsAlone
 from coevolve.environments.tools.adversary.grading import Grading
 from coevolve.environments.tools.agent import ToolAgent
-from coevolve.environments.tools.cells import tools_by_turn
 from coevolve.environments.tools.conversations import check_conversations
 from coevolve.environments.tools.export.exporters import EXPORTERS
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
@@ -32,7 +31,8 @@ from coevolve.environments.tools.interfaces import Renderer, ToolSource
 from coevolve.environments.tools.observer import ToolObserver
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.supervision import ReferenceSupervision
-from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body, tool_task
+from coevolve.environments.tools.task import ToolTask, read_body, tool_task
+from coevolve.environments.tools.task_text import instructions_text, task_text
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.environments.tools.wire import ToolClient, ToolService
@@ -55,7 +55,7 @@ from protocols.evolution import Candidate, Gate
 from protocols.interfaces import Generator, Reader, SimulatorService, Supervision
 from protocols.rollouts import Writer
 from protocols.synthesizers import EndpointModel, PolicyModel
-from protocols.tasks import Task, TaskText, TurnText
+from protocols.tasks import Task, TaskText
 
 if TYPE_CHECKING:
     from coevolve.environments.tools.synthesis.questions import Questions
@@ -146,24 +146,11 @@ class ToolEnvironment(Environment):
 
     def describe(self, task: Task) -> TaskText:
         """Return the user's instructions and the calls that solve the task."""
-        body = tool_task(task)
-        calls = [call for turn in body.turns for call in turn.reference]
-        return TaskText(
-            headline=body.turns[0].instruction,
-            turns=tuple(
-                TurnText(instruction=_instruction_text(turn), calls=turn.reference)
-                for turn in body.turns
-            ),
-            tools=tuple(call.partition("(")[0] for call in calls),
-            skills=tools_by_turn(body),
-        )
+        return task_text(tool_task(task))
 
     def describe_candidate(self, candidate: Candidate) -> str:
         """Return the number of turns, and all instructions."""
-        turns = read_body(candidate.body).turns
-        count = "1 turn" if len(turns) == 1 else f"{len(turns)} turns"
-        asked = "; ".join(f'"{turn.instruction}"' for turn in turns)
-        return f"{count}, {asked}"
+        return instructions_text(read_body(candidate.body))
 
     def sampler(self) -> TaskSampler:
         """Return the sampler of the run's arm: it draws from the source or from the task pool."""
@@ -398,9 +385,3 @@ class ToolEnvironment(Environment):
         if not self.capabilities.references:
             return RewardsAlone()
         return ReferenceSupervision(self.renderer())
-
-
-def _instruction_text(turn: ToolTurn) -> str:
-    """Return a turn's instruction, and which tools exist from this turn on."""
-    revealed = f"[new tools: {', '.join(turn.revealed)}]" if turn.revealed else ""
-    return f"{turn.instruction} {revealed}".strip()

@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import asdict
 
-from coevolve.commands.chosen import (
+from coevolve.commands.chosen import training
+from coevolve.commands.duration import (
     ALONE,
     DELIVERY_S,
     PROBED,
@@ -13,7 +14,6 @@ from coevolve.commands.chosen import (
     Measured,
     Pace,
     run_seconds,
-    training,
 )
 from coevolve.environments.tools.lengths import Lengths
 from protocols.config import RunConfig
@@ -27,7 +27,6 @@ def known(*, held_out: int = 12, references: bool = True, cores: int = 2) -> Mea
         cache_bytes_a_token=1,
         lengths=Lengths(prompts=200, conversation=300, message=20, answer=20, turns=1),
         references=references,
-        train=21,
         held_out=held_out,
         cores=cores,
         free_bytes=1 << 33,

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.commands.chosen import Choice, Measured, machine, run_file_text, with_given
+from coevolve.commands.chosen import Choice, machine, run_file_text, with_given
+from coevolve.commands.duration import Measured
 from coevolve.commands.row_time import RowSeconds
 from coevolve.config.load import config_in, load_config
 from coevolve.environments.registry import environment_of
@@ -151,7 +152,6 @@ def measured(weights: int) -> Measured:
         cache_bytes_a_token=46_000,
         lengths=lengths,
         references=True,
-        train=20,
         held_out=10,
         cores=2,
         free_bytes=10**10,

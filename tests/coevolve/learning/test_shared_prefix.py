@@ -23,7 +23,7 @@ from transformers import (
 from coevolve.learning.policy import micro_batches, padded
 from coevolve.learning.rows import Conversation, Row
 from coevolve.learning.scoring import score
-from coevolve.learning.shared_prefix import can_share, prefix_length
+from coevolve.learning.shared_prefix import Prefix, can_share
 
 SIZES: dict[str, Any] = {
     "vocab_size": 64,
@@ -52,6 +52,10 @@ def sides() -> list[Conversation]:
         Conversation(token_ids=PREFIX + rest, mask=(0,) * len(PREFIX) + mask)
         for rest, mask in zip(rests, masks, strict=True)
     ]
+
+
+def prefix_length(ids_B_T: torch.Tensor, mask_B_T: torch.Tensor) -> int:
+    return Prefix().joined(zip(ids_B_T.tolist(), mask_B_T.tolist(), strict=True)).length
 
 
 def rows(conversations: list[Conversation]) -> list[Row]:
@@ -89,13 +93,19 @@ def test_a_shared_prefix_gives_the_logprobs_and_gradients_of_whole_rows(name: st
 
 def test_a_prefix_ends_before_the_first_token_that_predicts():
     ids_B_T, mask_B_T = padded(rows(sides()))
-    assert prefix_length(ids_B_T[:, :-1], mask_B_T[:, 1:]) == len(PREFIX) - 1
+    assert prefix_length(ids_B_T, mask_B_T) == len(PREFIX) - 1
     later_B_T = mask_B_T.clone()
     later_B_T[:, len(PREFIX)] = False
-    assert prefix_length(ids_B_T[:, :-1], later_B_T[:, 1:]) == len(PREFIX)
+    assert prefix_length(ids_B_T, later_B_T) == len(PREFIX)
     early_B_T = mask_B_T.clone()
     early_B_T[2, 3] = True
-    assert prefix_length(ids_B_T[:, :-1], early_B_T[:, 1:]) == 2
+    assert prefix_length(ids_B_T, early_B_T) == 2
+
+
+def test_equal_rows_keep_a_position_to_compute():
+    ids_B_T, mask_B_T = padded(rows(sides()[:1] * 3))
+    mask_B_T[:] = False
+    assert prefix_length(ids_B_T, mask_B_T) == ids_B_T.shape[1] - 1
 
 
 def test_rows_without_a_common_prefix_are_computed_whole():
