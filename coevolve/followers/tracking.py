@@ -1,10 +1,11 @@
 """Follows a run's journal for one tracker."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from coevolve.base.in_turn import in_turn
 from coevolve.base.visible import visible
 from coevolve.followers.interface import Artifact, Point, Table, Tracker
 from coevolve.history.directory import RunDirectory
@@ -37,8 +38,7 @@ MOST_CHARS = 4000
 
 def sample(groups: Sequence[TrainedGroup], count: int) -> list[int]:
     """Return sequences of ``count`` rollouts: the first of each group, then the second, ..."""
-    places = zip_longest(*(group.sequences for group in groups))
-    return list(islice((each for each in chain(*places) if each is not None), count))
+    return list(islice(in_turn(*(group.sequences for group in groups)), count))
 
 
 async def rollout_table(reader: Reader, step: int, sequences: Sequence[int]) -> Table:

@@ -27,10 +27,10 @@ import torch
 from rich.console import Group, RenderableType
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from coevolve.environments.tools.gates.decoys import decoys, written
+from coevolve.environments.tools.gates.decoys import decoys
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.mutants import Turns
-from coevolve.environments.tools.gates.reading import read_call, tools_of
+from coevolve.environments.tools.gates.reading import read_call, tools_of, written
 from coevolve.environments.tools.gates.trials import Trials
 from coevolve.environments.tools.task import ToolTask, read_body
 from coevolve.validation.gates import Sound

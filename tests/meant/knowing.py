@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from coevolve.environments.tools.gates.decoys import written
 from coevolve.environments.tools.gates.mutants import Turns
-from coevolve.environments.tools.gates.reading import read_call, tools_of
+from coevolve.environments.tools.gates.reading import read_call, tools_of, written
 from coevolve.environments.tools.synthesis.answers import Pick, Rebuilt
 from coevolve.environments.tools.task import ToolTask
 from protocols.evolution import Candidate

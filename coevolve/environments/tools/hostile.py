@@ -8,12 +8,13 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, cycle, islice, zip_longest
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from coevolve.base.in_turn import in_turn
 from coevolve.environments.findings import Check, Finding, UnfitError, measured
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.commands import Observed, Passed, Verdict
@@ -181,8 +182,7 @@ def hostile_texts(tool_sets: Sequence[str], tasks: Sequence[Task]) -> list[Attac
         ],
         [Attack("arguments", text) for text in _bad_arguments(known, _examples(tasks))],
     ]
-    mixed = chain.from_iterable(zip_longest(*kinds))
-    return [attack for attack in mixed if attack is not None]
+    return list(in_turn(*kinds))
 
 
 def _bad_arguments(

@@ -1,15 +1,14 @@
 """A reference of code among decoys: mutants that the verifier refuses, in the same form."""
 
 import ast
-import asyncio
 from collections.abc import Sequence
 from random import Random
 
 from coevolve.environments.appworld.mutants import mutants_of
 from coevolve.environments.tools.gates.contrast import Contrast, mixed
-from coevolve.environments.tools.gates.decoys import MOST, TRIED
+from coevolve.environments.tools.gates.decoys import MOST, TRIED, refused
 from coevolve.environments.tools.gates.mutants import Turns
-from coevolve.environments.tools.gates.trials import Trials, passes
+from coevolve.environments.tools.gates.trials import Trials
 from coevolve.environments.tools.task import ToolTask
 from protocols.evolution import Candidate
 
@@ -19,14 +18,9 @@ async def among_blocks(candidate: Candidate, body: ToolTask, trials: Trials) -> 
     rng = Random(candidate.candidate_id)  # noqa: S311, no secret
     (reference,) = body.references
     mutants = [
-        each.blocks for each in mutants_of(reference, rng, TRIED) if each.kind != "add_write"
+        (each.blocks,) for each in mutants_of(reference, rng, TRIED) if each.kind != "add_write"
     ]
-    tried = await asyncio.gather(*(trials.play((blocks,), body) for blocks in mutants))
-    others = [
-        (blocks, found) for blocks, found in zip(mutants, tried, strict=True) if not passes(found)
-    ]
-    others.sort(key=lambda each: any(seen.failed for seen in each[1].turns[0].observed))
-    every = dict.fromkeys(_written(blocks) for blocks, _ in others)
+    every = dict.fromkeys(_written(blocks) for (blocks,) in await refused(mutants, body, trials))
     decoys = [each for each in every if each != _written(reference) and not _shows_gap(each)]
     return mixed(_written(reference), decoys[:MOST], rng)
 

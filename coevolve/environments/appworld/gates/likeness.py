@@ -6,36 +6,25 @@ here, so the instruction alone has to tell them.
 """
 
 import ast
-import re
-from collections import Counter
-from collections.abc import Iterator
 
-from coevolve.environments.tools.gates.similarity import Likeness
+from coevolve.environments.tools.gates.asked import numbered
+from coevolve.environments.tools.gates.similarity import Likeness, said_in
 from coevolve.environments.tools.task import ToolTask
-
-_WORD = re.compile(r"\w+(?:[.\-]\w+)*")
 
 
 def code_likeness(body: ToolTask) -> Likeness:
     """Return the features of a task. Its blocks must be Python code."""
-    said = frozenset(
-        f"said {word}" for turn in body.turns for word in _WORD.findall(turn.instruction.lower())
-    )
-    statements = Counter(
-        statement for turn in body.turns for block in turn.reference for statement in _said(block)
+    said = said_in("\n".join(turn.instruction for turn in body.turns))
+    statements = (
+        ast.unparse(each)
+        for turn in body.turns
+        for block in turn.reference
+        for each in ast.parse(block).body
     )
     return Likeness(
         request=said,
-        calls=frozenset(
-            f"{number} {statement}"
-            for statement, count in statements.items()
-            for number in range(count)
-        ),
+        calls=frozenset(numbered(statements)),
         world=frozenset((f"world {body.world}",)),
         names=True,
         turns=(said,),
     )
-
-
-def _said(block: str) -> Iterator[str]:
-    yield from map(ast.unparse, ast.parse(block).body)

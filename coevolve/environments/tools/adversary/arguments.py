@@ -6,13 +6,14 @@ A value that the instruction also says is left out, because either may be right.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from coevolve.base.in_turn import in_turn
 from coevolve.environments.tools.gates.mutants import Slot, kind_of, wrong_values
-from coevolve.environments.tools.gates.reading import ReadCall, tools_of
+from coevolve.environments.tools.gates.reading import Read, tools_of
 from coevolve.environments.tools.gates.worlds import names as names_in
 from coevolve.environments.tools.task import ToolTask, asked_in
 from coevolve.environments.tools.vocabulary import mentions
@@ -52,7 +53,7 @@ class Variants(NamedTuple):
 class OtherValues:
     """The values that the arguments of a set of tasks have."""
 
-    def __init__(self, bodies: Sequence[ToolTask], read: Sequence[Sequence[Sequence[ReadCall]]]):
+    def __init__(self, bodies: Sequence[ToolTask], read: Sequence[Read]):
         self._bodies = bodies
         self._taken: dict[Parameter, dict[str, object]] = {}
         for call in chain.from_iterable(chain.from_iterable(read)):
@@ -93,7 +94,7 @@ class OtherValues:
             world = _alike(value, in_world)
             sources = world, [*islice(alike, MOST_OF_A_SOURCE)], _wrong(slot, every)
         seen = {repr(value)}
-        for other in islice(_in_turn(*sources), MOST_VALUES):
+        for other in islice(in_turn(*sources), MOST_VALUES):
             if repr(other) not in seen:
                 seen.add(repr(other))
                 yield other
@@ -186,10 +187,3 @@ def _wrong(slot: Slot, every: Sequence[Slot]) -> Sequence[object]:
     far = isinstance(value, int | float) and not isinstance(value, bool)
     more = [FAR * cast("float", value) + FAR] if far else []
     return [*more, *wrong_values(slot, every, ())]
-
-
-def _in_turn(*sources: Sequence[object]) -> Iterator[object]:
-    """Yield the first of each source, then the second of each, and so on."""
-    gap = object()
-    rows = zip_longest(*sources, fillvalue=gap)
-    return (each for each in chain.from_iterable(rows) if each is not gap)

@@ -5,15 +5,23 @@ Calls that include the task's reference are left out: they do what it asks.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from typing import Any, NamedTuple, cast
 
+from coevolve.base.in_turn import in_turn
 from coevolve.environments.tools.adversary.arguments import OtherValues, Parameter, Variants
 from coevolve.environments.tools.adversary.probes import Attempt, Turns
 from coevolve.environments.tools.adversary.words import fields_of
 from coevolve.environments.tools.calls import NotACallError, RefusedCallError
 from coevolve.environments.tools.gates.mutants import IDLE, Slot, slots, wrong_values
-from coevolve.environments.tools.gates.reading import Argument, ReadCall, read_call, tools_of
+from coevolve.environments.tools.gates.reading import (
+    Argument,
+    Read,
+    ReadCall,
+    read_call,
+    tools_of,
+    written,
+)
 from coevolve.environments.tools.task import ToolTask
 from coevolve.environments.tools.toolset import ToolDocument
 
@@ -34,9 +42,6 @@ MADE: tuple[Mapping[str, object], ...] = tuple(
 
 Place = tuple[int, int]
 """A turn, and a call's place in it."""
-
-_Read = Sequence[Sequence[ReadCall]]
-"""Calls by turn."""
 
 
 class Changed(NamedTuple):
@@ -92,13 +97,13 @@ class OtherCalls:
         """Return the calls to try on task ``number``."""
         body, own = self._bodies[number], self._read[number]
         used = set(_tools(own))
-        seen = {_texts(own)}
+        seen = {written(own)}
 
-        def fresh(found: Iterator[_Read], most: int) -> list[Attempt]:
+        def fresh(found: Iterator[Read], most: int) -> list[Attempt]:
             """Return the first attempts that were not seen, and do not include the reference."""
             new = (
                 Attempt(turns, self._words)
-                for turns in map(_texts, found)
+                for turns in map(written, found)
                 if turns not in seen and not seen.add(turns) and not _includes(turns, own)
             )
             return list(islice(new, most))
@@ -111,7 +116,7 @@ class OtherCalls:
                 *fresh(self._other_tools(number, used), self._most),
                 *fresh(others, half),
             ],
-            same_tools=fresh(_interleaved(alike, _mutants(own)), half),
+            same_tools=fresh(in_turn(alike, _mutants(own)), half),
             fields=fresh(self._with_fields(body), half),
             parts=dict(islice(self._parts(own), half)),
             arguments=[*islice(self._arguments(body, own), half)],
@@ -124,12 +129,12 @@ class OtherCalls:
         reference has one tool, its calls in the opposite order are tried, too.
         """
         body, own = self._bodies[number], self._read[number]
-        seen = {_texts(own)}
-        found = map(_texts, self._renamed(body, own))
+        seen = {written(own)}
+        found = map(written, self._renamed(body, own))
         new = (turns for turns in found if turns not in seen and not seen.add(turns))
         return [Attempt(turns, self._words) for turns in islice(new, self._most)]
 
-    def _renamed(self, body: ToolTask, own: _Read) -> Iterator[_Read]:
+    def _renamed(self, body: ToolTask, own: Read) -> Iterator[Read]:
         parameters = dict.fromkeys((each.tool, each.argument.name) for each in slots(own))
         for parameter in parameters:
             values = self._values.values(body, parameter)
@@ -143,21 +148,21 @@ class OtherCalls:
         if len(set(_tools(own))) == 1:
             yield [[*reversed(calls)] for calls in own]
 
-    def _parts(self, own: _Read) -> Iterator[tuple[Place, Attempt]]:
+    def _parts(self, own: Read) -> Iterator[tuple[Place, Attempt]]:
         """Yield the reference without each of its calls, unless it has only one."""
         if sum(map(len, own)) > 1:
             for turn, calls in enumerate(own):
                 for place in range(len(calls)):
-                    yield (turn, place), Attempt(_texts(_without(own, turn, place)), self._words)
+                    yield (turn, place), Attempt(written(_without(own, turn, place)), self._words)
 
-    def _arguments(self, body: ToolTask, own: _Read) -> Iterator[Changed]:
+    def _arguments(self, body: ToolTask, own: Read) -> Iterator[Changed]:
         """Yield each argument of the reference with its other values, those that are said first."""
         found = self._values.variants(body, slots(own))
         for variants in sorted(found, key=lambda each: not each.said):
             changed = (_with_value(own, variants.slot, value) for value in variants.others)
-            yield Changed(variants, [Attempt(_texts(each), self._words) for each in changed])
+            yield Changed(variants, [Attempt(written(each), self._words) for each in changed])
 
-    def _references(self, number: int) -> tuple[Iterator[_Read], Iterator[_Read]]:
+    def _references(self, number: int) -> tuple[Iterator[Read], Iterator[Read]]:
         """Return references of other tasks that use the same tools, and those that do not."""
         own, turns = _tools(self._read[number]), len(self._bodies[number].turns)
         count = len(self._read)
@@ -166,7 +171,7 @@ class OtherCalls:
         alike = (_spread(each, turns) for each in others if _tools(each) == own)
         return alike, (_spread(each, turns) for each in others if _tools(each) != own)
 
-    def _other_tools(self, number: int, used: set[str]) -> Iterator[_Read]:
+    def _other_tools(self, number: int, used: set[str]) -> Iterator[Read]:
         """Yield calls of each other tool, with arguments from other tasks, or made up.
 
         The first tool differs from task to task.
@@ -183,7 +188,7 @@ class OtherCalls:
                 chosen = [_made(tools_of(body.classes)[name], made) for made in MADE]
             yield from ([[call]] * len(body.turns) for call in chosen)
 
-    def _with_fields(self, body: ToolTask) -> Iterator[_Read]:
+    def _with_fields(self, body: ToolTask) -> Iterator[Read]:
         """Yield calls of each tool with an argument that is the instruction, or a field.
 
         The first one is the instruction, which no task asks for.
@@ -219,31 +224,27 @@ def _normal(call: ReadCall) -> ReadCall:
     return ReadCall(call.tool, tuple(sorted(call.arguments, key=lambda each: each.name)))
 
 
-def _texts(turns: _Read) -> Turns:
-    return tuple(tuple(call.text() for call in calls) for calls in turns)
-
-
-def _tools(turns: _Read) -> list[str]:
+def _tools(turns: Read) -> list[str]:
     return sorted(call.tool for call in chain.from_iterable(turns))
 
 
-def _spread(calls: _Read, turns: int) -> _Read:
+def _spread(calls: Read, turns: int) -> Read:
     """Return calls by turn in ``turns`` turns: the last one repeats, or takes all the rest."""
     if len(calls) <= turns:
         return [*calls, *([calls[-1]] * (turns - len(calls)))]
     return [*calls[: turns - 1], list(chain.from_iterable(calls[turns - 1 :]))]
 
 
-def _includes(turns: Turns, own: _Read) -> bool:
+def _includes(turns: Turns, own: Read) -> bool:
     """Return whether the turns make every call of the reference, in the reference's turns."""
-    wanted = _texts(own)
+    wanted = written(own)
     return any(wanted) and all(
         not Counter(reference) - Counter(calls)
         for reference, calls in zip(wanted, turns, strict=True)
     )
 
 
-def _mutants(own: _Read) -> Iterator[_Read]:
+def _mutants(own: Read) -> Iterator[Read]:
     """Yield the reference with another value in every argument."""
     every = slots(own)
     for variant in range(2 if every else 0):
@@ -254,21 +255,21 @@ def _mutants(own: _Read) -> Iterator[_Read]:
         yield mutant
 
 
-def _with_value(turns: _Read, slot: Slot, value: object) -> _Read:
+def _with_value(turns: Read, slot: Slot, value: object) -> Read:
     changed = [list(calls) for calls in turns]
     call = changed[slot.turn][slot.call]
     changed[slot.turn][slot.call] = call.with_value(slot.position, value)
     return changed
 
 
-def _without(turns: _Read, turn: int, place: int) -> _Read:
+def _without(turns: Read, turn: int, place: int) -> Read:
     """Return the reference without one call."""
     left = [list(calls) for calls in turns]
     del left[turn][place]
     return left
 
 
-def _exchanged(turns: _Read, parameter: Parameter, values: Mapping[str, object]) -> _Read:
+def _exchanged(turns: Read, parameter: Parameter, values: Mapping[str, object]) -> Read:
     """Return the calls with the values of a parameter replaced, found by their texts."""
     tool, name = parameter
     return [
@@ -304,8 +305,3 @@ def _argument(schema: Mapping[str, Any], values: Mapping[str, object]) -> object
     if "enum" in schema:
         return schema["enum"][0]
     return values.get(str(schema.get("type", "string")), "a")
-
-
-def _interleaved(*kinds: Iterator[_Read]) -> Iterator[_Read]:
-    """Yield from all in turn, and then the rest of the longest one."""
-    return (each for row in zip_longest(*kinds) for each in row if each is not None)

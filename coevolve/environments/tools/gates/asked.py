@@ -64,7 +64,7 @@ def asked_by(wordings: Iterable[str], calls: Sequence[ReadCall], said: str) -> A
     """
     named = [_as_said(call, said) for call in calls if any(map(is_name, _values(call)))]
     names = {str(value) for call in named for value in _values(call) if is_name(value)}
-    calls_said = frozenset(_counted(map(_folded, named)))
+    calls_said = frozenset(numbered(map(_folded, named)))
     return Asked(tuple(wordings), calls_said, len(names), _form(named))
 
 
@@ -172,7 +172,8 @@ def _arguments(call: ReadCall) -> Iterator[tuple[str, str]]:
                 yield f"{argument.name}={value!r}", ""
 
 
-def _counted(texts: Iterable[str]) -> Iterator[str]:
+def numbered(texts: Iterable[str]) -> Iterator[str]:
+    """Yield each text with its number of occurrences so far, so that equal ones differ."""
     seen = Counter[str]()
     for text in texts:
         seen[text] += 1

@@ -8,17 +8,13 @@ file*).
 That acting in such a turn fails is the verifier's business (`mutants.hasty`).
 """
 
-from collections.abc import Sequence
-
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.discovery import Discovery
 from coevolve.environments.tools.gates.forms import digits, says, shows
 from coevolve.environments.tools.gates.knowledge import answers_of, known_before, singles_out
-from coevolve.environments.tools.gates.reading import ReadCall
+from coevolve.environments.tools.gates.reading import Read
 from coevolve.environments.tools.gates.wording import quotations, values_of
 from coevolve.environments.tools.task import ToolTask
-
-Read = Sequence[Sequence[ReadCall]]
 
 
 async def unasked(body: ToolTask, read: Read, played: Tried, discovery: Discovery) -> str:

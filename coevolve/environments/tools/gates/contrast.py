@@ -20,9 +20,9 @@ from typing import NamedTuple, Protocol
 
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.control import Control, control
-from coevolve.environments.tools.gates.decoys import decoys, written
+from coevolve.environments.tools.gates.decoys import decoys
 from coevolve.environments.tools.gates.mutants import Turns
-from coevolve.environments.tools.gates.reading import read_call, tools_of
+from coevolve.environments.tools.gates.reading import read_call, tools_of, written
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.synthesis.answers import Pick, Rebuilt
 from coevolve.environments.tools.synthesis.prompts import REBUILD_LOOKS

@@ -7,15 +7,16 @@ answer shows the right one (a token, a symbol): the reader sees no answers.
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
+from coevolve.base.in_turn import in_turn
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates import mutants
 from coevolve.environments.tools.gates.forms import plain, says, shows
 from coevolve.environments.tools.gates.knowledge import is_small
 from coevolve.environments.tools.gates.mutants import Slot, Turns
-from coevolve.environments.tools.gates.reading import ReadCall, tools_of
+from coevolve.environments.tools.gates.reading import Read, ReadCall, tools_of, written
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.gates.worlds import names
 from coevolve.environments.tools.task import ToolTask
@@ -26,13 +27,6 @@ MOST = 4
 
 TRIED = 12
 """Maximum trials for them."""
-
-Read = Sequence[Sequence[ReadCall]]
-
-
-def written(read: Read) -> Turns:
-    """Return the calls in their normal form."""
-    return tuple(tuple(call.text() for call in calls) for calls in read)
 
 
 async def decoys(body: ToolTask, read: Read, trials: Trials, rng: Random) -> tuple[Turns, ...]:
@@ -46,17 +40,16 @@ async def decoys(body: ToolTask, read: Read, trials: Trials, rng: Random) -> tup
         mutants.hasty(turns),
     )
     shuffled = [rng.sample(every, len(every)) for every in map(list, kinds)]
-    chosen = list(itertools.islice(dict.fromkeys(_in_turn(shuffled)), TRIED))
-    tried = await asyncio.gather(*(trials.play(each, body) for each in chosen))
-    others = [each for each in zip(chosen, tried, strict=True) if not passes(each[1])]
+    chosen = list(itertools.islice(dict.fromkeys(in_turn(*shuffled)), TRIED))
+    return tuple((await refused(chosen, body, trials))[:MOST])
+
+
+async def refused(spoilt: Sequence[Turns], body: ToolTask, trials: Trials) -> list[Turns]:
+    """Return those that the verifier refuses, first those that work. Raises SimulatorError."""
+    tried = await asyncio.gather(*(trials.play(each, body) for each in spoilt))
+    others = [each for each in zip(spoilt, tried, strict=True) if not passes(each[1])]
     others.sort(key=lambda each: _failed(each[1]))
-    return tuple(turns for turns, _ in others[:MOST])
-
-
-def _in_turn(kinds: Iterable[Sequence[Turns]]) -> Iterator[Turns]:
-    """Yield the first of each kind, then the second of each, and so on."""
-    for row in itertools.zip_longest(*kinds):
-        yield from (each for each in row if each is not None)
+    return [turns for turns, _ in others]
 
 
 def _failed(tried: Tried) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 from coevolve.environments.tools.gates import mutants
 from coevolve.environments.tools.gates.forms import as_number, digits, plain, says, shows, words
 from coevolve.environments.tools.gates.mutants import Slot
-from coevolve.environments.tools.gates.reading import ReadCall, leaves, tools_of
+from coevolve.environments.tools.gates.reading import Read, ReadCall, leaves, tools_of
 from coevolve.environments.tools.gates.trials import Step, Trials
 from coevolve.environments.tools.task import ToolTask, asked_in
 
@@ -21,93 +21,16 @@ COMMON = 3
 """... nor does one in more than this number, if the share is less."""
 
 _STOP = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "can",
-        "could",
-        "do",
-        "for",
-        "from",
-        "get",
-        "has",
-        "have",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "me",
-        "my",
-        "not",
-        "of",
-        "on",
-        "one",
-        "or",
-        "out",
-        "so",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "this",
-        "to",
-        "up",
-        "us",
-        "use",
-        "was",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "will",
-        "with",
-        "would",
-        "you",
-        "your",
-        "all",
-        "also",
-        "some",
-        "please",
-        "let",
-        "make",
-        "sure",
-        "need",
-        "want",
-        "after",
-        "before",
-        "now",
-        "just",
-        "here",
-        "given",
-        "specified",
-        "true",
-        "false",
-        "none",
-        "name",
-        "value",
-        "id",
-        "string",
-        "list",
-        "number",
-        "error",
-        "result",
-        "current",
-    ]
+    re.findall(
+        r"\w+",
+        """
+    a an and any are as at be by can could do for from get has have i if in into is it its me my
+    not of on one or out so than that the their them then there these this to up us use was what
+    when where which who will with would you your all also some please let make sure need want
+    after before now just here given specified true false none name value id string list number
+    error result current
+        """,
+    )
 )
 
 
@@ -122,7 +45,7 @@ class Done(NamedTuple):
     step: Step
 
 
-def done(read: Sequence[Sequence[ReadCall]], steps: Sequence[Step]) -> tuple[Done, ...]:
+def done(read: Read, steps: Sequence[Step]) -> tuple[Done, ...]:
     """Return the reference's calls with their effects."""
     calls = [
         (turn, place, call) for turn, calls in enumerate(read) for place, call in enumerate(calls)
@@ -132,7 +55,7 @@ def done(read: Sequence[Sequence[ReadCall]], steps: Sequence[Step]) -> tuple[Don
 
 async def true_already(
     made: Sequence[Done],
-    read: Sequence[Sequence[ReadCall]],
+    read: Read,
     names: Sequence[str],
     trials: Trials,
 ) -> str:

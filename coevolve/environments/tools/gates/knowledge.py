@@ -15,7 +15,7 @@ from coevolve.environments.tools.gates.forms import (
     words,
 )
 from coevolve.environments.tools.gates.mutants import Place
-from coevolve.environments.tools.gates.reading import ReadCall, tools_of
+from coevolve.environments.tools.gates.reading import Read, tools_of
 from coevolve.environments.tools.gates.wording import (
     QUOTED,
     Unsaid,
@@ -26,8 +26,6 @@ from coevolve.environments.tools.gates.wording import (
     values_of,
 )
 from coevolve.environments.tools.task import ToolTask, asked_in
-
-Read = Sequence[Sequence[ReadCall]]
 
 
 async def first_unknown(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
-from coevolve.environments.tools.gates.reading import Argument, ReadCall
+from coevolve.environments.tools.gates.reading import Argument, Read, ReadCall
 
 Turns = tuple[tuple[str, ...], ...]
 """Calls by turn."""
@@ -77,7 +77,7 @@ def reordered(turns: Turns) -> Mutants:
                 yield _with_turn(turns, turn, (*calls[:first], other, one, *calls[first + 2 :]))
 
 
-def slots(read: Sequence[Sequence[ReadCall]]) -> tuple[Slot, ...]:
+def slots(read: Read) -> tuple[Slot, ...]:
     """Return every argument of a reference."""
     return tuple(
         Slot(turn, number, position, call.tool, argument)
@@ -107,9 +107,7 @@ def wrong_values(slot: Slot, every: Sequence[Slot], names: Sequence[str]) -> tup
     return (*seen[: MAX_ALTERNATIVES - 1], _changed(value))
 
 
-def with_value(
-    turns: Turns, read: Sequence[Sequence[ReadCall]], slot: Slot, value: object
-) -> Turns:
+def with_value(turns: Turns, read: Read, slot: Slot, value: object) -> Turns:
     """Return ``turns`` with another value in one slot."""
     call = read[slot.turn][slot.call].with_value(slot.position, value)
     return with_call(turns, slot.turn, slot.call, call)

@@ -35,6 +35,10 @@ class ReadCall(NamedTuple):
         return ReadCall(self.tool, tuple(arguments))
 
 
+Read = Sequence[Sequence[ReadCall]]
+"""The calls of a reference by turn."""
+
+
 class _AnyTool:
     """A container of every name, because another gate checks whether a tool is known."""
 
@@ -63,6 +67,11 @@ def read_call(text: str, tools: Mapping[str, ToolDocument]) -> ReadCall:
     )
     by_name = sorted(Argument(name, value) for name, value in call.named.items())
     return ReadCall(call.tool, (*by_position, *by_name))
+
+
+def written(read: Read) -> tuple[tuple[str, ...], ...]:
+    """Return the calls in their normal form."""
+    return tuple(tuple(call.text() for call in calls) for calls in read)
 
 
 def leaves(value: object) -> Iterator[str | int | float | bool | None]:

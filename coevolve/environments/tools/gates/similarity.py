@@ -26,13 +26,13 @@ them (prefix filtering, Chaudhuri et al. 2006). Only tasks with one of these are
 import math
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from coevolve.environments.tools.gates.asked import Asked, GivenTurns, asked_by, is_name
+from coevolve.environments.tools.gates.asked import Asked, GivenTurns, asked_by, is_name, numbered
 from coevolve.environments.tools.gates.reading import ReadCall, leaves, read_call, tools_of
 from coevolve.environments.tools.gates.worlds import facts
 from coevolve.environments.tools.task import ToolTask, asked_in, read_body
@@ -84,8 +84,8 @@ def likeness(body: ToolTask) -> Likeness:
     """Return the features of a task. Its calls must be readable."""
     tools = tools_of(body.classes)
     turns = [[read_call(text, tools) for text in turn.reference] for turn in body.turns]
-    calls = _shared(_numbered(call.text() for turn in turns for call in turn))
-    words = {word for turn in body.turns for word in _said(turn.instruction)}
+    calls = _shared(numbered(call.text() for turn in turns for call in turn))
+    words = {word for turn in body.turns for word in said_in(turn.instruction)}
     named = [_names(turn) for turn in turns]
     wordings = {each.turn: each.text for each in wordings_of(body)}
     said = "\n".join(turn.instruction for turn in body.turns)
@@ -96,7 +96,7 @@ def likeness(body: ToolTask) -> Likeness:
         world=_shared(facts(body)),
         names=any(named),
         turns=tuple(
-            _shared((*_said(asked_in(body, number)), *_numbered(call.text() for call in read)))
+            _shared((*said_in(asked_in(body, number)), *numbered(call.text() for call in read)))
             for number, read in enumerate(turns)
             if named[number]
         ),
@@ -109,7 +109,7 @@ def likeness(body: ToolTask) -> Likeness:
     )
 
 
-def _said(instruction: str) -> frozenset[str]:
+def said_in(instruction: str) -> frozenset[str]:
     return frozenset(f"said {word}" for word in _WORD.findall(instruction.lower()))
 
 
@@ -298,11 +298,3 @@ def _jaccard(one: frozenset[Hashable], other: frozenset[Hashable]) -> float:
     shared = len(one & other)
     union = len(one) + len(other) - shared
     return shared / union if union else 1.0
-
-
-def _numbered(texts: Iterable[str]) -> Iterable[str]:
-    """Yield each text with its number of occurrences so far, so that equal calls differ."""
-    seen = Counter[str]()
-    for text in texts:
-        seen[text] += 1
-        yield f"call {seen[text]} {text}"

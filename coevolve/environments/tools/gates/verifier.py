@@ -18,7 +18,7 @@ import msgspec
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates import mutants
 from coevolve.environments.tools.gates.mutants import Place, Slot, Turns
-from coevolve.environments.tools.gates.reading import ReadCall
+from coevolve.environments.tools.gates.reading import Read
 from coevolve.environments.tools.gates.refusal import RefusedError, refuse
 from coevolve.environments.tools.gates.trials import Trials, passes
 from coevolve.environments.tools.task import ToolTask
@@ -36,7 +36,7 @@ class Verified(NamedTuple):
 
 async def verified(
     body: ToolTask,
-    read: Sequence[Sequence[ReadCall]],
+    read: Read,
     played: Tried,
     names: Sequence[str],
     trials: Trials,
@@ -73,7 +73,7 @@ class _Mutated:
     def __init__(
         self,
         body: ToolTask,
-        read: Sequence[Sequence[ReadCall]],
+        read: Read,
         played: Tried,
         trials: Trials,
     ) -> None:

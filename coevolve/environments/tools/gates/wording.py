@@ -19,7 +19,7 @@ from coevolve.environments.tools.gates.forms import (
     shows,
     words,
 )
-from coevolve.environments.tools.gates.reading import Argument, ReadCall, leaves
+from coevolve.environments.tools.gates.reading import Argument, Read, ReadCall, leaves
 from coevolve.environments.tools.task import ToolTurn
 from coevolve.environments.tools.toolset import ToolDocument
 
@@ -43,9 +43,6 @@ _CONDITION = re.compile(
 _FILE = re.compile(r"[\w-]+(\.\w+)+")
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _PUNCTUATION = " .,;:!?"
-
-Read = Sequence[Sequence[ReadCall]]
-"""The reference's calls by turn."""
 
 
 class Unsaid(NamedTuple):
