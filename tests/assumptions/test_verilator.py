@@ -40,6 +40,10 @@ endmodule
 BENCH = """module tb; logic clk = 0, a__b = 0, c = 0; logic [7:0] x = 0; m dut (.*);
   part #(PART) p (.d(x[1:0])); m \\odd.name (.*);
   initial begin $assertoff; #5 clk = 1; #5 $finish; end
+  initial if (c) begin $error("is %0d", x);
+    $stop;
+    $fatal(1, "is %0d", x);
+  end
 endmodule
 """
 
@@ -246,3 +250,15 @@ def test_equal_signals_keep_a_point_each(text: str):
     """
     toggles = {what for *_, page, what in found(text) if page == "v_toggle"}
     assert {"unused", "c", "r", "clk"} <= toggles
+
+
+def test_error_stop_and_fatal_are_calls_with_file_and_line(text: str):
+    """``$error`` prints its place and calls ``VL_STOP_MT``, which ``$stop`` calls without printing.
+
+    Needed by: coevolve/environments/hdl/simulate/verdict.py,
+    coevolve/environments/hdl/simulate/cpp/runtime.cpp
+    """
+    calls = re.findall(r'VL_STOP_MT\("tb\.sv", (\d+), ""(, false)?\);', text)
+    assert calls == [("4", ""), ("5", ""), ("6", ", false")]
+    assert re.findall(r'VL_WRITEF_NX\("\[%0t\] %%Error: tb\.sv:(\d+):', text) == ["4"]
+    assert 'VL_FINISH_MT("tb.sv", 3, "")' in text

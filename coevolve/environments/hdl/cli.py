@@ -14,10 +14,11 @@ JSON_LINES = click.option("--json", "as_json", is_flag=True, help="Print JSON, a
 
 SIMULATE_EXIT_CODES = """\b
 Exit codes:
-  0  the testbench ran
-  1  it did not, and is to blame (refused, does not compile, fails, covers nothing, too slow)
+  0  the testbench ran, and its verdict is passed or none
+  1  it did not run, and is to blame (refused, does not compile, covers nothing)
   2  the command or the design is at fault
   3  the machine is
+  4  the verdict is failed: a check or an assertion failed, or the run did not end
 """
 
 
@@ -33,6 +34,9 @@ Exit codes:
 @click.option("--top", default="", help="Module to simulate; default: it is found.")
 @click.option("--instance", default="", help="Name of the DUT's instance; default: it is found.")
 @click.option("--seed", type=int, help="Seed of $urandom; default: the design's own, else 1.")
+@click.option(
+    "--fail-on", multiple=True, metavar="REGEX", help="Output that fails the run; repeat."
+)
 @click.option("--limit", type=int, default=4000, help="Characters of uncovered points to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a superset of LLM4Cov's.")
 def simulate(**options: Any) -> int:

@@ -169,8 +169,10 @@ def _run(evaluated: Sequence[Evaluated]) -> Run:
     coverages: list[Coverage] = []
     for each in evaluated:
         match each.outcome:
-            case Covered(ended="finish", coverage=coverage):
+            case Covered(ended="finish", coverage=coverage, faults=()):
                 coverages.append(coverage)
+            case Covered(ended="finish", faults=faults):
+                return Run(failure="; ".join(faults))
             case Covered(ended=ended, slots=slots):
                 return Run(failure=f"no $finish: {ended} after {slots} time slots")
             case outcome:

@@ -13,16 +13,18 @@ from coevolve.environments.hdl.simulate.messages import (
     Covered,
     Evaluate,
     Evaluated,
+    Outcome,
     Patch,
     Point,
     Reset,
     Stimulus,
     Submission,
     Testbench,
+    verdict_of,
 )
 from protocols.errors import ConfigError, DependencyError, SimulatorError
 
-RAN, BLAMED, MISUSED, BROKEN = range(4)
+RAN, BLAMED, MISUSED, BROKEN, FAILED = range(5)
 MOST_BYTES = 16 << 20
 """Of a submission: a device or a pipe may have no end."""
 
@@ -42,6 +44,7 @@ class Options:
     top: str
     instance: str
     seed: int | None
+    fail_on: tuple[str, ...]
     limit: int
     as_json: bool
 
@@ -49,8 +52,8 @@ class Options:
 def grade(options: Options) -> int:
     """Grade and print; return the exit code.
 
-    `RAN`; `BLAMED` where the testbench did not run and is to blame; `MISUSED` for a fault of the
-    options or the design; `BROKEN` for a failure of the machine.
+    `RAN`; `FAILED` for that verdict; `BLAMED` where the testbench did not run and is to blame;
+    `MISUSED` for a fault of the options or the design; `BROKEN` for a failure of the machine.
     """
     try:
         require_slang()
@@ -65,6 +68,8 @@ def grade(options: Options) -> int:
         return BROKEN
     shown = _json if options.as_json else _text
     sys.stdout.write(shown(evaluated, request, points, without, options.limit))
+    if verdict_of(evaluated.outcome) == "failed":
+        return FAILED
     return RAN if isinstance(evaluated.outcome, Covered) else BLAMED
 
 
@@ -83,11 +88,13 @@ def _request(options: Options) -> Evaluate:
         "testbench_top": options.top,
         "instance": options.instance,
         "seed": seed if options.seed is None else options.seed,
+        "limits": {"fail_on": options.fail_on},
     }
     try:
         return msgspec.convert(request, Evaluate)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"--seed: {error}") from error
+        option = "--fail-on" if "fail_on" in str(error) else "--seed"
+        raise ConfigError(f"{option}: {error}") from error
 
 
 def _reset(told: str) -> Reset | None:
@@ -163,7 +170,7 @@ def _text(
 
     unit, outcome = request.unit, evaluated.outcome
     took = sum(cost.cpu_s for cost in evaluated.stages)
-    lines = [f"{unit.name}: {status(outcome)}"]
+    lines = [f"{unit.name}: {status(outcome)}", *_verdict(outcome)]
     if isinstance(outcome, Covered):
         lines += _measured(outcome)
         lines += ["", uncovered(points, outcome.coverage, unit, limit).rstrip()]
@@ -172,6 +179,15 @@ def _text(
         lines.append(message(outcome))
     lines += ["", f"{took:.2f} CPU-s, sandbox {evaluated.sandbox}, {evaluated.toolchain}"]
     return "\n".join(lines) + "\n"
+
+
+def _verdict(outcome: Outcome) -> list[str]:
+    lines = [f"verdict: {verdict_of(outcome)}"]
+    if isinstance(outcome, Covered):
+        lines += [f"  {each}" for each in outcome.faults]
+        if outcome.verdict == "none":
+            lines[0] += ", since the testbench has no check"
+    return lines
 
 
 def _measured(outcome: Covered) -> list[str]:

@@ -232,6 +232,9 @@ def _result(
         todo = "Raise the coverage"
         if outcome.ended == "slot_limit":
             todo = "End the simulation by $finish before it is cut off, and raise the coverage"
+        elif outcome.faults:
+            lines.append("- log:\n" + _clip("\n".join(outcome.faults), limit) + "\n")
+            todo = "It fails on a correct design: correct its checks, and raise the coverage"
     elif isinstance(outcome, NotCovered):
         lines.append(f"- log:\n{_clip(message(outcome), limit)}\n")
         todo = "It ran, but without the design: fix that"

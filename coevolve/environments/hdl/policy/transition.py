@@ -138,9 +138,9 @@ def graded_of(rollout: Rollout) -> Graded | None:
 
 
 def coverage_of(state: DesignState) -> Coverage | None:
-    """Return the state's coverage; None if no simulation ran to its end."""
+    """Return the state's coverage; None if no simulation ran to its end without a fault."""
     match state:
-        case Graded(outcome=Covered(coverage=coverage)):
+        case Graded(outcome=Covered(coverage=coverage, faults=())):
             return coverage
         case _:
             return None

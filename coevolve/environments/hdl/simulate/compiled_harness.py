@@ -2,13 +2,15 @@
 
 A program has the same outcome as the testbench that it prints as (`hdl.stimulus.harness`), at a
 thousandth of the cost, with two differences: the reported simulation time assumes that each wait
-takes its maximum, and the programs of one batch share its cost evenly.
+takes its maximum, and the programs of one batch share its cost evenly. Where the design reports an
+error, ends the simulation, or may print what fails it, the printed testbench is simulated itself.
 
 Programs for one design that arrive together run together. At most ``most_open`` designs have a
 child process; when another design needs one, the child of the least recently used design ends.
 """
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -49,6 +51,8 @@ COMPILING = 2
 TOP, INSTANCE = "tb", "dut"
 """Names in the testbench that a program prints as."""
 
+_PRINTS = re.compile(r"\$(display|write|strobe|monitor|info|warning|error|fatal)")
+
 PICOSECONDS = 1000
 HALF_CYCLE_NS = 5
 
@@ -59,7 +63,7 @@ class _Waiting:
 
     program: Program
     seed: int
-    result: "asyncio.Future[tuple[Coverage, StageCost]]"
+    result: "asyncio.Future[tuple[Coverage | None, StageCost]]"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -73,8 +77,11 @@ class _Bench:
     closes_itself: bool = False
     """Whether the design lost its place to another, so that `_work` has to close the harness."""
 
-    async def coverage(self, program: Program, seed: int) -> tuple[Coverage, StageCost]:
-        """Return the program's coverage, and its share of the cost of its batch."""
+    async def coverage(self, program: Program, seed: int) -> tuple[Coverage | None, StageCost]:
+        """Return the program's coverage, and its share of the cost of its batch.
+
+        None where the design reported an error or ended the simulation.
+        """
         result = asyncio.get_running_loop().create_future()
         self.waiting.append(_Waiting(program=program, seed=seed, result=result))
         if self.work is None:
@@ -90,7 +97,7 @@ class _Bench:
             self.waiting = [each for each in self.waiting if each.seed != seed]
             started, spent_s = time.monotonic(), self.harness.cpu_s
             try:
-                found = await self.harness.run([each.program for each in batch], seed)
+                found = await self.harness.judged([each.program for each in batch], seed)
             except SimulatorError as error:
                 _settle(batch, [error] * len(batch))
             else:
@@ -99,14 +106,15 @@ class _Bench:
                     cpu_s=(self.harness.cpu_s - spent_s) / len(batch),
                     wall_s=(time.monotonic() - started) / len(batch),
                 )
-                _settle(batch, [(coverage, cost) for coverage in found])
+                _settle(batch, [(None if spoke else coverage, cost) for coverage, spoke in found])
         self.work = None
         if self.closes_itself:
             await self.harness.close()
 
 
 def _settle(
-    batch: Sequence[_Waiting], results: Sequence[tuple[Coverage, StageCost] | SimulatorError]
+    batch: Sequence[_Waiting],
+    results: Sequence[tuple[Coverage | None, StageCost] | SimulatorError],
 ) -> None:
     for waiting, result in zip(batch, results, strict=True):
         if waiting.result.done():
@@ -167,11 +175,13 @@ class HarnessSimulator:
         except StimulusError as error:
             fault = BadStimulus(line=error.line, reason=error.reason)
             return self._result(request, "", fault, ())
-        if _slots(program, unit) > request.limits.slots:
+        if _slots(program, unit) > request.limits.slots or _may_print(request):
             return await self._verilator.evaluate(request)
         cpu_s, wall_s = time.thread_time() - cpu, time.monotonic() - started
         checked = StageCost(stage="check", cpu_s=cpu_s, wall_s=wall_s)
         coverage, ran = await bench.coverage(program, request.seed)
+        if coverage is None:
+            return await self._verilator.evaluate(request)
         outcome = Covered(
             coverage=coverage,
             ended="finish",
@@ -237,6 +247,12 @@ def open_harnessed(form: SubmissionForm) -> HarnessSimulator:
 def _uses_printed_names(request: Evaluate) -> bool:
     """Return whether the request expects the names that the printed testbench has."""
     return request.testbench_top in ("", TOP) and request.instance in ("", INSTANCE)
+
+
+def _may_print(request: Evaluate) -> bool:
+    """Return whether the design may print what a pattern of the request looks for."""
+    texts = (file.text for file in request.unit.files)
+    return bool(request.limits.fail_on) and any(_PRINTS.search(text) for text in texts)
 
 
 def _slots(program: Program, unit: Unit) -> int:

@@ -6,6 +6,7 @@ it, and answers with its coverage or with what the policy did wrong. An infrastr
 2602.16953) where they have one; `hdl.simulate.summary` converts an evaluation into their JSON.
 """
 
+import re
 from typing import Annotated, Literal
 
 import msgspec
@@ -104,7 +105,10 @@ Submission = Testbench | Patch | Stimulus
 
 
 class SimulationLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits of one evaluation. Exceeding one of the first four is the policy's fault."""
+    """Limits of one evaluation, and what fails it.
+
+    Exceeding one of the first four is the policy's fault.
+    """
 
     cpu_s: Seconds = 4.0
     """CPU seconds of the simulation itself."""
@@ -113,7 +117,8 @@ class SimulationLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Maximum address space of the simulation."""
 
     slots: Annotated[int, msgspec.Meta(ge=1, le=10**9)] = 40_000
-    """Maximum time slots: a simulation without ``$finish`` is cut off and keeps its coverage."""
+    """Maximum time slots: a simulation without ``$finish`` is cut off, which fails it; it keeps its
+    coverage."""
 
     solver_steps: Annotated[int, msgspec.Meta(ge=1, lt=2**32)] = 10_000_000
     """Maximum solver steps of all constrained ``randomize()`` calls of a simulation: the solver's
@@ -128,6 +133,20 @@ class SimulationLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     log_bytes: Annotated[int, msgspec.Meta(ge=1024, le=1 << 28)] = 65_536
     """Maximum output of the simulation, in bytes."""
+
+    fail_on: tuple[str, ...] = ()
+    """Regular expressions; the verdict is ``failed`` if one is found in a line of the output. For
+    testbenches that print what they find instead of calling ``$error``."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a pattern that is no regular expression."""
+        for pattern in self.fail_on:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(
+                    f"fail_on needs regular expressions, found {pattern!r}: {error}"
+                ) from error
 
 
 class Evaluate(msgspec.Struct, frozen=True, kw_only=True, tag="evaluate"):
@@ -214,6 +233,12 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.hits[index // 8] >> index % 8 & 1)
 
 
+Verdict = Literal["passed", "failed", "none"]
+"""``failed``: a check of the testbench or an assertion of the design failed, or the run did not
+end. ``passed``: the testbench has checks, and none failed. ``none``: it has no check, or did not
+run."""
+
+
 class Covered(msgspec.Struct, frozen=True, kw_only=True, tag="covered"):
     """The testbench compiled and ran."""
 
@@ -227,6 +252,19 @@ class Covered(msgspec.Struct, frozen=True, kw_only=True, tag="covered"):
 
     log: str
     """The last part of the testbench's output."""
+
+    faults: tuple[str, ...] = ()
+    """Why the verdict is ``failed``, in words."""
+
+    checks: int = 0
+    """Places of the testbench where it can fail; see `hdl.simulate.verdict`."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the design, whatever the coverage."""
+        if self.faults:
+            return "failed"
+        return "passed" if self.checks else "none"
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
@@ -299,9 +337,22 @@ Outcome = (
 outcomes."""
 
 
+def verdict_of(outcome: Outcome) -> Verdict:
+    """Return the verdict; a simulation that ended with an error or not at all is ``failed``."""
+    match outcome:
+        case Covered():
+            return outcome.verdict
+        case SimulationFailed() | TimedOut(stage="simulate"):
+            return "failed"
+        case _:
+            return "none"
+
+
 def reward_of(outcome: Outcome) -> float:
-    """Return 0 for a failed simulation, else 1 + the overall average, 1..2 (LLM4Cov)."""
-    return 1.0 + outcome.coverage.overall_average if isinstance(outcome, Covered) else 0.0
+    """Return 0 for a failed simulation or verdict, else 1 + the overall average, 1..2 (LLM4Cov)."""
+    if isinstance(outcome, Covered) and not outcome.faults:
+        return 1.0 + outcome.coverage.overall_average
+    return 0.0
 
 
 class StageCost(msgspec.Struct, frozen=True, kw_only=True):

@@ -123,7 +123,17 @@ class Ran:
     ended: Literal["finish", "quiet", "slot_limit"]
     slots: int
     time: int
-    log: str
+    output: str
+    errors: int
+    """Calls of ``$error`` and failed assertions, of the testbench and of the design."""
+
+    stopped: int
+    """Line of the ``$stop`` that ended it; 0 if none did."""
+
+    @property
+    def log(self) -> str:
+        """The last part of the output."""
+        return self.output[-LOG_CHARACTERS:]
 
 
 @dataclass(kw_only=True)
@@ -171,6 +181,11 @@ class Simulation:
             raise Stopped(found)
         return found
 
+    def model(self) -> str:
+        """Return the C++ of the translated model."""
+        sources = sorted((self.folder / MODEL).glob("*.cpp"))
+        return "".join(self.read(f"{MODEL}/{source.name}") for source in sources)
+
     def compile(self, before_main: str = "") -> None:
         """Compile the C++; ``before_main`` is C++ between the model and its main loop.
 
@@ -204,13 +219,15 @@ class Simulation:
         if done.status:
             raise Stopped(SimulationFailed(message=self._last_words(done)))
         words = self.read("ended.txt", 1000).split()
-        if len(words) != 3:
+        if len(words) != 5:
             raise Stopped(SimulationFailed(message=self._last_words(done)))
         return Ran(
             ended=cast("Literal['finish', 'quiet', 'slot_limit']", words[0]),
             slots=int(words[1]),
             time=int(words[2]),
-            log=self._clean(done.output)[-LOG_CHARACTERS:],
+            output=self._clean(done.output),
+            errors=int(words[3]),
+            stopped=int(words[4]),
         )
 
     def read(self, name: str, most_bytes: int = MOST_COVERAGE_BYTES) -> str:

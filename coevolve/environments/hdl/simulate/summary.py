@@ -39,6 +39,7 @@ from coevolve.environments.hdl.simulate.messages import (
     TimedOut,
     Unit,
     reward_of,
+    verdict_of,
 )
 
 PROTOCOL = "hdl-sim/1"
@@ -66,6 +67,8 @@ def response(
         "status": strict_status(name) if strict else name,
         "err_msg": message(outcome),
         "protocol": PROTOCOL,
+        "verdict": verdict_of(outcome),
+        "faults": faults(outcome),
         "reward": reward_of(outcome),
         "stages": {cost.stage: cost.cpu_s for cost in evaluated.stages},
         "cpu_sec": sum(cost.cpu_s for cost in evaluated.stages),
@@ -148,6 +151,13 @@ def message(outcome: Outcome) -> str:
             assert_never(outcome)
 
 
+def faults(outcome: Outcome) -> tuple[str, ...]:
+    """Return why the verdict is failed; empty if it is not."""
+    if isinstance(outcome, Covered):
+        return outcome.faults
+    return (message(outcome),) if verdict_of(outcome) == "failed" else ()
+
+
 def _measured(
     evaluated: Evaluated,
     outcome: Covered,
@@ -172,6 +182,7 @@ def _measured(
             "manifest_hash": coverage.points_hash,
             "hit_b64": base64.b64encode(coverage.hits).decode(),
         },
+        "checks": outcome.checks,
         "sim": {
             "why": outcome.ended,
             "slots": outcome.slots,

@@ -67,6 +67,7 @@ from coevolve.environments.hdl.simulate.simulation import (
     simulation,
 )
 from coevolve.environments.hdl.simulate.toolchain import Toolchain, find_toolchain
+from coevolve.environments.hdl.simulate.verdict import checks, faults
 from coevolve.environments.hdl.stimulus.language import StimulusError
 from coevolve.environments.hdl.stimulus.testbench import render
 from coevolve.environments.sdk import Sandbox, sweep
@@ -242,13 +243,22 @@ def _simulate(
     compiled = without_parameters(text, request.unit)
     under_way.translate(design.instrumented.files, compiled, top)
     dut = under_way.find_dut(request.instance)
+    model = under_way.model()
     under_way.compile()
     ran = under_way.run(request.seed)
     started, cpu = time.monotonic(), time.thread_time()
     made = counts(records(under_way.read("coverage.dat")), dut, design.instrumented)
     coverage = score(made, design.points, request.unit)
     under_way.costs.append(_cost("read", started, cpu))
-    return Covered(coverage=coverage, ended=ran.ended, slots=ran.slots, time=ran.time, log=ran.log)
+    return Covered(
+        coverage=coverage,
+        ended=ran.ended,
+        slots=ran.slots,
+        time=ran.time,
+        log=ran.log,
+        faults=faults(ran, model, request.limits),
+        checks=checks(model, compiled, request.limits.fail_on),
+    )
 
 
 def _text(request: Evaluate, design: Prepared) -> str | Outcome:

@@ -93,22 +93,32 @@ class Harness:
 
         Raises SimulatorError where the child died or hung.
         """
+        return tuple(coverage for coverage, _ in await self.judged(programs, seed))
+
+    async def judged(
+        self, programs: Sequence[Program], seed: int
+    ) -> tuple[tuple[Coverage, bool], ...]:
+        """Return for each program, as `run`, its coverage and whether the design spoke.
+
+        A design speaks if it reports an error or ends the simulation.
+        """
         return await asyncio.to_thread(self._run, programs, seed)
 
     async def close(self) -> None:
         """End the child; a later `run` starts another."""
         await asyncio.to_thread(self._close)
 
-    def _run(self, programs: Sequence[Program], seed: int) -> tuple[Coverage, ...]:
-        size = (len(self.points) + 7) // 8
-        made: list[Coverage] = []
+    def _run(self, programs: Sequence[Program], seed: int) -> tuple[tuple[Coverage, bool], ...]:
+        size = (len(self.points) + 7) // 8 + 1
+        made: list[tuple[Coverage, bool]] = []
         with self._turn:
             for first in range(0, len(programs), BATCH):
                 batch = programs[first : first + BATCH]
                 message = request(batch, self._pins, seed)
                 answer = self._server.ask(message, size * len(batch))
                 made.extend(
-                    self._coverage(answer[at : at + size]) for at in range(0, len(answer), size)
+                    (self._coverage(answer[at : at + size - 1]), answer[at + size - 1] > 0)
+                    for at in range(0, len(answer), size)
                 )
         return tuple(made)
 

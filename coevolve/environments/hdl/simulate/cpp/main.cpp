@@ -1,7 +1,8 @@
 // Runs the model once: main SEED SLOTS LOG_BYTES CPU_S SOLVER_STEPS SOLVER; SOLVER is a command line.
 // A testbench without `$finish` is cut off after a number of time slots, not seconds, so the result
 // does not depend on the machine; its coverage is kept. Writes coverage.dat, and ended.txt: how it
-// ended, slots, time. Included after the model and `counters.h`.
+// ended, slots, time, number of errors, line of the `$stop` or 0. Included after the model and
+// `counters.h`.
 #include <sys/resource.h>
 
 // A file included before can define another class to run in place of the model.
@@ -45,7 +46,9 @@ int simulate(int seed, unsigned long most_slots, const char* solver, const char*
   context->coveragep()->write("coverage.dat");
   FILE* const file = fopen("ended.txt", "w");
   if (file == nullptr) return 3;
-  fprintf(file, "%s %lu %llu\n", ended, slots, static_cast<unsigned long long>(context->time()));
+  fprintf(file, "%s %lu %llu %d %d\n", ended, slots,
+          static_cast<unsigned long long>(context->time()), context->errorCount(),
+          coevolve::stopped());
   return fclose(file) == 0 ? 0 : 3;
 }
 

@@ -11,6 +11,9 @@ void print_at_most(unsigned long bytes);
 // Whether `$fatal` ended the simulation.
 bool fatal();
 
+// Line of the `$stop` that ended the simulation; 0 if none did.
+int stopped();
+
 // Exit statuses: the solver of constraints exceeded the limit of `solve_at_most`, or died.
 enum : int { SOLVER_STEPS = 4, SOLVER_DIED = 5 };
 void solve_at_most(unsigned long steps);

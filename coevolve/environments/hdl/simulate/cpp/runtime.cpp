@@ -18,7 +18,8 @@ namespace coevolve {
 namespace {
 
 unsigned long left = ~0UL;
-bool ended_by_fatal = false;
+int fatal_at = 0;
+int stopped_at = 0;
 std::string last;
 
 // Whether the last output was an error's place: Verilator prints it before it reports an error, but
@@ -47,19 +48,21 @@ int print(const char* format, ...) {
 
 void print_at_most(unsigned long bytes) { left = bytes; }
 
-bool fatal() { return ended_by_fatal; }
+bool fatal() { return fatal_at; }
+
+int stopped() { return stopped_at; }
 
 }  // namespace coevolve
 
 void vl_stop(const char*, int, const char*) { Verilated::threadContextp()->gotFinish(true); }
 
 void vl_stop_maybe(const char* file, int line, const char* hier, bool maybe) {
-  if (!maybe) {
-    coevolve::ended_by_fatal = true;
-  } else if (coevolve::printed_error(file, line)) {
+  const bool reported = maybe && coevolve::printed_error(file, line);
+  coevolve::last.clear();
+  if (reported) {
     Verilated::threadContextp()->errorCountInc();
     return;
   }
-  coevolve::last.clear();
+  (maybe ? coevolve::stopped_at : coevolve::fatal_at) = line;
   vl_stop(file, line, hier);
 }

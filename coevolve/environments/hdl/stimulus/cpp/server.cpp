@@ -11,8 +11,9 @@
 // POINTS is a file with the point of each counter, one int32 each, -1 for none. A request is, in
 // words of 64 bits: the number of programs, then for each program its seed, the first state of its
 // random words, the number of its instructions, and four words for each instruction. The answer for
-// each program is one bit for each of COUNT points, the first in the lowest bit of the first byte; or
-// two words: the hash of the outputs and the times at which they changed, and how often they changed.
+// each program is one bit for each of COUNT points, the first in the lowest bit of the first byte, and
+// one byte: 1 if the design reported an error or ended the simulation. Or it is two words: the hash of
+// the outputs and the times at which they changed, and how often they changed.
 // After the last program follows one word: the CPU nanoseconds of this process so far. Of an output
 // wider than 64 bits only the lowest 64 are used. A program that takes more than SECONDS ends the
 // server.
@@ -103,6 +104,9 @@ class Bench {
     settle();
     model_->final();
   }
+
+  // Whether the design reported an error, or ended the simulation.
+  bool spoke() const { return context_.errorCount() || context_.gotFinish(); }
 
   uint64_t folded() const { return folded_; }
   uint64_t changes() const { return changes_; }
@@ -223,6 +227,7 @@ std::vector<uint8_t> hits(const Request& request, const std::vector<int32_t>& po
   for (size_t n = 0; n < points.size(); ++n) {
     if (points[n] >= 0 && *counters[n]) bits[points[n] / 8] |= 1 << points[n] % 8;
   }
+  bits.push_back(bench.spoke());
   return bits;
 }
 
