@@ -37,7 +37,17 @@ if TYPE_CHECKING:
 WIDTH = 100
 
 SMALL = 20_000_000
-"""Weights below which all of them are trained, and groups are larger."""
+"""Weights below which groups are larger."""
+
+MOST_WHOLE = 400_000_000
+"""Largest number of weights that all learn."""
+
+LEARNT_BYTES = 22
+"""Memory for each weight that learns on a CPU: in the engine, and in the learner with its gradient,
+its two moments and a copy in bfloat16."""
+
+WHOLE_SHARE = 0.5
+"""Share of the free memory that these may take."""
 
 PIECE = 64
 """Lengths are multiples of this many tokens."""
@@ -70,7 +80,6 @@ class Choice:
 
 def limits(known: Measured) -> list[Choice]:
     """Return which weights learn, and whether conversations fit, from their measured lengths."""
-    adapter = known.trained_before and known.weights >= SMALL
     lengths = known.lengths
     message = max(LEAST_MESSAGE, _pieces(1.5 * lengths.message, 16))
     message = message if known.references else UNKNOWN_MESSAGE
@@ -78,11 +87,7 @@ def limits(known: Measured) -> list[Choice]:
     most = min(_pieces(lengths.conversation + room, PIECE), known.positions)
     concurrent = _concurrent(known, most)
     return [
-        Choice(
-            key="policy.train",
-            value="lora" if adapter else "full",
-            why="an adapter: a small version, and little memory" if adapter else "few weights",
-        ),
+        _train(known),
         Choice(
             key="rollout.max_tokens",
             value=most,
@@ -101,8 +106,20 @@ def limits(known: Measured) -> list[Choice]:
             value=concurrent,
             why=f"{concurrent * most * known.cache_bytes_a_token / 1e9:.1f} GB of keys and values",
         ),
-        *([_micro_batch(most)] if adapter else []),
+        *([] if known.weights < SMALL else [_micro_batch(most)]),
     ]
+
+
+def _train(known: Measured) -> Choice:
+    """Return which weights learn."""
+    if known.weights < SMALL:
+        return Choice(key="policy.train", value="full", why="few weights")
+    needed = known.weights * LEARNT_BYTES
+    if known.weights <= MOST_WHOLE and needed <= WHOLE_SHARE * known.free_bytes:
+        why = f"all learn more from few references than an adapter; {needed / 1e9:.1f} GB"
+        return Choice(key="policy.train", value="full", why=why)
+    why = "an adapter: a small version, and little memory"
+    return Choice(key="policy.train", value="lora", why=why)
 
 
 def _micro_batch(most: int) -> Choice:

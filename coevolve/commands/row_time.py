@@ -1,5 +1,8 @@
 """Measures how long a learner takes for one conversation on this machine, on the CPU."""
 
+# torch and transformers are partly untyped.
+# pyright: reportUnknownMemberType=false
+
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +10,8 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
+from coevolve.learning.scoring import score
+from coevolve.learning.shared_prefix import can_share
 from coevolve.models.load import read_model
 
 PASSES = 2
@@ -14,35 +19,42 @@ PASSES = 2
 
 
 class RowSeconds(NamedTuple):
-    """Seconds of a forward and a backward pass over a conversation, by ``policy.precision``."""
+    """Seconds of a forward and a backward pass for a conversation, by ``policy.precision``."""
 
     fp32: float
     bf16: float
 
 
-def row_seconds(folder: Path, token_ids: Sequence[int], threads: int) -> RowSeconds:
-    """Measure the passes in both precisions.
+def row_seconds(
+    folder: Path, rows: Sequence[Sequence[int]], threads: int, *, adapter: bool
+) -> RowSeconds:
+    """Measure the passes for ``rows``, conversations of a micro-batch, in both precisions.
 
-    They go through every layer to the embeddings, as for an adapter.
+    All weights learn, or with ``adapter`` what lies below them: the embeddings.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         model = cast("Any", read_model(folder, torch.float32))
-        model.requires_grad_(requires_grad=False)
-        ids_1_T = torch.tensor([list(token_ids)])
-        fp32 = min(_pass_seconds(model, ids_1_T) for _ in range(PASSES))
-        model.to(torch.bfloat16)
+        model.requires_grad_(requires_grad=not adapter)
+        model.get_input_embeddings().requires_grad_(requires_grad=True)
+        fp32 = min(_pass_seconds(model, rows) for _ in range(PASSES))
+        if adapter:
+            model.to(torch.bfloat16)
         with torch.autocast("cpu", torch.bfloat16):
-            bf16 = min(_pass_seconds(model, ids_1_T) for _ in range(PASSES))
-        return RowSeconds(fp32, bf16)
+            bf16 = min(_pass_seconds(model, rows) for _ in range(PASSES))
+        return RowSeconds(fp32 / len(rows), bf16 / len(rows))
     finally:
         torch.set_num_threads(before)
 
 
-def _pass_seconds(model: Any, ids_1_T: torch.Tensor) -> float:
-    embedded = model.get_input_embeddings()(ids_1_T).requires_grad_()
+def _pass_seconds(model: Any, rows: Sequence[Sequence[int]]) -> float:
+    tensors = [torch.tensor(row) for row in rows]
+    ids_B_T = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
+    ends_B = torch.tensor([len(row) for row in rows])[:, None]
+    written_B_T = torch.arange(ids_B_T.shape[1])[None] == ends_B - 1
     began = time.monotonic()
-    logits = model(inputs_embeds=embedded, use_cache=False).logits
-    torch.nn.functional.cross_entropy(logits[0, :-1].float(), ids_1_T[0, 1:]).backward()
+    logprobs_N, _ = score(model, ids_B_T, written_B_T, temperature=1.0, shares=can_share(model))
+    logprobs_N.sum().backward()
+    model.zero_grad()
     return time.monotonic() - began

@@ -66,6 +66,9 @@ from protocols.tasks import Task
 COMMAND_LINE = Path("command line")
 """What messages about settings name: no run file exists yet."""
 
+TIMED = 3
+"""Conversations whose learning is timed, at most: about a micro-batch."""
+
 POSITIONS = 4096
 """Longest conversation of a model whose config does not say its own."""
 
@@ -164,9 +167,10 @@ class Start:
                 cores=len(os.sched_getaffinity(0)),
                 free_bytes=psutil.virtual_memory().available,
             )
+            self.add(*limits(known))
             rows = self._row_seconds(made, renderer, references=references)
         self._row_s = min(rows)
-        self.add(*limits(known), *machine(known, rows))
+        self.add(*machine(known, rows))
         return known
 
     def _row_seconds(
@@ -175,10 +179,13 @@ class Start:
         """Return the seconds in which a learner learns from a training task's conversation."""
         from coevolve.commands.row_time import row_seconds
 
-        task = self.train[0]
-        ids = renderer.demonstration(task)[0] if references else renderer.opening(tool_task(task))
-        folder = model_folder(made.policy.model)
-        return row_seconds(folder, ids, max(1, len(os.sched_getaffinity(0)) // 2))
+        threads = max(1, len(os.sched_getaffinity(0)) // 2)
+        rows = [
+            renderer.demonstration(task)[0] if references else renderer.opening(tool_task(task))
+            for task in self.train[:TIMED]
+        ]
+        adapter = self.config().policy.train == "lora"
+        return row_seconds(model_folder(made.policy.model), rows, threads, adapter=adapter)
 
     def score(self, tasks: Sequence[Task] = ()) -> Attempts:
         """Score the model on ``tasks``, by default some training tasks. Raises CoevolveError."""

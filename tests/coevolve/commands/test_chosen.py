@@ -1,9 +1,11 @@
 """How long a run is said to take, and how many steps are chosen for it."""
 
+from dataclasses import replace
+
 import pytest
 from msgspec.structs import asdict
 
-from coevolve.commands.chosen import training
+from coevolve.commands.chosen import LEARNT_BYTES, limits, training
 from coevolve.commands.duration import (
     ALONE,
     DELIVERY_S,
@@ -79,6 +81,30 @@ def test_as_many_steps_are_chosen_as_fit_twenty_minutes_and_the_time_is_said(
     if value < most:
         assert run_seconds(found, 2, 4, of, value + 1) > RUN_S
     assert why.startswith(f"about {run_seconds(found, 2, 4, of, value) / 60:.0f} minutes: ")
+
+
+@pytest.mark.parametrize(
+    ("weights", "free_bytes", "train"),
+    [
+        (400_000, 1 << 30, "full"),
+        (134_500_000, 8 << 30, "full"),
+        (134_500_000, 5 << 30, "lora"),
+        (361_000_000, 16 << 30, "full"),
+        (361_000_000, 14 << 30, "lora"),
+        (596_000_000, 256 << 30, "lora"),
+    ],
+)
+def test_all_weights_learn_where_they_are_few_and_fit_the_memory(
+    weights: int, free_bytes: int, train: str
+):
+    found = {
+        each.key: each for each in limits(replace(known(), weights=weights, free_bytes=free_bytes))
+    }
+    assert found["policy.train"].value == train
+    shares = "learner.micro_batch_tokens" in found
+    assert shares == (weights > 20_000_000)
+    if train == "full" and shares:
+        assert f"{weights * LEARNT_BYTES / 1e9:.1f} GB" in found["policy.train"].why
 
 
 def test_the_share_of_probes_is_the_default_of_the_setting():
