@@ -8,21 +8,24 @@ from protocols.journal import Message
 from protocols.learning import StepReport
 
 STEPS = 10
-"""Steps without a signal after which it is said, once."""
+"""Steps of the loop without a signal after which it is said, once."""
 
 
 def silence(config: RunConfig, message: Message, progress: Progress) -> str:
     """Return a sentence, with the remedies that the run file leaves; empty if all is well.
 
-    It follows step `STEPS` alone, and only in a run that makes tasks.
+    It follows one step alone, number `STEPS` after the warm start, in a run that makes tasks.
     """
-    if not (isinstance(message, StepReport) and message.step == STEPS and config.synthesizes):
+    if not (isinstance(message, StepReport) and message.stage == "loop" and config.synthesizes):
+        return ""
+    warm = progress.stages.last
+    if message.step - warm != STEPS:
         return ""
     if progress.count("signal/") > progress.count("signal/cold_start"):
         return ""
-    return f"no signal in {STEPS} steps, so no task was made of a weakness: " + ", or ".join(
-        _remedies(config, progress.teaching.room)
-    )
+    steps = f"{STEPS} steps{' after the warm start' * (warm > 0)}"
+    remedies = ", or ".join(_remedies(config, progress.teaching.room))
+    return f"no signal in {steps}, so no task was made of a weakness: {remedies}"
 
 
 def _remedies(config: RunConfig, room: str) -> Iterator[str]:

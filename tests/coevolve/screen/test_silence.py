@@ -8,13 +8,20 @@ from coevolve.screen.silence import STEPS, silence
 from protocols.config import RunConfig
 from protocols.evolution import Anything, OnTask, Signal
 from protocols.learner_config import LearnerConfig, WarmStartConfig
-from protocols.learning import StepReport
+from protocols.learning import Stage, StepReport
 
 CONFIG = RunConfig(name="test")
 
 
-def step(number: int) -> StepReport:
-    return StepReport(step=number, groups=(), weights_digest="", groups_consumed=number, metrics={})
+def step(number: int, stage: Stage = "loop") -> StepReport:
+    return StepReport(
+        step=number,
+        groups=(),
+        weights_digest="",
+        groups_consumed=number,
+        metrics={},
+        stage=stage,
+    )
 
 
 def after(*signals: Signal) -> Progress:
@@ -43,6 +50,17 @@ def test_it_is_said_once_with_remedies_that_the_run_file_leaves():
     assert "imitate references first (learner.warm_start.steps)" in text
     assert "signals.kinds" not in text  # the default has all that help
     assert "raise rollout.group_size above 8" in text
+
+
+def test_the_steps_of_a_warm_start_do_not_count():
+    progress, said = Progress({}), dict[int, str]()
+    for number in range(1, 3 * STEPS):
+        report = step(number, "warm_start" if number <= STEPS + 2 else "loop")
+        progress.fold(report)
+        if text := silence(CONFIG, report, progress):
+            said[number] = text
+    assert list(said) == [2 * STEPS + 2]
+    assert f"no signal in {STEPS} steps after the warm start" in said[2 * STEPS + 2]
 
 
 def test_no_remedy_repeats_what_the_run_file_does():
