@@ -42,9 +42,9 @@ SMALL = 20_000_000
 MOST_WHOLE = 400_000_000
 """Largest number of weights that all learn."""
 
-LEARNT_BYTES = 22
+LEARNT_BYTES = 30
 """Memory for each weight that learns on a CPU: in the engine, and in the learner with its gradient,
-its two moments and a copy in bfloat16."""
+the moments of two optimizers and a copy in bfloat16."""
 
 WHOLE_SHARE = 0.5
 """Share of the free memory that these may take."""
