@@ -8,7 +8,7 @@ import msgspec
 from protocols.columns import FLOAT32_BYTES, INT32_BYTES
 from protocols.tasks import NOTHING
 
-Ending = Literal["finished", "wrong", "malformed", "too_long", "too_many_calls"]
+Ending = Literal["finished", "wrong", "malformed", "too_long", "too_many_calls", "program_stopped"]
 """Why a conversation ended; every value but ``finished`` is the policy's failure."""
 
 Writer = Literal["policy", "teacher", "grammar"]

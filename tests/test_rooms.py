@@ -14,7 +14,12 @@ MAY_NAME = ("coevolve/environments/", "coevolve/cli/setup.py", "coevolve/docs/")
 MAY_IMPORT = ("coevolve/environments/", "coevolve/cli/", "coevolve/commands/")
 """Folders that may import from environments."""
 
-WORDS = re.compile(rf"\b({'|'.join(BUILT_IN)}|verilator|verilog|testbench\w*|gorilla\w*)\b", re.I)
+COMMON = {"program"}
+"""Names of environments that are common words, too."""
+
+WORDS = re.compile(
+    rf"\b({'|'.join(BUILT_IN.keys() - COMMON)}|verilator|verilog|testbench\w*|gorilla\w*)\b", re.I
+)
 
 TORCHS = "torch.distributed.checkpoint.filesystem"
 """A module of torch, which has the name of an environment."""

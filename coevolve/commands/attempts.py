@@ -202,7 +202,7 @@ def reason_of(episode: Episode, limits: RolloutConfig) -> str:
             last = bytes(episode.tokens.mask)
             said = len(last) - len(last.rstrip(b"\x01"))
             return MESSAGE if said >= limits.max_call_tokens else LONG
-        case "wrong" | "finished":
+        case "wrong" | "finished" | "program_stopped":
             made = [each for each in episode.actions if each.turn == episode.turns_passed]
             if not made:
                 return SILENT

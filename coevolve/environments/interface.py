@@ -64,7 +64,7 @@ class Environment(ABC):
     """Packages of its own, and what else a machine must have (`coevolve.environments.packages`).
     The launcher installs the packages before it calls `check`."""
 
-    patience_s: ClassVar[float] = 90.0
+    patience_s: float = 90.0
     """Maximum seconds for an answer of a simulator; after that the simulator is replaced."""
 
     def __init__(self, config: RunConfig) -> None:

@@ -25,6 +25,7 @@ BUILT_IN = {
     "bfcl": "coevolve.environments.tools.bfcl.environment:Bfcl",
     "hdl": "coevolve.environments.hdl.environment:Hdl",
     "appworld": "coevolve.environments.appworld.environment:AppWorld",
+    "program": "coevolve.environments.program.environment:ProgramEnvironment",
 }
 
 DEFAULT = next(iter(BUILT_IN))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     # Tasks.
     from coevolve.curriculum.task_sampler import (
         TaskSampler as TaskSampler,  # chooses the task of each group
+        SourceSampler as SourceSampler,  # draws from given tasks alone
         Draw as Draw,  # what it chose
     )
     from coevolve.environments.instances import (
@@ -56,6 +57,14 @@ if TYPE_CHECKING:
     )
     from coevolve.rollouts.evaluator import (
         Scorer as Scorer,  # scores a policy on one task
+        AttemptScorer as AttemptScorer,  # scores it by an attempt of an agent
+    )
+    from coevolve.gateway.gateway import (
+        Gateway as Gateway,  # the policy as an endpoint, for programs of others
+    )
+    from coevolve.gateway.session import (
+        GatewaySession as GatewaySession,  # one attempt's conversation at it
+        Sampling as Sampling,  # engine, template and limits of sessions
     )
     from coevolve.history.score import (
         score_of as score_of,  # mean and standard error of scores
@@ -186,6 +195,7 @@ if TYPE_CHECKING:
     )
     from coevolve.environments.sandbox.supervision import (
         found_program as found_program,  # path of a program of the machine
+        cpu_s_so_far as cpu_s_so_far,  # CPU seconds of a process and its descendants
     )
     from coevolve.environments.packages import (
         Requirements as Requirements,  # packages and programs that an environment needs

@@ -76,7 +76,7 @@ class AppWorld(ToolEnvironment):
     name: ClassVar[str] = NAME
     config_type: ClassVar[type[msgspec.Struct]] = AppWorldConfig
     requires: ClassVar[Requirements] = REQUIRES
-    patience_s: ClassVar[float] = 300.0
+    patience_s: float = 300.0
     attempt_gather_s: ClassVar[float] = 0.02
     exports: ClassVar[Mapping[str, Exporter]] = {}
     gate_order: ClassVar[Sequence[Gate]] = ORDER

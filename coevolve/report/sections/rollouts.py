@@ -23,6 +23,7 @@ ENDINGS: dict[Ending, str] = {
     "malformed": "a message was neither a call nor the end of a turn",
     "too_long": "the conversation reached its maximum of tokens",
     "too_many_calls": "a turn reached its maximum of calls",
+    "program_stopped": "the program could not go on with what the policy wrote",
 }
 """How a rollout ended -> the reason in words."""
 

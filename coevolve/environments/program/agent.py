@@ -1,0 +1,132 @@
+"""Attempts that a foreign program makes, with the policy behind an endpoint."""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from coevolve.environments.program.settings import ProgramConfig
+from coevolve.environments.program.tasks import line_of
+from coevolve.environments.program.worker import Answered, Asked, Faulty, Rewarded, Stopped
+from coevolve.environments.sdk import Episode, Gateway, GatewaySession, Sampling
+from protocols.errors import GeneratorError, SimulatorError
+from protocols.interfaces import SimulatorService
+from protocols.rollouts import Ending
+from protocols.tasks import Task, body_of
+
+
+class ProgramOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt's conversation showed, beside its tokens."""
+
+    messages: int
+    """Messages that the policy wrote."""
+
+    retries: int
+    """Requests that a client sent again, and that got the same answer."""
+
+    notes: dict[str, int]
+    """What the client changed in its history without effect, by name."""
+
+    refused: dict[str, int]
+    """Requests that were refused, by their code."""
+
+    ignored: dict[str, int]
+    """Fields of requests that would have changed how is sampled, by name."""
+
+    error: str = ""
+    """Why the program could not go on, by the policy's fault."""
+
+
+class ProgramAgent:
+    """A `coevolve.rollouts.agent.Agent`."""
+
+    def __init__(
+        self, settings: ProgramConfig, sampling: Sampling, simulators: Sequence[SimulatorService]
+    ) -> None:
+        self._success = settings.success
+        self._sampling = sampling
+        self._gateway = Gateway()
+        self._simulators = simulators
+        self._attempts = [0] * len(simulators)
+        """Attempts in flight, by simulator."""
+
+    async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
+        began_s = time.monotonic()
+        failure = ""
+        answered: Answered | None = None
+        async with self._gateway.session(session, self._sampling, seed) as opened:
+            try:
+                asked = Asked(task=line_of(task), base_url=opened.base_url)
+                answered = await self._ask(asked)
+            except SimulatorError as error:
+                failure = str(error)
+        talk = opened.session
+        if talk.error is not None:
+            raise GeneratorError(str(talk.error)) from talk.error
+        failure = _failure(talk, answered, failure)
+        if failure or answered is None:
+            raise SimulatorError(f"task {task.task_id}: {failure}")
+        return self._episode(talk, answered, time.monotonic() - began_s)
+
+    async def _ask(self, asked: Asked) -> Answered:
+        """Let the simulator with the fewest attempts make one. Raises SimulatorError."""
+        place = self._attempts.index(min(self._attempts))
+        self._attempts[place] += 1
+        try:
+            answer = await self._simulators[place].answer(msgspec.msgpack.encode(asked))
+        finally:
+            self._attempts[place] -= 1
+        return msgspec.msgpack.decode(answer, type=Answered)
+
+    def _episode(self, talk: GatewaySession, answered: Answered, wall_s: float) -> Episode:
+        is_rewarded = isinstance(answered, Rewarded) and not talk.is_full
+        reward = answered.reward if isinstance(answered, Rewarded) and is_rewarded else 0.0
+        won = is_rewarded and reward >= self._success
+        transcript = talk.transcript
+        return Episode(
+            tokens=transcript.tokens(),
+            actions=talk.actions(),
+            turns_passed=int(won),
+            turns_total=1,
+            reward=reward,
+            ended=_ending(talk, answered, won=won),
+            versions=tuple(transcript.sampled_versions()),
+            oldest_version=transcript.oldest_version(),
+            wall_s=wall_s,
+            outcome=body_of(_outcome(talk, answered)),
+        )
+
+
+def _failure(talk: GatewaySession, answered: Answered | None, failure: str) -> str:
+    """Return why an attempt says nothing about the policy; empty if it does."""
+    if talk.branched:
+        return f"conversation_branched: {talk.branched}"
+    if failure:
+        return failure
+    if not talk.said:
+        refused = ", ".join(talk.counts.refused)
+        asked = f"every request was refused: {refused}" if refused else "the program never asked it"
+        return f"the policy wrote nothing: {asked}"
+    if isinstance(answered, Faulty) and not talk.is_full:
+        return answered.error
+    return ""
+
+
+def _ending(talk: GatewaySession, answered: Answered, *, won: bool) -> Ending:
+    if talk.is_full:
+        return "too_long"
+    if isinstance(answered, Stopped):
+        return "program_stopped"
+    return "finished" if won else "wrong"
+
+
+def _outcome(talk: GatewaySession, answered: Answered) -> ProgramOutcome:
+    counts = talk.counts
+    return ProgramOutcome(
+        messages=talk.said,
+        retries=counts.retries,
+        notes=dict(counts.notes),
+        refused=dict(counts.refused),
+        ignored=dict(counts.ignored),
+        error=answered.error if isinstance(answered, Stopped) else "",
+    )

@@ -1,0 +1,135 @@
+"""The environment ``program``: an agent program of the user's own, and a file of its tasks.
+
+The program talks to the policy as to an OpenAI endpoint (`coevolve.gateway`), does with the
+answers what it likes, and gives the reward (`coevolve.environments.program.worker`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import msgspec
+
+from coevolve.environments.program.settings import ProgramConfig
+from coevolve.environments.program.tasks import TaskFile, headline, line_of, read_tasks
+from coevolve.environments.program.worker import Programs
+from coevolve.environments.sdk import (
+    Agent,
+    AttemptScorer,
+    Environment,
+    Fault,
+    Finding,
+    PartContext,
+    Scorer,
+    SourceSampler,
+    TaskSampler,
+    VerifiedEngine,
+    has_chat_template,
+    lacking,
+    settings_of,
+    whole_model,
+)
+from protocols.capabilities import Capabilities
+from protocols.config import RunConfig
+from protocols.errors import ConfigError
+from protocols.interfaces import SimulatorService
+from protocols.rollouts import Writer
+from protocols.tasks import Task, TaskText
+
+ANSWER_S = 30.0
+"""Seconds that an answer may take beyond the program's own."""
+
+
+class ProgramEnvironment(Environment):
+    """A `coevolve.environments.interface.Environment` of one program."""
+
+    name: ClassVar[str] = "program"
+    config_type: ClassVar[type[msgspec.Struct]] = ProgramConfig
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        replayable=False, state_digest=False, references=False
+    )
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self._settings = settings_of(config, ProgramConfig)
+        self.patience_s = self._settings.patience_s + ANSWER_S
+
+    def faults(self) -> Sequence[Fault]:
+        """Return the rule that nobody makes tasks of which only the program knows the form."""
+        fault = f"$.arm: {self.name} makes no tasks of its own; choose static"
+        return ((self._config.synthesizes, fault),)
+
+    def check(self) -> Sequence[str]:
+        """Return what the tasks lack; refuse a model without a chat template."""
+        return lacking(self._check_policy, self.source)
+
+    def _check_policy(self) -> None:
+        config = self._config
+        folder = None if config.policy.tiny_random else whole_model(config.policy.model)
+        if folder is not None and not has_chat_template(folder):
+            raise ConfigError(
+                f"environment.use: {self.name} needs a policy.model with a chat template, but "
+                f"{config.policy.model!r} has none; choose another model"
+            )
+
+    def source(self) -> TaskFile:
+        """Return the tasks. Raises ConfigError."""
+        return self._source
+
+    @cached_property
+    def _source(self) -> TaskFile:
+        guard = self._config.learner.guard
+        watched = guard.tasks if guard.action != "none" else 0
+        return read_tasks(self._settings, self._config.seed, watched)
+
+    def texts(self) -> Iterator[str]:
+        """Yield the lines of training tasks."""
+        for task in self.source().pool():
+            yield msgspec.json.encode(line_of(task)).decode()
+
+    def sampler(self) -> TaskSampler:
+        return SourceSampler(self.source())
+
+    def scored_tasks(self) -> Sequence[Task]:
+        return self.source().held_out()
+
+    def canaries(self) -> Sequence[Task]:
+        return self.source().canaries(self._config.learner.guard.tasks)
+
+    def describe(self, task: Task) -> TaskText:
+        return TaskText(headline=headline(line_of(task)))
+
+    def simulator(self) -> Programs:
+        """Return the program, which makes any number of attempts at once."""
+        return Programs(self._settings)
+
+    def agents(
+        self,
+        name: str,
+        context: PartContext,
+        engine: VerifiedEngine,
+        simulators: Sequence[SimulatorService],
+    ) -> Mapping[Writer, Agent]:
+        """Return the policy's agent."""
+        return {"policy": self._agent(engine, simulators, self._config.rollout.temperature)}
+
+    def scorer(
+        self, context: PartContext, engine: VerifiedEngine, simulators: Sequence[SimulatorService]
+    ) -> Scorer:
+        """Return a scorer that makes one greedy attempt."""
+        return AttemptScorer(self._agent(engine, simulators, 0.0))
+
+    def _agent(
+        self, engine: VerifiedEngine, simulators: Sequence[SimulatorService], temperature: float
+    ) -> Agent:
+        from coevolve.environments.program.agent import ProgramAgent
+        from coevolve.environments.sdk import Sampling
+
+        sampling = Sampling.load(self._config, engine.generator, temperature)
+        return ProgramAgent(self._settings, sampling, simulators)
+
+    async def conformance(self, most: int) -> tuple[Finding, ...]:
+        """Return the findings of letting the program attempt tasks with policies of no skill."""
+        from coevolve.environments.program.conformance import conformance
+
+        return await conformance(self._settings, self.source(), self.capabilities, most)

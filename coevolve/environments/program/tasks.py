@@ -1,0 +1,140 @@
+"""Tasks of a program: lines of JSON, which only the program understands."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from coevolve.environments.program.settings import ProgramConfig, carried
+from coevolve.environments.sdk import boundary, plain, shown
+from protocols.errors import ConfigError
+from protocols.tasks import SPLITS, Seeded, Split, Task, body_of
+
+MAX_BYTES = 1 << 30
+HEADLINES = ("prompt", "instruction", "question", "task", "id")
+"""Fields of which the first that is a text describes a task."""
+
+_POOL_STREAM, _DRAW_STREAM = 301, 302
+
+
+class ProgramTask(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of a task: its line."""
+
+    line: dict[str, Any]
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    """What a line needs."""
+
+    id: str
+    split: Split | None = None
+
+
+def line_of(task: Task) -> dict[str, Any]:
+    """Return the line of a task."""
+    return msgspec.msgpack.decode(task.body, type=ProgramTask).line
+
+
+def headline(line: dict[str, Any]) -> str:
+    """Return a description of a task in one line."""
+    named = (line.get(name) for name in HEADLINES)
+    return plain(next(each for each in named if isinstance(each, str) and each), 200)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskFile:
+    """A `protocols.interfaces.TaskSource`."""
+
+    seed: int
+    train: tuple[Task, ...]
+    watched: tuple[Task, ...]
+    scored: tuple[Task, ...]
+
+    def pool(self) -> Sequence[Task]:
+        return self.train
+
+    def draw(self, number: int) -> tuple[Task, bool]:
+        """Return the task of group ``number``; each is drawn once before any is drawn again."""
+        epoch, place = divmod(number, len(self.train))
+        order = np.random.default_rng((self.seed, _DRAW_STREAM, epoch)).permutation(len(self.train))
+        return self.train[int(order[place])], False
+
+    def held_out(self) -> Sequence[Task]:
+        return self.scored
+
+    def canaries(self, count: int) -> Sequence[Task]:
+        return self.watched[:count]
+
+
+def read_tasks(settings: ProgramConfig, seed: int, watched: int) -> TaskFile:
+    """Return the tasks of a run with ``seed``, whose guard watches ``watched`` of them.
+
+    Raises ConfigError if the file cannot be read, or lacks tasks of a split.
+    """
+    path = Path(carried(settings.tasks))
+    with boundary(ConfigError, f"environment.tasks: {path} needs to be a file of JSON lines"):
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it needs at most {MAX_BYTES} bytes, found more")
+        rows = [each for each in path.read_bytes().split(b"\n") if each.strip()]
+    tasks = _tasks(path, [_read(path, *each) for each in enumerate(rows, 1)], settings)
+    sides = {split: [task for task in tasks if task.split == split] for split in SPLITS}
+    for split, found in sides.items():
+        if not found:
+            raise ConfigError(
+                f"environment.tasks: {path} needs a task of split {split}, found none of "
+                f"{len(tasks)}; add tasks, or name their split"
+            )
+    train = sides["train"]
+    apart = min(watched, len(train) // 4)
+    order = np.random.default_rng((seed, _POOL_STREAM)).permutation(len(train) - apart)
+    pool = [train[apart + int(place)] for place in order][: settings.seeds]
+    return TaskFile(
+        seed=seed,
+        train=tuple(pool),
+        watched=tuple(train[:apart]),
+        scored=tuple(sides["held_out"][: settings.held_out]),
+    )
+
+
+def _read(path: Path, number: int, row: bytes) -> tuple[_Line, dict[str, Any]]:
+    place = f"environment.tasks: {path}, task {number}, needs a JSON object with an id"
+    with boundary(ConfigError, place):
+        line = msgspec.json.decode(row, type=dict[str, Any])
+        found = msgspec.convert(line, _Line)
+    if not found.id:
+        raise ConfigError(f"{place}, found an empty one")
+    return found, line
+
+
+def _tasks(
+    path: Path, rows: Sequence[tuple[_Line, dict[str, Any]]], settings: ProgramConfig
+) -> list[Task]:
+    """Return the tasks in the order of their lines. Raises ConfigError for ids that repeat."""
+    free = sorted(
+        (_place(each, settings.split_seed), each.id) for each, _ in rows if not each.split
+    )
+    count = max(1, round(settings.held_out_share * len(free))) if free else 0
+    held_out = {name for _, name in free[:count]}
+    tasks: dict[str, Task] = {}
+    for each, line in rows:
+        if each.id in tasks:
+            raise ConfigError(
+                f"environment.tasks: {path} needs ids that differ, found {shown(each.id)} twice"
+            )
+        split = each.split or ("held_out" if each.id in held_out else "train")
+        tasks[each.id] = Task(
+            task_id=each.id,
+            split=split,
+            origin=Seeded(source=f"{path.name}:{each.id}"),
+            body=body_of(ProgramTask(line=line)),
+        )
+    return list(tasks.values())
+
+
+def _place(line: _Line, seed: int) -> bytes:
+    salt = seed.to_bytes(hashlib.blake2b.SALT_SIZE)
+    return hashlib.blake2b(line.id.encode(), digest_size=8, salt=salt).digest()

@@ -1,0 +1,308 @@
+"""Runs a foreign program that makes attempts; both ends of the connection to it.
+
+The program reads a line of JSON for each attempt, ``{"id", "task", "base_url", "model"}``, any
+number at once, and writes ``{"id", "reward"}`` or ``{"id", "error", "fault"}``. Whatever else it
+writes is noise, of which the log gets the beginning. One process makes all attempts of a simulator;
+another one is started if it ended.
+
+*What is covered.* An attempt ends whatever the program does: by its answer, by the end of its
+process, or after `ProgramConfig.patience_s`. The process ends with its simulator, and gets few
+environment variables. *What is not covered.* The program is the user's, and runs with the user's
+rights.
+"""
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import msgspec
+import structlog
+
+from coevolve.environments.program.settings import ProgramConfig
+from coevolve.environments.sdk import cpu_s_so_far, plain, shown
+from protocols.errors import SimulatorError
+
+BEGIN = Path(__file__).with_name("begin.py")
+MODEL = "policy"
+MAX_LINE_BYTES = 1 << 20
+MAX_NOISE = 200
+"""Lines of noise of a process that the log gets."""
+
+NOISE_CHARS = 400
+KILLED_S = 10.0
+
+PASSED_ON = frozenset(
+    {
+        "CURL_CA_BUNDLE",
+        "HOME",
+        "LANG",
+        "LANGUAGE",
+        "LOGNAME",
+        "PATH",
+        "REQUESTS_CA_BUNDLE",
+        "SHELL",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+        "TMPDIR",
+        "TZ",
+        "USER",
+    }
+)
+"""Environment variables of a machine and its language; those that begin with ``LC_`` besides."""
+
+GIVEN = {
+    # Frameworks insist on a key; the base URL holds the session's.
+    "OPENAI_API_KEY": "unused",
+    # An answer that a program prints must not stay in its buffer.
+    "PYTHONUNBUFFERED": "1",
+}
+
+log = structlog.get_logger()
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for an attempt."""
+
+    task: dict[str, Any]
+    base_url: str
+
+
+class Rewarded(msgspec.Struct, frozen=True, kw_only=True, tag="rewarded"):
+    """The program judged the attempt."""
+
+    reward: float
+    """0 to 1."""
+
+
+class Stopped(msgspec.Struct, frozen=True, kw_only=True, tag="stopped"):
+    """The program could not go on, by the policy's fault."""
+
+    error: str
+
+
+class Faulty(msgspec.Struct, frozen=True, kw_only=True, tag="faulty"):
+    """The attempt failed, and says nothing about the policy."""
+
+    error: str
+
+
+Answered = Rewarded | Stopped | Faulty
+
+
+class Programs:
+    """A `protocols.interfaces.SimulatorService`."""
+
+    def __init__(self, settings: ProgramConfig) -> None:
+        self._settings = settings
+        self._programs: list[Program] = []
+        """Processes that live; the last one takes attempts, and those before finish theirs."""
+
+        self._starting = asyncio.Lock()
+        self._past_cpu_s = 0.0
+        self.last_error = ""
+
+    async def answer(self, request: bytes) -> bytes:
+        """Make an attempt. Raises SimulatorError."""
+        asked = msgspec.msgpack.decode(request, type=Asked)
+        try:
+            program = await self._running()
+            answered = await program.attempt(asked, self._settings.patience_s)
+        except SimulatorError as error:
+            self.last_error = str(error)
+            raise
+        return msgspec.msgpack.encode(answered)
+
+    async def _running(self) -> "Program":
+        async with self._starting:
+            self._forget()
+            if not (self._programs and self._programs[-1].takes_attempts):
+                self._programs.append(await Program.started(self._settings))
+            return self._programs[-1]
+
+    def _forget(self) -> None:
+        """Forget the processes that have ended."""
+        self._past_cpu_s += sum(each.cpu_s() for each in self._programs if each.has_ended)
+        self._programs = [each for each in self._programs if not each.has_ended]
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of the program's processes so far, as far as they were seen."""
+        return self._past_cpu_s + sum(each.cpu_s() for each in self._programs)
+
+    async def close(self) -> None:
+        for each in self._programs:
+            await each.close()
+
+
+class Program:
+    """One process of the program."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._waiting: dict[int, asyncio.Future[Answered]] = {}
+        self._numbers = itertools.count()
+        self._noise = 0
+        self._last_words = ""
+        self._cpu_s = 0.0
+        self._is_retired = False
+        self._ending = asyncio.ensure_future(self._read())
+
+    @classmethod
+    async def started(cls, settings: ProgramConfig) -> "Program":
+        """Start a process. Raises SimulatorError."""
+        begin = (sys.executable, "-I", "-S", str(BEGIN), str(settings.memory_mb))
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *begin,
+                *settings.argv(),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=MAX_LINE_BYTES,
+                start_new_session=True,
+                env=environment_of(os.environ, settings.variables),
+            )
+        except OSError as error:
+            raise SimulatorError(f"the program cannot be started: {error}") from error
+        return cls(process)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended, and all its output is read."""
+        return self._ending.done()
+
+    @property
+    def takes_attempts(self) -> bool:
+        """Whether it lives, and kept to its time so far."""
+        return not self._is_retired and self._process.returncode is None and not self.has_ended
+
+    async def attempt(self, asked: Asked, patience_s: float) -> Answered:
+        """Return the program's answer. Raises SimulatorError if it gives none."""
+        number = next(self._numbers)
+        line = {"id": number, "task": asked.task, "base_url": asked.base_url, "model": MODEL}
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._send(json.dumps(line).encode() + b"\n")
+                return await answer
+        except TimeoutError as error:
+            self._is_retired = True
+            raise SimulatorError(
+                f"the program gave no reward within environment.patience_s = {patience_s:g} s"
+            ) from error
+        finally:
+            del self._waiting[number]
+            if self._is_retired and not self._waiting:
+                self._kill()
+
+    async def _send(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        with suppress(ConnectionError):  # the end of the process says why
+            self._process.stdin.write(line)
+            await self._process.stdin.drain()
+
+    async def _read(self) -> None:
+        """Read what the program writes until it has ended; then fail the attempts it has left."""
+        await asyncio.gather(self._read_answers(), self._read_words())
+        status = await self._process.wait()
+        words = f": {self._last_words}" if self._last_words else ""
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(
+                    SimulatorError(f"the program ended with status {status}{words}")
+                )
+        self._kill()  # processes that it left behind
+
+    async def _read_answers(self) -> None:
+        async for line in _lines(self._process.stdout):
+            found = _decoded(line)
+            number = found.get("id")
+            answer = self._waiting.get(number) if type(number) is int else None
+            if answer is None or answer.done():
+                self._note("stdout", line)
+            else:
+                answer.set_result(_answered(found))
+
+    async def _read_words(self) -> None:
+        async for line in _lines(self._process.stderr):
+            if line.strip():
+                self._last_words = plain(line.decode(errors="replace"), NOISE_CHARS)
+                self._note("stderr", line)
+
+    def _note(self, stream: str, line: bytes) -> None:
+        self._noise += 1
+        if self._noise <= MAX_NOISE:
+            said = plain(line.decode(errors="replace"), NOISE_CHARS)
+            log.info("program_said", stream=stream, line=said, is_last=self._noise == MAX_NOISE)
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of the process and its children, as far as they were seen."""
+        self._cpu_s = max(self._cpu_s, cpu_s_so_far(self._process.pid))
+        return self._cpu_s
+
+    def _kill(self) -> None:
+        self.cpu_s()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def close(self) -> None:
+        """End the process and its children."""
+        self._kill()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KILLED_S):
+                await self._ending
+
+
+async def _lines(stream: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
+    """Yield lines; of one that is too long, pieces."""
+    assert stream is not None
+    while True:
+        try:
+            line = await stream.readline()
+        except ValueError:
+            continue
+        if not line:
+            return
+        yield line
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    """Return a line's JSON object; an empty one for any other line."""
+    try:
+        found: Any = json.loads(line)  # reads NaN, too
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _answered(found: Mapping[str, Any]) -> Answered:
+    """Return what the program says of an attempt."""
+    if "error" in found:
+        return _failed(found.get("fault", "machine"), plain(str(found["error"]), NOISE_CHARS))
+    reward = found.get("reward")
+    if isinstance(reward, bool) or not isinstance(reward, int | float):
+        return Faulty(error=f"the program needs to give a reward, found {shown(reward)}")
+    if not 0.0 <= reward <= 1.0:
+        return Faulty(error=f"a reward needs to be 0 to 1, found {shown(reward)}")
+    return Rewarded(reward=float(reward))
+
+
+def _failed(fault: object, error: str) -> Stopped | Faulty:
+    known: Literal["policy", "machine"] | None = (
+        "policy" if fault == "policy" else "machine" if fault == "machine" else None
+    )
+    if known is None:
+        error = f"fault needs to be machine or policy, found {shown(fault)}; {error}"
+    return Stopped(error=error) if known == "policy" else Faulty(error=error)
+
+
+def environment_of(own: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
+    """Return the environment variables of a program, from our own and the names of ``more``."""
+    names = {name for name in own if name in PASSED_ON or name.startswith("LC_") or name in more}
+    return GIVEN | {name: own[name] for name in names}

@@ -1,0 +1,126 @@
+"""The policy as an endpoint of OpenAI's interface, for agent programs that others wrote.
+
+A rollout part opens a session for each attempt. Its random token is a client's key, or a part of
+its base URL, because many frameworks read keys from environment variables alone; it is written
+nowhere. A session is open as long as its attempt: before and after, and for any other token, the
+answer is 401.
+
+*What is covered.* Whatever a program sends, it gets an answer, and neither its attempt nor the part
+ends by it. *What is not covered.* A program that has its token can use up its own session.
+"""
+
+import contextlib
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+
+from coevolve.base.foreign import described
+from coevolve.base.loopback import HOST
+from coevolve.gateway.http import EVENTS, HttpServer, Request, Response
+from coevolve.gateway.messages import MODEL, RefusedError, completion, events, read_chat
+from coevolve.gateway.session import EndedError, GatewaySession, Sampling
+from protocols.errors import GeneratorError, SimulatorError
+
+TOKEN_BYTES = 16
+CHAT = "/chat/completions"
+MODELS = "/models"
+RETRIES = "x-stainless-retry-count"
+"""The header in which OpenAI's clients count their retries."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A session, and the base URL with which a client uses it; any key will do."""
+
+    session: GatewaySession
+    base_url: str
+
+
+class Gateway:
+    """Serves sessions on the loopback interface; it listens from the first one on."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, GatewaySession] = {}
+        self._server: HttpServer | None = None
+        self._address = ""
+
+    @contextlib.asynccontextmanager
+    async def session(self, name: str, sampling: Sampling, seed: int) -> AsyncGenerator[Opened]:
+        """Open a session for the block. Raises SimulatorError if no port is free."""
+        await self._listen()
+        token = secrets.token_urlsafe(TOKEN_BYTES)
+        session = self._sessions[token] = GatewaySession(name, sampling, seed)
+        try:
+            yield Opened(session, f"{self._address}/s/{token}/v1")
+        finally:
+            del self._sessions[token]
+            await session.end()
+
+    async def _listen(self) -> None:
+        if self._server is None:
+            self._server = HttpServer(self._answer, _failure)
+            try:
+                self._address = f"http://{HOST}:{await self._server.start(HOST)}"
+            except OSError as error:
+                self._server = None
+                raise SimulatorError(f"the gateway cannot listen: {error.strerror}") from error
+
+    async def _answer(self, request: Request) -> Response:
+        token, path = _split(request)
+        session = self._sessions.get(token)
+        if session is None:
+            return _failure(401, "a request needs the token of an attempt that goes on")
+        try:
+            return await _served(session, path, request)
+        except RefusedError as error:
+            session.counts.refused[error.code] += 1
+            return _failure(400, str(error), error.code)
+        except EndedError:
+            return _failure(401, "the attempt has ended")
+        except GeneratorError:
+            return _failure(500, "the engine failed")
+        except Exception as error:  # noqa: BLE001 -- what a program sends must not end the part
+            log.warning("gateway_failed", reason=described(error))
+            session.counts.refused["failed"] += 1
+            return _failure(500, "the gateway failed")
+
+
+async def _served(session: GatewaySession, path: str, request: Request) -> Response:
+    """Return the answer to a session's request. Raises what `GatewaySession.chat` raises."""
+    if path == MODELS and request.method == "GET":
+        return _json(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+    if path != CHAT:
+        return _failure(404, f"the policy has {CHAT} and {MODELS}, and no other path")
+    if request.method != "POST":
+        return _failure(405, f"{CHAT} needs POST")
+    chat = read_chat(request.body)
+    is_retry = request.headers.get(RETRIES, "0").strip() not in ("", "0")
+    said = await session.chat(chat, is_retry=is_retry)
+    if not chat.request.stream:
+        return _json(200, completion(said, session.said))
+    usage = bool((chat.request.stream_options or {}).get("include_usage"))
+    return Response(200, events(said, session.said, usage=usage), kind=EVENTS)
+
+
+def _split(request: Request) -> tuple[str, str]:
+    """Return the token, and the path below ``/v1``."""
+    token, path = request.headers.get("authorization", "").removeprefix("Bearer ").strip(), ""
+    if request.path.startswith("/s/"):
+        token, _, path = request.path.removeprefix("/s/").partition("/")
+    else:
+        path = request.path.removeprefix("/")
+    return token, path.removeprefix("v1").rstrip("/")
+
+
+def _json(status: int, value: Mapping[str, object]) -> Response:
+    return Response(status, msgspec.json.encode(value))
+
+
+def _failure(status: int, sentence: str, code: str = "") -> Response:
+    error = {"message": sentence, "type": "invalid_request_error", "code": code or None}
+    return _json(status, {"error": {**error, "param": None}})
