@@ -32,6 +32,9 @@ SAVED = {
     "letters.py": (FOLDER / "environments.md", "class Letters"),
     "letters.jsonl": (FOLDER / "environments.md", '{"id": "after-a"'),
     "letters.yaml": (FOLDER / "environments.md", "name: letters"),
+    "agent.py": (FOLDER / "programs.md", "import json"),
+    "agent.jsonl": (FOLDER / "programs.md", '{"id": "a", "prompt"'),
+    "agent.yaml": (FOLDER / "programs.md", "name: agent"),
 }
 """File that the pages tell to save -> its page, and the beginning of its block there."""
 

@@ -9,6 +9,7 @@ answer is 401.
 ends by it. *What is not covered.* A program that has its token can use up its own session.
 """
 
+import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncGenerator, Mapping
@@ -46,7 +47,7 @@ class Gateway:
 
     def __init__(self) -> None:
         self._sessions: dict[str, GatewaySession] = {}
-        self._server: HttpServer | None = None
+        self._starting = asyncio.Lock()
         self._address = ""
 
     @contextlib.asynccontextmanager
@@ -62,13 +63,14 @@ class Gateway:
             await session.end()
 
     async def _listen(self) -> None:
-        if self._server is None:
-            self._server = HttpServer(self._answer, _failure)
+        async with self._starting:
+            if self._address:
+                return
             try:
-                self._address = f"http://{HOST}:{await self._server.start(HOST)}"
+                port = await HttpServer(self._answer, _failure).start(HOST)
             except OSError as error:
-                self._server = None
                 raise SimulatorError(f"the gateway cannot listen: {error.strerror}") from error
+            self._address = f"http://{HOST}:{port}"
 
     async def _answer(self, request: Request) -> Response:
         token, path = _split(request)

@@ -66,9 +66,10 @@ Refuse = Callable[[int, str], Response]
 class HttpServer:
     """Answers requests on a free port, each connection in a task of the running loop."""
 
-    def __init__(self, answer: Answer, refuse: Refuse) -> None:
+    def __init__(self, answer: Answer, refuse: Refuse, patience_s: float = PATIENCE_S) -> None:
         self._answer = answer
         self._refuse = refuse
+        self._patience_s = patience_s
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str) -> int:
@@ -82,11 +83,13 @@ class HttpServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link = _Link(reader, writer)
+        link = _Link(reader, writer, self._patience_s)
         try:
-            with suppress(ConnectionError, TimeoutError, h11.LocalProtocolError):
+            with suppress(ConnectionError, h11.LocalProtocolError):
                 while await self._exchange(link):
                     pass
+        except TimeoutError:
+            writer.transport.abort()  # a plain close would wait until the client has read all
         finally:
             writer.close()
 
@@ -106,9 +109,12 @@ class HttpServer:
 class _Link:
     """One connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience_s: float
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._patience_s = patience_s
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def request(self) -> Request | None:
@@ -119,7 +125,7 @@ class _Link:
         async with asyncio.timeout(IDLE_S):
             data = await self._reader.read(CHUNK_BYTES) if self._is_empty() else b""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 return await self._received(data)
         except h11.RemoteProtocolError as error:
             status = error.error_status_hint
@@ -181,7 +187,7 @@ class _Link:
             h11.EndOfMessage(),
         ):
             self._writer.write(self._protocol.send(event) or b"")
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(self._patience_s):
             await self._writer.drain()
         if self._protocol.our_state is not h11.DONE or self._protocol.their_state is not h11.DONE:
             return False
@@ -191,6 +197,7 @@ class _Link:
     async def linger(self) -> None:
         """Read what the client still sends: to hang up at once would take the answer from it."""
         self._writer.write_eof()
-        async with asyncio.timeout(LINGER_S):
-            while await self._reader.read(CHUNK_BYTES):
-                pass
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_S):
+                while await self._reader.read(CHUNK_BYTES):
+                    pass

@@ -18,7 +18,8 @@ class Written:
     """The tokens; with a stop string, those up to the one that completes it."""
 
     text: str
-    """The words without the stop string, and without special tokens."""
+    """The words without the stop string, without special tokens, and without NUL, which no request
+    may hold."""
 
     is_whole: bool
     """Whether the policy, or a stop string, ended the message, and not a limit of tokens."""
@@ -29,26 +30,24 @@ def read(template: "ChatTemplate", generation: Generation, stops: Sequence[str])
     ids = generation.token_ids
     at = _completed(template, ids, stops)
     if at is None:
-        return Written(
-            generation=generation, text=_text(template, generation), is_whole=generation.stopped
-        )
-    text = template.decode(ids[:at])
-    return Written(
-        generation=_cut(generation, at),
-        text=template.unmarked(text[: min(text.find(each) for each in stops if each in text)]),
-        is_whole=True,
-    )
+        text, is_whole = _whole_text(template, generation), generation.stopped
+    else:
+        generation, is_whole = _cut(generation, at), True
+        text = template.decode(generation.token_ids)
+        text = text[: min(text.find(each) for each in stops if each in text)]
+    text = template.unmarked(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return Written(generation=generation, text=text, is_whole=is_whole)
 
 
-def _text(template: "ChatTemplate", generation: Generation) -> str:
-    """Return the words of a message without stop string."""
+def _whole_text(template: "ChatTemplate", generation: Generation) -> str:
+    """Return the text of a message without stop string."""
     ids = generation.token_ids
     if not generation.stopped:
-        return template.unmarked(template.decode(ids))
+        return template.decode(ids)
     try:
-        return template.unmarked(template.said(ids))
+        return template.said(ids)
     except ValueError:  # tokens that only the template may write stay in the conversation
-        return template.unmarked(template.decode(ids[:-1]))
+        return template.decode(ids[:-1])
 
 
 def _completed(template: "ChatTemplate", ids: Sequence[int], stops: Sequence[str]) -> int | None:

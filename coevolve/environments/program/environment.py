@@ -4,8 +4,10 @@ The program talks to the policy as to an OpenAI endpoint (`coevolve.gateway`), d
 answers what it likes, and gives the reward (`coevolve.environments.program.worker`).
 """
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 import msgspec
@@ -27,6 +29,7 @@ from coevolve.environments.sdk import (
     has_chat_template,
     lacking,
     settings_of,
+    shown,
     whole_model,
 )
 from protocols.capabilities import Capabilities
@@ -60,8 +63,21 @@ class ProgramEnvironment(Environment):
         return ((self._config.synthesizes, fault),)
 
     def check(self) -> Sequence[str]:
-        """Return what the tasks lack; refuse a model without a chat template."""
-        return lacking(self._check_policy, self.source)
+        """Return what program and tasks lack; refuse a model without a chat template."""
+        return lacking(self._check_policy, self._check_command, self.source)
+
+    def _check_command(self) -> None:
+        argv = self._settings.argv()
+        files = [each for each in argv[:2] if each.endswith(".py")]
+        for found, is_there in (
+            *((each, Path(each).is_file()) for each in files),
+            (argv[0], shutil.which(argv[0]) is not None),
+        ):
+            if not is_there:
+                raise ConfigError(
+                    f"environment.command: needs programs that exist, found none at {shown(found)} "
+                    f"in {Path.cwd()}; give the path"
+                )
 
     def _check_policy(self) -> None:
         config = self._config

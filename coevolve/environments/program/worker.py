@@ -15,6 +15,7 @@ import asyncio
 import itertools
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncGenerator, Mapping
@@ -63,6 +64,9 @@ GIVEN = {
     # An answer that a program prints must not stay in its buffer.
     "PYTHONUNBUFFERED": "1",
 }
+
+_TOKEN = re.compile(r"/s/[\w-]+")
+"""Where the base URL of an attempt holds its token."""
 
 log = structlog.get_logger()
 
@@ -232,14 +236,14 @@ class Program:
     async def _read_words(self) -> None:
         async for line in _lines(self._process.stderr):
             if line.strip():
-                self._last_words = plain(line.decode(errors="replace"), NOISE_CHARS)
+                self._last_words = _shown(line)
                 self._note("stderr", line)
 
     def _note(self, stream: str, line: bytes) -> None:
         self._noise += 1
         if self._noise <= MAX_NOISE:
-            said = plain(line.decode(errors="replace"), NOISE_CHARS)
-            log.info("program_said", stream=stream, line=said, is_last=self._noise == MAX_NOISE)
+            is_last = self._noise == MAX_NOISE
+            log.info("program_said", stream=stream, line=_shown(line), is_last=is_last)
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of the process and its children, as far as they were seen."""
@@ -272,6 +276,11 @@ async def _lines(stream: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
         yield line
 
 
+def _shown(line: bytes) -> str:
+    """Return a line for people, without the token of a session."""
+    return _TOKEN.sub("/s/***", plain(line.decode(errors="replace"), NOISE_CHARS))
+
+
 def _decoded(line: bytes) -> dict[str, Any]:
     """Return a line's JSON object; an empty one for any other line."""
     try:
@@ -284,7 +293,7 @@ def _decoded(line: bytes) -> dict[str, Any]:
 def _answered(found: Mapping[str, Any]) -> Answered:
     """Return what the program says of an attempt."""
     if "error" in found:
-        return _failed(found.get("fault", "machine"), plain(str(found["error"]), NOISE_CHARS))
+        return _failed(found.get("fault", "machine"), _shown(str(found["error"]).encode()))
     reward = found.get("reward")
     if isinstance(reward, bool) or not isinstance(reward, int | float):
         return Faulty(error=f"the program needs to give a reward, found {shown(reward)}")

@@ -1,0 +1,270 @@
+"""Attempts of foreign programs, good and bad: what each gets, and that each ends."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+
+from coevolve.environments.program.agent import ProgramAgent, ProgramOutcome
+from coevolve.environments.program.settings import ProgramConfig
+from coevolve.environments.program.tasks import ProgramTask
+from coevolve.environments.program.worker import Programs, environment_of
+from coevolve.gateway.session import Sampling
+from coevolve.rollouts.agent import Episode
+from protocols import columns
+from protocols.config import RolloutConfig
+from protocols.errors import GeneratorError, SimulatorError
+from protocols.tasks import Seeded, Task, body_of
+from tests.gateways import TEMPLATE, SplittingGenerator
+
+LIMITS = RolloutConfig(max_tokens=256, max_call_tokens=64)
+ASK = '''
+import json, sys, urllib.request, urllib.error
+
+def ask(asked, *texts, **fields):
+    """Talk with the policy; return what it said."""
+    messages, said = [], []
+    for text in texts:
+        messages.append({"role": "user", "content": text})
+        body = json.dumps({"model": asked["model"], "messages": messages, **fields}).encode()
+        request = urllib.request.Request(asked["base_url"] + "/chat/completions", body)
+        with urllib.request.urlopen(request) as answer:
+            messages.append(json.load(answer)["choices"][0]["message"])
+        said.append(messages[-1]["content"])
+    return said
+
+def say(asked, **result):
+    print(json.dumps({"id": asked["id"], **result}))
+
+for line in sys.stdin:
+    asked = json.loads(line)
+'''
+
+
+def program(folder: Path, lines: str, **settings: Any) -> ProgramConfig:
+    """Write a program that runs ``lines`` for each attempt."""
+    path = folder / "agent.py"
+    path.write_text(ASK + "".join(f"    {line}\n" for line in lines.splitlines()))
+    return ProgramConfig(tasks="", command=(str(path),), **settings)
+
+
+def task(**line: Any) -> Task:
+    body = body_of(ProgramTask(line={"id": "one", **line}))
+    return Task(task_id="one", split="train", origin=Seeded(source="test"), body=body)
+
+
+class Running:
+    """An agent, the engine behind it, and its simulator."""
+
+    def __init__(self, settings: ProgramConfig, *script: str) -> None:
+        self.engine = SplittingGenerator(TEMPLATE, script)
+        self.programs = Programs(settings)
+        sampling = Sampling(
+            generator=self.engine, template=TEMPLATE, limits=LIMITS, temperature=1.0
+        )
+        self.agent = ProgramAgent(settings, sampling, (self.programs,))
+
+    async def attempt(self, number: int = 0, **line: Any) -> Episode:
+        async with asyncio.timeout(60):
+            return await self.agent.attempt(task(**line), f"s{number}", seed=number)
+
+
+@contextlib.asynccontextmanager
+async def running(settings: ProgramConfig, *script: str) -> AsyncIterator[Running]:
+    found = Running(settings, *script)
+    try:
+        yield found
+    finally:
+        await found.programs.close()
+
+
+def sampled(episode: Episode) -> list[int]:
+    ids = columns.from_int32(episode.tokens.token_ids)
+    return [token for token, mark in zip(ids, episode.tokens.mask, strict=True) if mark]
+
+
+async def test_a_program_makes_an_attempt_and_gives_its_reward(tmp_path: Path) -> None:
+    lines = "said = ask(asked, asked['task']['a'], 'b')\nsay(asked, reward=0.5)"
+    async with running(program(tmp_path, lines, success=0.5), "One.", "Two.") as it:
+        episode = await it.attempt(a="first")
+        assert sampled(episode) == [token for each in it.engine.sampled for token in each]
+        assert [each.text for each in episode.actions] == ["One.", "Two."]
+        assert [each.result for each in episode.actions] == ["b", ""]
+        assert (episode.reward, episode.succeeded, episode.ended) == (0.5, True, "finished")
+        assert msgspec.msgpack.decode(episode.outcome, type=ProgramOutcome).messages == 2
+        assert it.engine.released == ["s0"]
+        assert it.programs.cpu_s() > 0
+
+
+async def test_a_reward_below_the_threshold_is_no_success(tmp_path: Path) -> None:
+    async with running(program(tmp_path, "ask(asked, 'a')\nsay(asked, reward=0.9)"), "x") as it:
+        episode = await it.attempt()
+        assert (episode.reward, episode.succeeded, episode.ended) == (0.9, False, "wrong")
+
+
+async def test_what_the_policy_is_at_fault_for_ends_the_attempt_without_reward(tmp_path: Path):
+    lines = "ask(asked, 'a')\nsay(asked, error='no JSON', fault='policy')"
+    async with running(program(tmp_path, lines), "x") as it:
+        episode = await it.attempt()
+        assert (episode.reward, episode.succeeded, episode.ended) == (0.0, False, "program_stopped")
+        assert msgspec.msgpack.decode(episode.outcome, type=ProgramOutcome).error == "no JSON"
+
+
+async def test_a_conversation_without_room_is_too_long_whatever_the_program_says(tmp_path: Path):
+    for last in ("say(asked, reward=1.0)", "say(asked, error='HTTP 400')"):
+        lines = f"try: ask(asked, 'a', 'word ' * 300)\nexcept OSError: pass\n{last}"
+        async with running(program(tmp_path, lines), "x") as it:
+            episode = await it.attempt()
+            assert (episode.reward, episode.succeeded, episode.ended) == (0.0, False, "too_long")
+
+
+FAULTS: dict[str, tuple[str, str]] = {
+    "asks nothing": ("say(asked, reward=1)", "the program never asked it"),
+    "only nonsense": (
+        "try: ask(asked, 'a', n=5)\nexcept OSError: pass\nsay(asked, reward=1)",
+        "every request was refused: invalid_request",
+    ),
+    "machine": ("ask(asked, 'a')\nsay(asked, error='no network')", "no network"),
+    "unknown fault": (
+        "ask(asked, 'a')\nsay(asked, error='x', fault='mine')",
+        "fault needs to be machine or policy, found 'mine'",
+    ),
+    "no reward": ("ask(asked, 'a')\nsay(asked)", "needs to give a reward, found None"),
+    "a text": ("ask(asked, 'a')\nsay(asked, reward='1')", "found '1'"),
+    "a truth value": ("ask(asked, 'a')\nsay(asked, reward=True)", "found True"),
+    "above 1": ("ask(asked, 'a')\nsay(asked, reward=1.5)", "needs to be 0 to 1, found 1.5"),
+    "below 0": ("ask(asked, 'a')\nsay(asked, reward=-1)", "needs to be 0 to 1, found -1"),
+    "NaN": ("ask(asked, 'a')\nsay(asked, reward=float('nan'))", "found nan"),
+    "infinite": ("ask(asked, 'a')\nsay(asked, reward=float('inf'))", "found inf"),
+    "exits": ("ask(asked, 'a')\nsys.exit(0)", "ended with status 0"),
+    "exits at once": ("sys.exit('no such model')", "ended with status 1: no such model"),
+    "raises": ("ask(asked, 'a')\n1 / 0", "ZeroDivisionError"),
+    "is killed": ("import os\nos.kill(os.getpid(), 9)", "ended with status -9"),
+    "a token": ("ask(asked, 'a')\nsay(asked, error=asked['base_url'])", r"/s/\*\*\*/v1"),
+    "another id": ("asked['id'] += 1\nsay(asked, reward=1)\nsys.exit(3)", "ended with status 3"),
+    "branches": (
+        "ask(asked, 'a')\ntry: ask(asked, 'b', 'c')\nexcept OSError: pass\nsay(asked, reward=1)",
+        "conversation_branched: the same request again",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+async def test_what_says_nothing_of_the_policy_is_a_failed_attempt(kind: str, tmp_path: Path):
+    lines, cause = FAULTS[kind]
+    async with running(program(tmp_path, lines, patience_s=30), "x", "y") as it:
+        expected = "the same request again|edited" if kind == "branches" else cause
+        with pytest.raises(SimulatorError, match=expected):
+            await it.attempt()
+
+
+async def test_a_program_that_never_ends_is_ended_with_its_children(tmp_path: Path) -> None:
+    lines = (
+        "import subprocess, time\nask(asked, 'a')\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "if asked['task'].get('hangs'): time.sleep(600)\nsay(asked, reward=0.5)"
+    )
+    async with running(program(tmp_path, lines, patience_s=3), "x", "y") as it:
+        before = {each.pid for each in psutil.Process().children(recursive=True)}
+        with pytest.raises(SimulatorError, match=r"no reward within environment\.patience_s = 3 s"):
+            await it.attempt(hangs=True)
+        await asyncio.sleep(0.3)
+        left = [
+            each for each in psutil.Process().children(recursive=True) if each.pid not in before
+        ]
+        assert not [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
+        assert (await it.attempt(1)).reward == 0.5
+
+
+async def test_noise_and_a_second_reward_change_nothing(tmp_path: Path) -> None:
+    lines = (
+        "print('noise', 5, '{')\nprint('[1]')\nprint('x' * (3 << 20))\n"
+        "print('{\"id\": [], \"reward\": 1}')\nsys.stdout.buffer.write(b'\\xff\\n')\n"
+        "ask(asked, 'a')\nsay(asked, reward=0.25)\nsay(asked, reward=1)"
+    )
+    async with running(program(tmp_path, lines), "x", "y") as it:
+        assert [(await it.attempt(n)).reward for n in range(2)] == [0.25, 0.25]
+
+
+async def test_attempts_share_a_process_and_all_of_them_fail_with_it(tmp_path: Path) -> None:
+    lines = (
+        "import os, threading\n"
+        "def run(asked):\n    ask(asked, 'a')\n    say(asked, reward=os.getpid() / 2**40)\n"
+        "if asked['task'].get('dies'): os.kill(os.getpid(), 9)\n"
+        "threading.Timer(asked['task'].get('after', 0), run, (asked,)).start()"
+    )
+    async with running(program(tmp_path, lines), *"abcdef") as it:
+        together = await asyncio.gather(*(it.attempt(n) for n in range(3)))
+        assert len({each.reward for each in together}) == 1
+        slow = asyncio.ensure_future(it.attempt(4, after=60))
+        await asyncio.sleep(0.5)
+        for work in (it.attempt(5, dies=True), slow):
+            with pytest.raises(SimulatorError, match="ended with status -9"):
+                await work
+        assert (await it.attempt(6)).reward != together[0].reward
+
+
+async def test_an_engine_that_fails_is_said_to_have_failed(tmp_path: Path) -> None:
+    lines = "try: ask(asked, 'a')\nexcept OSError: pass\nsay(asked, reward=1)"
+    async with running(program(tmp_path, lines)) as it:
+        with pytest.raises(GeneratorError, match="the script has ended"):
+            await it.attempt()
+
+
+async def test_a_program_gets_few_variables_and_a_limit_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "RAY_AUTH_TOKEN", "MINE"):
+        monkeypatch.setenv(name, "secret")
+    lines = (
+        "import os, resource\nask(asked, 'a')\n"
+        "size = resource.getrlimit(resource.RLIMIT_AS)[0]\n"
+        "say(asked, error=json.dumps([size, dict(os.environ)]), fault='policy')"
+    )
+    settings = program(tmp_path, lines, memory_mb=900, variables=("MINE",))
+    async with running(settings, "x") as it:
+        error = msgspec.msgpack.decode((await it.attempt()).outcome, type=ProgramOutcome).error
+    assert error.startswith(f"[{900 << 20}")
+    variables = environment_of(os.environ, ("MINE",))
+    assert {"PATH", "HOME", "MINE"} <= variables.keys()
+    assert "secret" not in [value for name, value in variables.items() if name != "MINE"]
+
+
+async def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:
+    settings = ProgramConfig(tasks="", command=(str(tmp_path / "nothing"),))
+    async with running(settings) as it:
+        with pytest.raises(SimulatorError, match="nothing: No such file"):
+            await it.attempt()
+
+
+async def test_the_program_dies_with_its_simulator(tmp_path: Path) -> None:
+    settings = program(tmp_path, "import time\ntime.sleep(600)")
+    code = (
+        "import asyncio, json, sys\n"
+        "from coevolve.environments.program.settings import ProgramConfig\n"
+        "from coevolve.environments.program.worker import Program\n"
+        "async def main():\n"
+        f"    settings = ProgramConfig(tasks='', command=({settings.command[0]!r},))\n"
+        "    program = await Program.started(settings)\n"
+        "    print(program._process.pid, flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "asyncio.run(main())"
+    )
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    pid = int(await owner.stdout.readline())
+    await asyncio.sleep(0.3)
+    owner.send_signal(signal.SIGKILL)
+    await owner.wait()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).wait(10)

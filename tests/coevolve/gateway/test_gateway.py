@@ -1,0 +1,226 @@
+"""Clients at the policy's endpoint: the `openai` package, and those that send anything at all."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from coevolve.gateway import http
+from coevolve.gateway.gateway import Gateway, Opened
+from coevolve.gateway.messages import MAX_TOOLS_BYTES
+from coevolve.gateway.session import Sampling
+from protocols.config import RolloutConfig
+from tests.gateways import TEMPLATE, SplittingGenerator, body, trained, user
+
+LIMITS = RolloutConfig(max_tokens=4096, max_call_tokens=512)
+
+
+@asynccontextmanager
+async def serving(*script: str) -> AsyncIterator[tuple[Gateway, Opened, SplittingGenerator]]:
+    gateway, engine = Gateway(), SplittingGenerator(TEMPLATE, script)
+    sampling = Sampling(generator=engine, template=TEMPLATE, limits=LIMITS, temperature=1.0)
+    async with gateway.session("attempt", sampling, seed=1) as opened:
+        yield gateway, opened, engine
+
+
+def path_of(opened: Opened, path: str = "/chat/completions") -> str:
+    return urlsplit(opened.base_url).path + path
+
+
+async def send(opened: Opened, data: bytes) -> tuple[int, dict[str, Any]]:
+    """Send bytes; return the status and the body of the answer."""
+    url = urlsplit(opened.base_url)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    try:
+        writer.write(data)
+        await writer.drain()
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        return int(head.split(b" ")[1]), json.loads(await reader.readexactly(length))
+    finally:
+        writer.close()
+
+
+def post(opened: Opened, content: bytes, *headers: str, path: str = "") -> bytes:
+    lines = [
+        f"POST {path or path_of(opened)} HTTP/1.1",
+        "host: x",
+        f"content-length: {len(content)}",
+        *headers,
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
+
+
+async def test_the_openai_package_talks_to_the_policy() -> None:
+    async with serving("Hello.", "Again.") as (_, opened, engine):
+        async with AsyncOpenAI(base_url=opened.base_url, api_key="any") as client:
+            assert [each.id async for each in client.models.list()] == ["policy"]
+            messages: list[Any] = [user("a")]
+            first = await client.chat.completions.create(model="policy", messages=messages)
+            messages += [first.choices[0].message, user("b")]
+            second = await client.chat.completions.create(model="policy", messages=messages)
+        assert first.choices[0].message.content == "Hello."
+        assert second.choices[0].finish_reason == "stop"
+        assert second.usage is not None
+        assert second.usage.completion_tokens == len(engine.sampled[1])
+        assert trained(opened.session) == engine.sampled
+
+
+async def test_a_stream_is_the_same_message() -> None:
+    async with serving("Hello there.", "b") as (_, opened, engine):
+        async with AsyncOpenAI(base_url=opened.base_url, api_key="any") as client:
+            create = client.chat.completions.create
+            usage: Any = {"include_usage": True}
+            chunks = [
+                each
+                async for each in await create(
+                    model="m", messages=[user("a")], stream=True, stream_options=usage
+                )
+            ]
+            text = "".join(each.choices[0].delta.content or "" for each in chunks[:-1])
+            assert text == "Hello there."
+            assert chunks[-1].usage
+            messages: Any = [user("a"), {"role": "assistant", "content": text}, user("b")]
+            await create(model="m", messages=messages)
+        assert trained(opened.session) == engine.sampled
+
+
+async def test_a_token_works_as_a_key_and_as_a_part_of_the_path_until_the_attempt_ends() -> None:
+    async with serving("a") as (_, opened, engine):
+        root, token = opened.base_url.removesuffix("/v1").split("/s/")
+        assert len(token) >= 22
+        async with AsyncOpenAI(base_url=f"{root}/v1", api_key=token) as client:
+            await client.chat.completions.create(model="m", messages=[user("a")])
+        strangers = ["", "x", token[:-1], f"{token}x", token.upper()]
+        for each in strangers:
+            for path, key in (
+                (f"/s/{each}/v1/chat/completions", ""),
+                ("/v1/chat/completions", each),
+                (f"/s/{each}/v1/models", ""),
+            ):
+                data = post(opened, body([user("a")]), f"authorization: Bearer {key}", path=path)
+                status, answer = await send(opened, data)
+                assert status == 401
+                assert "token of an attempt" in answer["error"]["message"]
+    assert (await send(opened, post(opened, body([user("a")]))))[0] == 401
+    assert len(engine.requests) == 1
+
+
+async def test_a_session_is_not_anothers() -> None:
+    async with serving("a", "b") as (gateway, opened, engine):
+        sampling = Sampling(generator=engine, template=TEMPLATE, limits=LIMITS, temperature=1.0)
+        async with gateway.session("other", sampling, seed=2) as other:
+            assert other.base_url != opened.base_url
+            await send(opened, post(opened, body([user("a")])))
+            await send(other, post(other, body([user("b")])))
+            assert [each.conversation_id for each in engine.requests] == ["attempt", "other"]
+        assert (await send(other, post(other, body([user("b")]))))[0] == 401
+        assert trained(opened.session) == engine.sampled[:1]
+
+
+DEEP = b"[" * 10_000 + b"]" * 10_000
+TOOL = {"type": "function", "function": {"name": "f"}}
+BODIES: dict[str, bytes] = {
+    "empty": b"",
+    "no JSON": b"{messages}",
+    "no text": b"\xff\xfe",
+    "a list": b"[]",
+    "a text": b'"messages"',
+    "deep": DEEP,
+    "deep in a message": b'{"messages": ' + DEEP + b"}",
+    "deep in a field of none": b'{"messages": [{"role": "user", "content": "a", "x": %s}]}' % DEEP,
+    "a surrogate": b'{"messages": [{"role": "user", "content": "\\ud800"}]}',
+    "NUL": b'{"messages": [{"role": "user", "content": "a\\u0000b"}]}',
+    "no messages": b"{}",
+    "null messages": b'{"messages": null}',
+    "empty messages": b'{"messages": []}',
+    "messages of texts": b'{"messages": ["a"]}',
+    "unknown role": body([{"role": "king", "content": "a"}]),
+    "no role": body([{"content": "a"}]),
+    "a number as content": body([{"role": "user", "content": 5}]),
+    "an image": body([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]),
+    "a part without text": body([{"role": "user", "content": [{"type": "text"}]}]),
+    "a prefill": body([user("a"), {"role": "assistant", "content": "So"}]),
+    "tools as text": body([user("a")], tools="f"),
+    "a tool as text": body([user("a")], tools=["f"]),
+    "a tool without function": body([user("a")], tools=[{"type": "function"}]),
+    "a tool without name": body([user("a")], tools=[{"type": "function", "function": {}}]),
+    "a tool with an empty name": body(
+        [user("a")], tools=[{"type": "function", "function": {"name": ""}}]
+    ),
+    "large tools": body(
+        [user("a")],
+        tools=[{"type": "function", "function": {"name": "f", "description": "x" * 2 * 2**20}}],
+    ),
+    "calls without function": body([{"role": "assistant", "tool_calls": [{"id": "1"}]}, user("a")]),
+    "a call of numbers": body([{"role": "assistant", "tool_calls": [1]}, user("a")]),
+    "n": body([user("a")], n=2),
+    "a schema": body([user("a")], response_format={"type": "json_schema"}),
+    **{f"max_tokens {each}": body([user("a")], max_tokens=each) for each in (0, -1, 1.5, 1e99)},
+    "max_tokens as text": body([user("a")], max_tokens="many"),
+    "max_tokens NaN": b'{"messages": [{"role": "user", "content": "a"}], "max_tokens": NaN}',
+    "an empty stop": body([user("a")], stop=""),
+    "no stop": body([user("a")], stop=[]),
+    "many stops": body([user("a")], stop=["a"] * 1000),
+    "stops of numbers": body([user("a")], stop=[1, 2]),
+    "temperature as text": body([user("a")], temperature="hot"),
+    "temperature NaN": b'{"messages": [{"role": "user", "content": "a"}], "temperature": NaN}',
+    "temperature below 0": body([user("a")], temperature=-0.1),
+}
+
+
+async def test_a_body_that_cannot_be_answered_gets_one_sentence_and_the_attempt_goes_on() -> None:
+    assert len(BODIES["large tools"]) > MAX_TOOLS_BYTES
+    async with serving("Hello.") as (_, opened, engine):
+        for kind, content in BODIES.items():
+            status, answer = await send(opened, post(opened, content))
+            assert status == 400, kind
+            sentence = answer["error"]["message"]
+            assert "need" in sentence, (kind, sentence)
+            assert "\n" not in sentence, (kind, sentence)
+            assert len(sentence) < 500, (kind, sentence)
+        assert not engine.requests
+        assert (await send(opened, post(opened, body([user("a")], tools=[TOOL]))))[0] == 200
+        assert opened.session.counts.refused.total() == len(BODIES)
+
+
+async def test_other_paths_and_methods_are_refused() -> None:
+    async with serving() as (_, opened, _engine):
+        for path, status in (("/chat", 404), ("/responses", 404), ("/../v1/models", 404)):
+            data = post(opened, body([user("a")]), path=path_of(opened, path))
+            assert (await send(opened, data))[0] == status
+        get = f"GET {path_of(opened)} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
+        assert (await send(opened, get))[0] == 405
+
+
+async def test_requests_beyond_the_limits_of_http_are_refused() -> None:
+    async with serving("a", "b") as (_, opened, engine):
+        large = f"x: {'y' * 2 * http.MAX_HEAD_BYTES}"
+        assert (await send(opened, post(opened, b"{}", large)))[0] == 431
+        assert (await send(opened, post(opened, b"{}", "transfer-encoding: chunked")))[0] == 400
+        assert (await send(opened, b"nonsense\r\n\r\n"))[0] == 400
+        head = post(opened, b"").replace(b"content-length: 0", b"content-length: 67108865")
+        assert (await send(opened, head))[0] == 413
+        both = post(opened, b"", "content-length: 5")
+        assert (await send(opened, both))[0] == 400
+        content = body([user("a")])
+        chunked = (
+            f"POST {path_of(opened)} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        whole = chunked.encode() + b"%x\r\n%s\r\n0\r\n\r\n" % (len(content), content)
+        assert (await send(opened, whole))[0] == 200
+        assert len(engine.requests) == 1
+
+
+async def test_an_engine_that_fails_is_no_answer() -> None:
+    async with serving() as (_, opened, _engine):
+        async with AsyncOpenAI(base_url=opened.base_url, api_key="any", max_retries=0) as client:
+            with pytest.raises(openai.InternalServerError, match="the engine failed"):
+                await client.chat.completions.create(model="m", messages=[user("a")])
+        assert opened.session.error is not None

@@ -1,0 +1,74 @@
+"""A server whose clients may send and read as slowly as they like, and keep nobody waiting."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from coevolve.gateway.http import HttpServer, Request, Response
+
+LARGE = b"x" * (64 << 20)
+
+
+@asynccontextmanager
+async def serving(patience_s: float) -> AsyncIterator[int]:
+    async def answer(request: Request) -> Response:
+        return Response(200, LARGE if request.path == "/large" else request.body)
+
+    server = HttpServer(answer, lambda status, why: Response(status, why.encode()), patience_s)
+    yield await server.start("127.0.0.1")
+    server.close()
+
+
+async def asked(port: int) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok")
+    found = await reader.read()
+    writer.close()
+    return found
+
+
+async def test_a_slow_sender_and_a_client_that_does_not_read_are_dropped_and_others_answered():
+    async with serving(0.5) as port, asyncio.timeout(20):
+        slow, slowly = await asyncio.open_connection("127.0.0.1", port)
+        deaf, unread = await asyncio.open_connection("127.0.0.1", port, limit=1)
+        slowly.write(b"POST / HTTP/1.1\r\n")
+        unread.write(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert b"200" in await asked(port)
+
+        async def drip() -> None:
+            while True:
+                slowly.write(b"a")
+                await asyncio.sleep(0.05)
+
+        dripping = asyncio.ensure_future(drip())
+        assert await slow.read() == b""
+        dripping.cancel()
+        await asyncio.sleep(1)
+        received = await deaf.read()
+        assert len(received) < len(LARGE)
+        assert b"200" in await asked(port)
+        slowly.close()
+        unread.close()
+
+
+async def test_connections_are_used_again_and_may_send_ahead():
+    async with serving(5) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        one = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\n"
+        writer.write(one + b"abc" + one + b"def")
+        for word in (b"abc", b"def"):
+            assert b"content-length: 3" in await reader.readuntil(b"\r\n\r\n")
+            assert await reader.readexactly(3) == word
+        writer.close()
+
+
+async def test_a_client_that_asks_before_it_sends_is_told_to_go_on():
+    async with serving(5) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"
+        )
+        assert b"100" in await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"ok")
+        assert b"200" in await reader.readuntil(b"\r\n\r\n")
+        writer.close()
