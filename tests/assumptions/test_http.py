@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 from urllib.request import getproxies_environment
 
+import h11
 import httpx2
 import msgspec
 import pytest
@@ -107,3 +108,30 @@ def test_a_refusal_stands_beside_the_content() -> None:
     """
     message = ChatCompletionMessage(role="assistant", content=None, refusal="no")
     assert message.model_dump(exclude_none=True) == {"role": "assistant", "refusal": "no"}
+
+
+def _received(data: bytes, most: int = 1 << 16) -> h11.Connection:
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=most)
+    connection.receive_data(data)
+    return connection
+
+
+def test_a_head_that_is_too_long_is_an_error_with_its_status() -> None:
+    """h11 refuses a head beyond its limit, and hints at status 431.
+
+    Needed by: coevolve/gateway/http.py
+    """
+    with pytest.raises(h11.RemoteProtocolError) as refused:
+        _received(b"GET / HTTP/1.1\r\nx: " + b"y" * 200, most=100).next_event()
+    assert refused.value.error_status_hint == 431
+
+
+def test_a_request_with_a_length_and_chunks_is_read_by_its_chunks() -> None:
+    """h11 itself accepts a request that announces both a length and chunks.
+
+    Needed by: coevolve/gateway/http.py
+    """
+    head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n"
+    connection = _received(head + b"1\r\na\r\n0\r\n\r\n")
+    assert isinstance(connection.next_event(), h11.Request)
+    assert isinstance(connection.next_event(), h11.Data)

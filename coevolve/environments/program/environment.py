@@ -64,7 +64,7 @@ class ProgramEnvironment(Environment):
 
     def check(self) -> Sequence[str]:
         """Return what program and tasks lack; refuse a model without a chat template."""
-        return lacking(self._check_policy, self._check_command, self.source)
+        return lacking(self._check_command, self._check_policy, self.source)
 
     def _check_command(self) -> None:
         argv = self._settings.argv()
