@@ -76,11 +76,11 @@ TEMPLATE = template_of()
 
 
 def opened(
-    *script: str, seed: int = 0, template: ChatTemplate = TEMPLATE, **limits: int
+    *script: str, seed: int = 0, template: ChatTemplate = TEMPLATE, max_tokens: int = 4096
 ) -> tuple[GatewaySession, SplittingGenerator]:
     """Return a session, and the engine behind it."""
     engine = SplittingGenerator(template, script, seed)
-    config = RolloutConfig(**{"max_tokens": 4096, "max_call_tokens": 512} | limits)
+    config = RolloutConfig(max_tokens=max_tokens, max_call_tokens=512)
     sampling = Sampling(generator=engine, template=template, limits=config, temperature=1.0)
     return GatewaySession("attempt", sampling, seed=7), engine
 
@@ -100,7 +100,7 @@ async def ask(
     return found
 
 
-def user(text: str) -> dict[str, Any]:
+def user(text: str) -> Any:
     return {"role": "user", "content": text}
 
 

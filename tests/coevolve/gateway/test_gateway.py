@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ LIMITS = RolloutConfig(max_tokens=4096, max_call_tokens=512)
 
 
 @asynccontextmanager
-async def serving(*script: str) -> AsyncIterator[tuple[Gateway, Opened, SplittingGenerator]]:
+async def serving(*script: str) -> AsyncGenerator[tuple[Gateway, Opened, SplittingGenerator]]:
     gateway, engine = Gateway(), SplittingGenerator(TEMPLATE, script)
     sampling = Sampling(generator=engine, template=TEMPLATE, limits=LIMITS, temperature=1.0)
     async with gateway.session("attempt", sampling, seed=1) as opened:

@@ -1,7 +1,7 @@
 """A server whose clients may send and read as slowly as they like, and keep nobody waiting."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from coevolve.gateway.http import HttpServer, Request, Response
@@ -10,7 +10,7 @@ LARGE = b"x" * (64 << 20)
 
 
 @asynccontextmanager
-async def serving(patience_s: float) -> AsyncIterator[int]:
+async def serving(patience_s: float) -> AsyncGenerator[int]:
     async def answer(request: Request) -> Response:
         return Response(200, LARGE if request.path == "/large" else request.body)
 

@@ -218,7 +218,7 @@ async def test_a_conversation_without_room_is_refused_and_marked() -> None:
 
 async def test_the_sampling_is_the_runs() -> None:
     session, engine = opened("a", "b")
-    fields = {"temperature": 0.1, "top_p": 0.5, "seed": 3, "logit_bias": {"5": 1}}
+    fields: dict[str, Any] = {"temperature": 0.1, "top_p": 0.5, "seed": 3, "logit_bias": {"5": 1}}
     first = await ask(session, [user("a")], max_tokens=9, **fields)
     await ask(session, [user("a"), first, user("b")], max_completion_tokens=10_000)
     assert [each.temperature for each in engine.requests] == [1.0, 1.0]

@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(settings: ProgramConfig, *script: str) -> AsyncIterator[Running]:
+async def running(settings: ProgramConfig, *script: str) -> AsyncGenerator[Running]:
     found = Running(settings, *script)
     try:
         yield found
