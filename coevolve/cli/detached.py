@@ -1,6 +1,5 @@
 """A run without a terminal: a process in a session of its own, which outlives the command."""
 
-import contextlib
 import signal
 import subprocess
 import sys
@@ -10,14 +9,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from coevolve.base.durable_files import no_link
+from coevolve.cli.keeping import STARTS, newest
 from coevolve.history.directory import LAUNCH_LOG, RunDirectory
-from coevolve.journal.codec import topic_of
-from coevolve.journal.reader import JournalReader
 from coevolve.launcher import launch as launcher
 from coevolve.screen.start import CHECKS, StartScreen
 from protocols.config import RunConfig
-from protocols.control import RunResumed, RunStarted
-from protocols.errors import JournalError, RunError
+from protocols.errors import RunError
 
 LOOK_S = 0.2
 SHOWN_LINES = 20
@@ -38,12 +35,12 @@ def detach(
     launcher.check(config, resume=resume)
     screen.begin("start the run without a terminal")
     directory = launcher.open_directory(config, runs, resume=resume)
-    before = _last_start(directory)
+    before = newest(directory.path, STARTS)
     with open(directory.path / LAUNCH_LOG, "ab", opener=no_link) as log:
         earlier_bytes = log.tell()
         process = _start(words, log)
     try:
-        while _last_start(directory) == before:
+        while newest(directory.path, STARTS) == before:
             if process.poll() is not None:
                 raise RunError(_failure(directory, earlier_bytes, process.returncode))
             time.sleep(LOOK_S)
@@ -74,17 +71,6 @@ def _start(words: Sequence[str], log: BinaryIO) -> subprocess.Popen[bytes]:
         )
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def _last_start(directory: RunDirectory) -> int:
-    """Return the sequence of the record of the last start; 0 if there is none."""
-    with (
-        contextlib.suppress(JournalError),
-        JournalReader(directory.store).snapshot() as state,
-    ):
-        records = [state.last(topic_of(RunStarted)), state.last(topic_of(RunResumed))]
-        return max((each.sequence for each in records if each), default=0)
-    return 0
 
 
 def _failure(directory: RunDirectory, earlier_bytes: int, code: int) -> str:

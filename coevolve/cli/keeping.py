@@ -35,8 +35,8 @@ def keep(
     resumes = chain((resume,), iter(lambda: (path / "run.json").exists(), None))
     return Keeper(
         lambda: _start(words(next(resumes))),
-        lambda: _newest(path, STARTS),
-        lambda: _newest(path, PROGRESS),
+        lambda: newest(path, STARTS),
+        lambda: newest(path, PROGRESS),
         _said(config),
         lost=LOST,
     ).keep()
@@ -56,7 +56,7 @@ def _said(config: RunConfig) -> Callable[[str], None]:
     return lambda text: console.print(f"{config.name}: {text}", soft_wrap=True)
 
 
-def _newest(path: Path, topics: Sequence[str]) -> int:
+def newest(path: Path, topics: Sequence[str]) -> int:
     """Return the sequence of the newest record of ``topics``; 0 before there is a journal."""
     with (
         contextlib.suppress(JournalError),

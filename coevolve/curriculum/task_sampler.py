@@ -1,8 +1,9 @@
 """Samplers, which choose the task of each group.
 
 A sampler is folded from the journal like the rest of the curriculum's state, so the same journal
-gives the same next task in every process. One that is also a `coevolve.journal.snapshots.Piece`
-lets the curriculum start from a snapshot; with any other one it starts from all records.
+gives the same next task in every process. One that is also a `coevolve.journal.snapshots.Piece`, or
+has one as ``piece``, lets the curriculum start from a snapshot; with any other one it starts from
+all records.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 import numpy as np
 
-from coevolve.curriculum.task_pool import TOPICS, Pool, PoolState
+from coevolve.curriculum.task_pool import TOPICS, Pool
 from protocols.config import RunConfig
 from protocols.interfaces import TaskSource
 from protocols.journal import Message
@@ -116,20 +117,9 @@ class PoolSampler:
         self.pool.fold(message)
 
     @property
-    def settings(self) -> object:
-        return self.pool.settings
-
-    @property
-    def keeps(self) -> list[tuple[str, str]]:
-        return self.pool.keeps
-
-    @property
-    def state(self) -> PoolState:
-        return self.pool.state
-
-    @state.setter
-    def state(self, state: PoolState) -> None:
-        self.pool.state = state
+    def piece(self) -> Pool:
+        """Return what it remembers."""
+        return self.pool
 
     def join(self) -> None:
         """Add the waiting tasks to the pool."""

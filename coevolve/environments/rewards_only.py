@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from coevolve.journal.codec import topics_of
-from coevolve.signals.detector import ColdStart, Detector, DetectorState
+from coevolve.signals.detector import ColdStart, Detector
 from coevolve.signals.groups import CompleteGroup, summary_of
 from protocols.config import RunConfig
 from protocols.evolution import (
@@ -20,13 +20,9 @@ from protocols.tasks import Task
 
 
 class TaskObserver:
-    """A `coevolve.signals.extractor.Observer` of the rewards of tasks.
-
-    It is a `coevolve.journal.snapshots.Piece` as well, so no subclass may remember more.
-    """
+    """A `coevolve.signals.extractor.Observer` of the rewards of tasks."""
 
     topics = topics_of(GroupSummary, Signal)
-    keeps = ()
 
     def __init__(self, config: RunConfig, tools: Sequence[str] = ()) -> None:
         """Start empty; a pattern in ``tools`` counts as rare until a rollout contains it."""
@@ -43,18 +39,9 @@ class TaskObserver:
         return ()
 
     @property
-    def settings(self) -> object:
-        """The settings on which the detector's state depends."""
-        return self._detector.settings
-
-    @property
-    def state(self) -> DetectorState:
-        """The detector's state."""
-        return self._detector.state
-
-    @state.setter
-    def state(self, state: DetectorState) -> None:
-        self._detector.state = state
+    def piece(self) -> Detector:
+        """Return all that it remembers; no subclass may remember more."""
+        return self._detector
 
     def recall(self, message: Message) -> None:
         """Add a group summary or a signal to the detector's history."""

@@ -12,8 +12,9 @@ Guarantees:
 - The journal keeps the newest two of each part (`coevolve.journal.transaction`), and the records
   that these name.
 
-A state consists of pieces, for example the curriculum's schedule and its sampler. A part whose
-environment brings a piece that is no `Piece` has no snapshots.
+A state consists of pieces, for example the curriculum's schedule and its sampler. One may hold all
+that it remembers in another, its ``piece``. A part whose environment brings a piece that is no
+`Piece` has no snapshots.
 """
 
 import hashlib
@@ -238,5 +239,6 @@ def _kind(piece: Piece) -> type[msgspec.Struct]:
 
 def _pieces(state: Folded) -> list[Piece]:
     """Return the pieces of a state; none if one of them is no `Piece`."""
-    pieces = [piece for piece in state.pieces if isinstance(piece, Piece)]
+    held = (getattr(each, "piece", each) for each in state.pieces)
+    pieces = [piece for piece in held if isinstance(piece, Piece)]
     return pieces if len(pieces) == len(state.pieces) else []

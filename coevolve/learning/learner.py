@@ -142,8 +142,8 @@ class Learner:
         guard = Followed(guard_snapshots(self._reader, self._config.learner))
         await guard.follow()
         session = LearnerRun(
-            self._config,
-            self._files,
+            config=self._config,
+            files=self._files,
             history=self._history,
             mailbox=mailbox,
             trainer=trainer,

@@ -38,7 +38,8 @@ log = structlog.get_logger()
 class Observer(Protocol):
     """Sums up and judges complete groups; keeps the state of earlier ones.
 
-    If it is also a `coevolve.journal.snapshots.Piece`, it is recalled from a snapshot.
+    If it is also a `coevolve.journal.snapshots.Piece`, or has one as ``piece``, it is recalled from
+    a snapshot.
     """
 
     @property

@@ -318,8 +318,8 @@ OTHERS: tuple[Mutant, ...] = (
     Mutant(
         promise="a return to an earlier version lowers all learning rates",
         file="coevolve/learning/learner_run.py",
-        old="rate_factor=self._guard.state.rate_factor * self._config.learner.guard.rate_factor,",
-        new="rate_factor=self._guard.state.rate_factor,",
+        old="rate_factor=self.guard.state.rate_factor * self.config.learner.guard.rate_factor,",
+        new="rate_factor=self.guard.state.rate_factor,",
         tests=(f"{UNIT}/learning/test_returns.py",),
     ),
 )
