@@ -154,9 +154,10 @@ async def test_the_observer_starts_from_a_snapshot(tmp_path: Path):
         said += [summary, *signals(found)]
     for message in said[:5]:
         halves.recall(message)
-    assert isinstance(resumed, Piece)
-    state = msgspec.msgpack.encode(halves.state)
-    resumed.state = msgspec.msgpack.decode(state, type=type(resumed.state))
+    piece = resumed.piece
+    assert isinstance(piece, Piece)
+    state = msgspec.msgpack.encode(halves.piece.state)
+    piece.state = msgspec.msgpack.decode(state, type=type(piece.state))
     for message in said[5:]:
         resumed.recall(message)
     assert msgspec.msgpack.encode(resumed.state) == msgspec.msgpack.encode(whole.state)
