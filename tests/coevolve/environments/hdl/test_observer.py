@@ -160,4 +160,4 @@ async def test_the_observer_starts_from_a_snapshot(tmp_path: Path):
     piece.state = msgspec.msgpack.decode(state, type=type(piece.state))
     for message in said[5:]:
         resumed.recall(message)
-    assert msgspec.msgpack.encode(resumed.state) == msgspec.msgpack.encode(whole.state)
+    assert msgspec.msgpack.encode(piece.state) == msgspec.msgpack.encode(whole.piece.state)
