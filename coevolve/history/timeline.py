@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from coevolve.delivery.alarms import sentence
 from coevolve.history.drawn import DRAWN
+from coevolve.history.score import Movement, movement
 from coevolve.history.teaching import sentence as regression
 from coevolve.history.weight_sync import scale_sentence
 from coevolve.journal.codec import topics_of
@@ -135,6 +136,14 @@ class Timeline:
         """Return the newest step at a Unix time, or 0."""
         place = bisect_right(self.stepped_ns, time_ns)
         return self.steps[place - 1].step if place else 0
+
+    def moved(self, first: int, last: int) -> Movement | None:
+        """Return how the scores of two scored versions differ; None unless of the same tasks."""
+        before, after = (
+            {each.task_id: each.score for each in self.evaluations[version].scores}
+            for version in (first, last)
+        )
+        return movement(before, after)
 
     def fold(self, message: Message, time_ns: int) -> None:
         """Add one record; ``time_ns`` is the Unix time of the record."""

@@ -4,10 +4,11 @@ Colours are variables of the page's style sheet, so a chart follows the reader's
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coevolve.report.figure import Table, figure
 from coevolve.report.markup import Markup, tag
 from coevolve.report.scripts import visible_tree
 
@@ -153,6 +154,22 @@ def stacked_chart(
             },
         },
     )
+
+
+def stacked_figure(
+    title: str,
+    note: str,
+    columns: Sequence[str],
+    layers: Sequence[Layer],
+    *,
+    across: str,
+    up: str,
+    shown: Callable[[float], str] = str,
+) -> Markup:
+    """Return `stacked_chart` with a note and its numbers, which ``shown`` writes."""
+    rows = [[n, *(shown(x.amounts[i]) for x in layers)] for i, n in enumerate(columns)]
+    table = Table(title, [across, *(layer.name for layer in layers)], rows)
+    return figure(title, note, stacked_chart(title, columns, layers, across=across, up=up), table)
 
 
 def row_chart(title: str, rows: Sequence[tuple[str, float]], *, form: str = NUMBER) -> Markup:

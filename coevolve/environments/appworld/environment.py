@@ -52,6 +52,7 @@ from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.observer import ToolObserver
 from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.task_text import task_text
 from coevolve.environments.tools.vocabulary import Vocabulary
 from coevolve.environments.tools.wire import ToolService
 from coevolve.signals.extractor import Observer
@@ -62,7 +63,7 @@ from protocols.config import RunConfig
 from protocols.evolution import Gate
 from protocols.interfaces import Reader, SimulatorService, Supervision
 from protocols.synthesizers import PolicyModel
-from protocols.tasks import Seeded, Synthesized, Task, TaskText, TurnText
+from protocols.tasks import Seeded, Synthesized, Task, TaskText
 
 if TYPE_CHECKING:
     from coevolve.environments.tools.synthesis.questions import Questions
@@ -191,14 +192,7 @@ class AppWorld(ToolEnvironment):
         return Leaks(self.scored_tasks(), features=code_likeness)
 
     def describe(self, task: Task) -> TaskText:
-        body = tool_task(task)
-        return TaskText(
-            headline=body.turns[0].instruction,
-            turns=tuple(
-                TurnText(instruction=turn.instruction, calls=turn.reference) for turn in body.turns
-            ),
-            tools=task.skills,
-        )
+        return msgspec.structs.replace(task_text(tool_task(task)), tools=task.skills, skills=())
 
     def simulator(self) -> ToolService:
         """Return a simulator, whose worlds and interpreters are processes of their own."""

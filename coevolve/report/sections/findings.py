@@ -11,7 +11,7 @@ from coevolve.history.drawn import COMPUTE, STEP_TIMES, WAIT
 from coevolve.history.instance_gap import memorized
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import percent
-from coevolve.history.score import compared, movement
+from coevolve.history.score import compared
 from coevolve.history.timeline import Happening
 from coevolve.report.figure import missing, section, several
 from coevolve.report.links import to, to_task
@@ -103,11 +103,7 @@ def _staged(data: RunHistory) -> Iterator[Markup]:
 
 def _moved(data: RunHistory, first: int, last: int) -> str:
     """Return the movement of the same tasks' scores between two versions, as text."""
-    before, after = (
-        {each.task_id: each.score for each in data.timeline.evaluations[version].scores}
-        for version in (first, last)
-    )
-    moved = movement(before, after)
+    moved = data.timeline.moved(first, last)
     return f": {moved.points}, task by task" if moved else ""
 
 

@@ -9,7 +9,7 @@ from coevolve.history.drawn import STEP_TIMES
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import bin_name, bins, number, percent
 from coevolve.history.starts import CpuShares
-from coevolve.report.charts import PERCENT, Layer, row_chart, stacked_chart
+from coevolve.report.charts import PERCENT, Layer, row_chart, stacked_figure
 from coevolve.report.figure import Table, figure, folded, listed, missing
 from coevolve.report.markup import Markup
 from coevolve.report.times import duration
@@ -91,13 +91,5 @@ def _step_times(data: RunHistory) -> Markup:
         amounts = (sums[i] / max(1, counts[i]) for i in range(len(periods)))
         layers.append(Layer(name, tuple(amounts)))
     names = [bin_name(period) for period in periods]
-    return figure(
-        title,
-        "How the learner spent its time.",
-        stacked_chart(title, names, layers, across="step", up="s"),
-        Table(
-            title,
-            ["step", *(layer.name for layer in layers)],
-            [[name, *(number(x.amounts[i]) for x in layers)] for i, name in enumerate(names)],
-        ),
-    )
+    note = "How the learner spent its time."
+    return stacked_figure(title, note, names, layers, across="step", up="s", shown=number)

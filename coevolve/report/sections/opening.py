@@ -10,7 +10,7 @@ from itertools import pairwise
 from coevolve.history.curves import REWARD, trend
 from coevolve.history.progress import HELD_OUT
 from coevolve.history.run_history import RunHistory
-from coevolve.history.score import Score, compared, movement
+from coevolve.history.score import Score, compared
 from coevolve.history.series import RunSeries
 from coevolve.history.stages import Milestone
 from coevolve.report.estimates import Estimate, skill_map
@@ -143,11 +143,7 @@ def _stage(end: Milestone) -> str:
 
 
 def _moved(data: RunHistory, first: int, last: int) -> str:
-    before, after = (
-        {each.task_id: each.score for each in data.timeline.evaluations[version].scores}
-        for version in (first, last)
-    )
-    if moved := movement(before, after):
+    if moved := data.timeline.moved(first, last):
         return moved.points
     scores = data.progress.held_out()
     return f"{100 * (scores[last].mean - scores[first].mean):+.1f} points"

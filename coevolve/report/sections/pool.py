@@ -4,8 +4,8 @@ from collections import Counter
 
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import bin_name, bins, percent
-from coevolve.report.charts import Layer, stacked_chart
-from coevolve.report.figure import Table, figure, folded, listed
+from coevolve.report.charts import Layer, stacked_figure
+from coevolve.report.figure import Table, folded, listed
 from coevolve.report.markup import Markup
 from protocols.learner_config import LearnerConfig
 from protocols.tasks import Synthesized
@@ -68,17 +68,11 @@ def _over_steps(data: RunHistory) -> Markup:
     title = "Training groups by origin of their task"
     width = len(periods[0])
     per = "one step" if width == 1 else f"{width} steps"
-    return figure(
-        title,
+    note = (
         f"Each column is {per}. A synthesized task has the label of its probes at admission: "
-        "always solved (mastered), sometimes (learnable) or never (not yet); some have no probes.",
-        stacked_chart(title, names, layers, across="step", up="groups"),
-        Table(
-            title,
-            ["step", *(layer.name for layer in layers)],
-            [[name, *(str(x.amounts[i]) for x in layers)] for i, name in enumerate(names)],
-        ),
+        "always solved (mastered), sometimes (learnable) or never (not yet); some have no probes."
     )
+    return stacked_figure(title, note, names, layers, across="step", up="groups")
 
 
 def _uses(data: RunHistory) -> Markup:

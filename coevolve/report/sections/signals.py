@@ -8,7 +8,7 @@ from coevolve.history.evolution_totals import EvolutionTotals
 from coevolve.history.histories import WAITING, SynthesizerTotals
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import bin_name, bins, number, percent
-from coevolve.report.charts import COUNT, Layer, row_chart, stacked_chart
+from coevolve.report.charts import COUNT, Layer, row_chart, stacked_figure
 from coevolve.report.figure import Table, figure, folded, listed, missing
 from coevolve.report.links import to_signal
 from coevolve.report.markup import Markup, clipped
@@ -94,16 +94,8 @@ def _over_versions(data: RunHistory) -> Markup:
         for kind in _kinds(data.totals)
     ]
     title = "Signals by kind and policy version"
-    return figure(
-        title,
-        "The policy version is that of the signal's rollouts.",
-        stacked_chart(title, names, layers, across="policy version", up="signals"),
-        Table(
-            title,
-            ["policy version", *(layer.name for layer in layers)],
-            [[n, *(str(x.amounts[i]) for x in layers)] for i, n in enumerate(names)],
-        ),
-    )
+    note = "The policy version is that of the signal's rollouts."
+    return stacked_figure(title, note, names, layers, across="policy version", up="signals")
 
 
 def _funnel(totals: EvolutionTotals) -> Markup:
