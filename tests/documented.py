@@ -32,6 +32,8 @@ SAVED = {
     "letters.py": (FOLDER / "environments.md", "class Letters"),
     "letters.jsonl": (FOLDER / "environments.md", '{"id": "after-a"'),
     "letters.yaml": (FOLDER / "environments.md", "name: letters"),
+    "notes.py": (FOLDER / "mcp.md", "from mcp.server"),
+    "notes.jsonl": (FOLDER / "mcp.md", '{"id": "count"'),
     "agent.py": (FOLDER / "programs.md", "import json"),
     "agent.jsonl": (FOLDER / "programs.md", '{"id": "a", "prompt"'),
     "agent.yaml": (FOLDER / "programs.md", "name: agent"),

@@ -2,15 +2,17 @@
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 
+from coevolve.environments.tools.chat.named_calls import call_reader
 from coevolve.gateway.messages import read_chat
-from coevolve.gateway.session import GatewaySession, Sampling
+from coevolve.gateway.session import CallReader, GatewaySession, Sampling
 from coevolve.models.chat_template import ChatTemplate
 from protocols import columns
-from protocols.config import RolloutConfig
+from protocols.config import ChatConfig, RolloutConfig
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, ServedWeights
@@ -68,8 +70,8 @@ class SplittingGenerator:
     async def close(self) -> None: ...
 
 
-def template_of(source: str = models.TAGS) -> ChatTemplate:
-    return ChatTemplate(models.tokenizer_with(source), variables={})
+def template_of(source: str = models.TAGS, *, end: str = "<|im_end|>") -> ChatTemplate:
+    return ChatTemplate(models.tokenizer_with(source, end=end), variables={})
 
 
 TEMPLATE = template_of()
@@ -80,9 +82,22 @@ def opened(
 ) -> tuple[GatewaySession, SplittingGenerator]:
     """Return a session, and the engine behind it."""
     engine = SplittingGenerator(template, script, seed)
-    config = RolloutConfig(max_tokens=max_tokens, max_call_tokens=512)
-    sampling = Sampling(generator=engine, template=template, limits=config, temperature=1.0)
-    return GatewaySession("attempt", sampling, seed=7), engine
+    return GatewaySession("attempt", sampling_of(engine, max_tokens), seed=7), engine
+
+
+def sampling_of(engine: SplittingGenerator, max_tokens: int = 4096) -> Sampling:
+    return Sampling(
+        generator=engine,
+        template=engine.template,
+        limits=RolloutConfig(max_tokens=max_tokens, max_call_tokens=512),
+        temperature=1.0,
+        read_calls=reader_of(engine.template),
+    )
+
+
+@cache
+def reader_of(template: ChatTemplate) -> CallReader | None:
+    return call_reader(template, ChatConfig())
 
 
 def body(messages: Sequence[Any], **fields: Any) -> bytes:

@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     from coevolve.gateway.gateway import (
         Gateway as Gateway,  # the policy as an endpoint, for programs of others
     )
+    from coevolve.environments.tools.chat.named_calls import (
+        call_reader as call_reader,  # reads calls in the form of a model's template
+    )
     from coevolve.gateway.session import (
         GatewaySession as GatewaySession,  # one attempt's conversation at it
         Sampling as Sampling,  # engine, template and limits of sessions

@@ -260,7 +260,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """A sampled message, as the client gets it."""
 
     text: str
+    """The words; without calls, the whole message."""
+
     calls: tuple[Call, ...] = ()
+    written: str
+    """The whole message, with its calls as the policy wrote them."""
+
     finish_reason: Literal["stop", "length", "tool_calls"]
     stops: tuple[str, ...] = ()
     """Texts that would have ended it; clients may put one back."""

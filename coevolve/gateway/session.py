@@ -10,16 +10,17 @@ a helper's own conversation) is refused, and the attempt has ended without a res
 """
 
 import asyncio
+import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coevolve.gateway.matching import Notes, difference
-from coevolve.gateway.messages import Chat, Message, RefusedError, Said
-from coevolve.gateway.written import read
+from coevolve.gateway.messages import Call, Chat, Function, Message, RefusedError, Said
+from coevolve.gateway.written import Written, read, shown
 from coevolve.models.model_folder import model_folder
 from coevolve.rollouts.agent import sampling_seed
 from coevolve.rollouts.transcript import Transcript
@@ -36,8 +37,17 @@ TOKEN_CHARS = 256
 """Characters beyond which a text is not tokenized to find out that it is too long: no token has as
 many."""
 
+CALL_BYTES = 8
 BRANCHED = "conversation_branched"
 TOO_LONG = "context_length_exceeded"
+
+
+NamedCall = tuple[str, dict[str, Any]]
+"""Name and arguments of a call."""
+
+CallReader = Callable[[str, Sequence[dict[str, Any]]], tuple[str, Sequence[NamedCall]]]
+"""Returns the words and the calls of a message, for these tools. Raises ValueError if calls cannot
+be read."""
 
 
 class EndedError(Exception):
@@ -52,6 +62,8 @@ class Sampling:
     template: "ChatTemplate"
     limits: RolloutConfig
     temperature: float
+    read_calls: CallReader | None = None
+    """None where the model's template lists no tools."""
 
     @classmethod
     def load(cls, config: RunConfig, generator: Generator, temperature: float) -> "Sampling":
@@ -59,7 +71,9 @@ class Sampling:
         from coevolve.models.chat_template import SENTINEL, ChatTemplate  # it imports transformers
 
         variables = {"enable_thinking": config.policy.chat.thinking}
-        template = ChatTemplate.load(model_folder(config.policy.model), variables=variables)
+        template = ChatTemplate.load(
+            model_folder(config.policy.model), variables=variables, tools=True
+        )
         first, following = ({"role": "user", "content": each} for each in ("a", "b"))
         talk, said = ({"role": "assistant", "content": each} for each in ("Done.", SENTINEL))
         template.check_border([following], ([first, said], [first, talk, following, said]))
@@ -125,7 +139,7 @@ class GatewaySession:
         """Return the sampled messages, each with the message that followed it."""
         texts = [each.text for each in self._history[1:]]
         return tuple(
-            Action(turn=0, text=said.text, result=result, failed=False)
+            Action(turn=0, text=said.written, result=result, failed=False)
             for said, result in zip(self._history, [*texts, ""], strict=True)
             if isinstance(said, Said)
         )
@@ -190,13 +204,7 @@ class GatewaySession:
         fed = self._fed(chat, known)
         generation = await self._sampling.generator.generate(self._generation_of(chat, fed))
         written = read(self._sampling.template, generation, chat.request.stops)
-        said = Said(
-            text=written.text,
-            finish_reason="stop" if written.is_whole else "length",
-            stops=chat.request.stops,
-            prompt_tokens=len(self._transcript.token_ids) + len(fed),
-            sampled_tokens=len(written.generation.token_ids),
-        )
+        said = self._said(chat, written, len(self._transcript.token_ids) + len(fed))
         self.counts.notes.update(notes)
         self.counts.ignored.update(chat.ignored)
         self._transcript.feed(fed)
@@ -205,6 +213,26 @@ class GatewaySession:
         self._history += (*chat.messages[known:], said)
         self._tools = chat.tools
         return said
+
+    def _said(self, chat: Chat, written: Written, prompt_tokens: int) -> Said:
+        """Return a message as the client gets it; calls that cannot be read stay text."""
+        words, calls = written.text, ()
+        reader, template = self._sampling.read_calls, self._sampling.template
+        if reader and chat.tools and chat.request.tool_choice != "none" and written.is_whole:
+            try:
+                words, calls = reader(written.text, chat.tools)
+            except ValueError:
+                self.counts.notes["call that cannot be read"] += 1
+        ending = "tool_calls" if calls else "stop"
+        return Said(
+            text=shown(template, words),
+            calls=tuple(_call(*each) for each in calls),
+            written=shown(template, written.text),
+            finish_reason=ending if written.is_whole else "length",
+            stops=chat.request.stops,
+            prompt_tokens=prompt_tokens,
+            sampled_tokens=len(written.generation.token_ids),
+        )
 
     def _generation_of(self, chat: Chat, fed: Sequence[int]) -> GenerationRequest:
         """Return the request for a message after ``fed``. Raises RefusedError without room."""
@@ -249,6 +277,8 @@ class GatewaySession:
     def _fed(self, chat: Chat, known: int) -> tuple[int, ...]:
         """Return the tokens of the new messages. Raises RefusedError, and ConfigError."""
         template, new = self._sampling.template, chat.messages[known:]
+        if chat.tools and self._sampling.read_calls is None:
+            raise RefusedError("tools need a model whose chat template lists them, found another")
         most = TOKEN_CHARS * self._sampling.limits.max_tokens
         if sum(map(_chars, new)) > most:
             raise self._too_long(f"more than {most} characters")
@@ -279,6 +309,13 @@ def _compared(mine: Message | Said, yours: Message) -> tuple[str, Notes]:
         return difference(mine, yours)
     is_same = (mine.speaker, mine.text, mine.calls) == (yours.speaker, yours.text, yours.calls)
     return "" if is_same else "the history was edited", ()
+
+
+def _call(name: str, arguments: Mapping[str, Any]) -> Call:
+    """Return a call with an id by which it is known again."""
+    written = msgspec.json.encode(arguments).decode()
+    number = secrets.token_hex(CALL_BYTES)
+    return Call(id=f"call_{number}", function=Function(name=name, arguments=written))
 
 
 def _chars(message: Message) -> int:

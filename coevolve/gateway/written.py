@@ -18,8 +18,7 @@ class Written:
     """The tokens; with a stop string, those up to the one that completes it."""
 
     text: str
-    """The words without the stop string, without special tokens, and without NUL, which no request
-    may hold."""
+    """What it says, without the stop string; special tokens are spelled out."""
 
     is_whole: bool
     """Whether the policy, or a stop string, ended the message, and not a limit of tokens."""
@@ -35,8 +34,12 @@ def read(template: "ChatTemplate", generation: Generation, stops: Sequence[str])
         generation, is_whole = _cut(generation, at), True
         text = template.decode(generation.token_ids)
         text = text[: min(text.find(each) for each in stops if each in text)]
-    text = template.unmarked(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
     return Written(generation=generation, text=text, is_whole=is_whole)
+
+
+def shown(template: "ChatTemplate", text: str) -> str:
+    """Return a text without special tokens, and without NUL, which no request may hold."""
+    return template.unmarked(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _whole_text(template: "ChatTemplate", generation: Generation) -> str:

@@ -8,6 +8,7 @@ import h11
 import httpx2
 import msgspec
 import pytest
+from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessage
 
 DEAD = "http://127.0.0.1:9"
@@ -135,3 +136,31 @@ def test_a_request_with_a_length_and_chunks_is_read_by_its_chunks() -> None:
     connection = _received(head + b"1\r\na\r\n0\r\n\r\n")
     assert isinstance(connection.next_event(), h11.Request)
     assert isinstance(connection.next_event(), h11.Data)
+
+
+async def test_the_openai_package_counts_its_retries_in_a_header() -> None:
+    """A request that the `openai` package sends again has a header with the number of the retry.
+
+    Needed by: coevolve/gateway/gateway.py
+    """
+    counts: list[str] = []
+
+    def fail_once(request: httpx2.Request) -> httpx2.Response:
+        counts.append(request.headers["x-stainless-retry-count"])
+        return httpx2.Response(200 if counts[1:] else 500, json={"data": [], "object": "list"})
+
+    transport = httpx2.MockTransport(fail_once)
+    client = AsyncOpenAI(
+        api_key="any", base_url=DEAD, http_client=httpx2.AsyncClient(transport=transport)
+    )
+    await client.models.list()
+    assert counts == ["0", "1"]
+
+
+def test_a_message_of_the_openai_package_keeps_fields_that_it_does_not_know() -> None:
+    """The message of a completion goes back with the text, the ids and the unknown fields it had.
+
+    Needed by: coevolve/gateway/matching.py
+    """
+    given = {"role": "assistant", "content": None, "thoughts": "so", "tool_calls": []}
+    assert ChatCompletionMessage.model_validate(given).model_dump(exclude_unset=True) == given

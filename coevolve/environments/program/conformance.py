@@ -90,6 +90,7 @@ async def conformance(
             template=cast("Any", _Characters()),
             limits=LIMITS,
             temperature=1.0,
+            read_calls=lambda text, tools: (text, ()),
         )
         return ProgramAgent(settings, sampling, (programs,))
 

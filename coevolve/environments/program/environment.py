@@ -6,6 +6,7 @@ answers what it likes, and gives the reward (`coevolve.environments.program.work
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -139,10 +140,11 @@ class ProgramEnvironment(Environment):
         self, engine: VerifiedEngine, simulators: Sequence[SimulatorService], temperature: float
     ) -> Agent:
         from coevolve.environments.program.agent import ProgramAgent
-        from coevolve.environments.sdk import Sampling
+        from coevolve.environments.sdk import Sampling, call_reader
 
         sampling = Sampling.load(self._config, engine.generator, temperature)
-        return ProgramAgent(self._settings, sampling, simulators)
+        reader = call_reader(sampling.template, self._config.policy.chat)
+        return ProgramAgent(self._settings, replace(sampling, read_calls=reader), simulators)
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return the findings of letting the program attempt tasks with policies of no skill."""

@@ -14,18 +14,13 @@ from openai import AsyncOpenAI
 from coevolve.gateway import http
 from coevolve.gateway.gateway import Gateway, Opened
 from coevolve.gateway.messages import MAX_TOOLS_BYTES
-from coevolve.gateway.session import Sampling
-from protocols.config import RolloutConfig
-from tests.gateways import TEMPLATE, SplittingGenerator, body, trained, user
-
-LIMITS = RolloutConfig(max_tokens=4096, max_call_tokens=512)
+from tests.gateways import TEMPLATE, SplittingGenerator, body, sampling_of, trained, user
 
 
 @asynccontextmanager
 async def serving(*script: str) -> AsyncGenerator[tuple[Gateway, Opened, SplittingGenerator]]:
     gateway, engine = Gateway(), SplittingGenerator(TEMPLATE, script)
-    sampling = Sampling(generator=engine, template=TEMPLATE, limits=LIMITS, temperature=1.0)
-    async with gateway.session("attempt", sampling, seed=1) as opened:
+    async with gateway.session("attempt", sampling_of(engine), seed=1) as opened:
         yield gateway, opened, engine
 
 
@@ -91,6 +86,35 @@ async def test_a_stream_is_the_same_message() -> None:
         assert trained(opened.session) == engine.sampled
 
 
+CALL = '<tool_call>{"name": "f", "arguments": {"a": [1]}}</tool_call>'
+
+
+async def test_calls_go_through_the_openai_package_plain_and_as_a_stream() -> None:
+    tools: Any = [TOOL]
+    for is_streamed in (False, True):
+        async with serving(CALL, "Done.") as (_, opened, engine):
+            async with AsyncOpenAI(base_url=opened.base_url, api_key="any") as client:
+                messages: list[Any] = [user("a")]
+                chat = client.chat.completions
+                if is_streamed:
+                    stream = chat.stream(model="m", messages=messages, tools=tools)
+                    async with stream as events:
+                        found = await events.get_final_completion()
+                else:
+                    found = await chat.create(model="m", messages=messages, tools=tools)
+                assert found.choices[0].finish_reason == "tool_calls"
+                said = found.choices[0].message
+                assert said.tool_calls
+                call: Any = said.tool_calls[0]
+                assert json.loads(call.function.arguments) == {"a": [1]}
+                result = {"role": "tool", "tool_call_id": call.id, "content": "2"}
+                back = said.model_dump() if is_streamed else said
+                messages += [back, result]
+                last = await chat.create(model="m", messages=messages, tools=tools)
+                assert last.choices[0].message.content == "Done."
+            assert trained(opened.session) == engine.sampled
+
+
 async def test_a_token_works_as_a_key_and_as_a_part_of_the_path_until_the_attempt_ends() -> None:
     async with serving("a") as (_, opened, engine):
         root, token = opened.base_url.removesuffix("/v1").split("/s/")
@@ -114,8 +138,7 @@ async def test_a_token_works_as_a_key_and_as_a_part_of_the_path_until_the_attemp
 
 async def test_a_session_is_not_anothers() -> None:
     async with serving("a", "b") as (gateway, opened, engine):
-        sampling = Sampling(generator=engine, template=TEMPLATE, limits=LIMITS, temperature=1.0)
-        async with gateway.session("other", sampling, seed=2) as other:
+        async with gateway.session("other", sampling_of(engine), seed=2) as other:
             assert other.base_url != opened.base_url
             await send(opened, post(opened, body([user("a")])))
             await send(other, post(other, body([user("b")])))

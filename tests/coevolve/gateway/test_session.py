@@ -1,6 +1,7 @@
 """What a client sends back continues on the tokens that were sampled, or ends the attempt."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -120,6 +121,180 @@ async def test_roles_and_histories_that_clients_write_anew_are_the_same() -> Non
     assert not session.branched
 
 
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    for name in ("get", "put")
+]
+CALLS = """Let me see.
+<tool_call>
+{"name": "get", "arguments": {"a": 1.0, "b": true}}
+</tool_call>
+<tool_call>
+{"name": "put", "arguments": {"text": "\u00fc <|im_end|>"}}
+</tool_call>"""
+"""A message with words and two calls, as the policy writes it."""
+
+
+def answers(*texts: str, said: dict[str, Any]) -> list[dict[str, Any]]:
+    ids = [call["id"] for call in said["tool_calls"]]
+    return [
+        {"role": "tool", "content": text, "tool_call_id": name}
+        for text, name in zip(texts, ids, strict=True)
+    ]
+
+
+async def test_calls_are_read_and_continue_on_their_tokens() -> None:
+    session, engine = opened(CALLS, "Done.")
+    said = await ask(session, [user("a")], tools=TOOLS)
+    assert said["content"] == "Let me see."
+    functions = [call["function"] for call in said["tool_calls"]]
+    assert [each["name"] for each in functions] == ["get", "put"]
+    assert json.loads(functions[0]["arguments"]) == {"a": 1.0, "b": True}
+    messages = [user("a"), said, *answers("one", "two", said=said)]
+    assert (await ask(session, messages, tools=TOOLS))["content"] == "Done."
+    assert trained(session) == engine.sampled
+    assert not session.counts.notes
+
+
+def rewritten(said: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return a message with another first call."""
+    first, second = said["tool_calls"]
+    function = first["function"] | {
+        name: each for name, each in changes.items() if name in ("name", "arguments")
+    }
+    changed = first | {"function": function, "id": changes.get("id", first["id"])}
+    return said | {"tool_calls": [changed, second]}
+
+
+REWRITTEN: dict[str, tuple[dict[str, Any], str]] = {
+    "spaces": ({"arguments": '{"a": 1.0,  "b": true}'}, "arguments written anew"),
+    "other order": ({"arguments": '{"b":true,"a":1.0}'}, "arguments written anew"),
+    "1e0": ({"arguments": '{"a":1e0,"b":true}'}, "arguments written anew"),
+    "1": ({"arguments": '{"a":1,"b":true}'}, "arguments written anew"),
+    "an object": ({"arguments": {"a": 1, "b": True}}, "arguments written anew"),
+    "another id": ({"id": "call_0"}, "call ids replaced"),
+}
+
+
+@pytest.mark.parametrize("kind", REWRITTEN)
+async def test_calls_of_the_same_value_are_the_same(kind: str) -> None:
+    changes, note = REWRITTEN[kind]
+    session, engine = opened(CALLS, "Done.")
+    said = await ask(session, [user("a")], tools=TOOLS)
+    back = rewritten(said, **changes) | {"content": None if kind == "1" else said["content"]}
+    await ask(session, [user("a"), back, *answers("1", "2", said=said)], tools=TOOLS)
+    assert trained(session) == engine.sampled
+    assert note in session.counts.notes
+    assert ("words beside calls dropped" in session.counts.notes) == (kind == "1")
+
+
+async def test_calls_that_come_back_as_text_are_known_by_their_ids() -> None:
+    session, engine = opened(CALLS, "Done.")
+    said = await ask(session, [user("a")], tools=TOOLS)
+    text = f"Calling tools:\n{said['tool_calls']!r}"
+    back = {"role": "assistant", "content": [{"type": "text", "text": text}]}
+    await ask(session, [user("a"), back, user("Observation: 1")], tools=TOOLS)
+    assert trained(session) == engine.sampled
+    assert tuple(session.counts.notes) == ("calls as text",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"arguments": '{"a":1.0,"b":1}'}, "arguments of a call were changed"),
+        ({"arguments": '{"a":2,"b":true}'}, "arguments of a call were changed"),
+        ({"arguments": '{"a":1.0}'}, "arguments of a call were changed"),
+        ({"arguments": "{"}, "arguments of a call were changed"),
+        ({"name": "put"}, "name of a call was changed"),
+    ],
+)
+async def test_a_call_that_a_client_corrects_is_another_one(
+    changes: dict[str, Any], reason: str
+) -> None:
+    session, engine = opened(CALLS, "Done.")
+    said = await ask(session, [user("a")], tools=TOOLS)
+    back = rewritten(said, **changes)
+    with pytest.raises(RefusedError):
+        await ask(session, [user("a"), back, *answers("1", "2", said=said)], tools=TOOLS)
+    assert reason in session.branched
+    assert trained(session) == engine.sampled
+
+
+async def test_fewer_calls_are_another_message() -> None:
+    session, _ = opened(CALLS, "Done.")
+    said = await ask(session, [user("a")], tools=TOOLS)
+    back = said | {"tool_calls": said["tool_calls"][:1]}
+    with pytest.raises(RefusedError):
+        await ask(session, [user("a"), back, user("b")], tools=TOOLS)
+    assert session.branched == "1 calls came back in place of 2"
+
+
+async def test_answers_of_parallel_calls_are_read_in_the_order_of_the_calls() -> None:
+    prompts: list[tuple[int, ...]] = []
+    for is_reversed in (False, True):
+        session, engine = opened(CALLS, "Done.", "More.")
+        said = await ask(session, [user("a")], tools=TOOLS)
+        found = answers("one", "two", said=said)
+        messages = [user("a"), said, *(found[::-1] if is_reversed else found)]
+        last = await ask(session, messages, tools=TOOLS)
+        await ask(session, [user("a"), said, *found, last, user("b")], tools=TOOLS)
+        prompts.append(engine.requests[1].prompt_ids)
+        text = TEMPLATE.decode(prompts[-1])
+        assert text.index("one") < text.index("two")
+        assert trained(session) == engine.sampled
+    assert prompts[0][-20:] == prompts[1][-20:]
+
+
+BROKEN = [
+    '<tool_call>{"name": "get", "arguments": {"a": </tool_call>',
+    '<tool_call>{"name": "get-it", "arguments": {}}</tool_call>',
+    '<tool_call>{"name": "get"}</tool_call>',
+    "<tool_call>" + "[" * 5000,
+]
+
+
+@pytest.mark.parametrize("text", BROKEN)
+async def test_a_call_that_cannot_be_read_stays_text(text: str) -> None:
+    session, engine = opened(text[:400], "b")
+    said = await ask(session, [user("a")], tools=TOOLS)
+    assert said == {"role": "assistant", "content": text[:400]}
+    assert session.counts.notes["call that cannot be read"] == 1
+    await ask(session, [user("a"), said, user("b")], tools=TOOLS)
+    assert trained(session) == engine.sampled
+
+
+async def test_calls_are_text_where_the_client_wants_none() -> None:
+    wants: list[dict[str, Any]] = [{"tools": TOOLS, "tool_choice": "none"}, {}]
+    for fields in wants:
+        session, _ = opened(CALLS)
+        assert "tool_calls" not in await ask(session, [user("a")], **fields)
+
+
+async def test_a_template_without_tools_refuses_them() -> None:
+    session, engine = opened("a", template=template_of(models.PLAIN))
+    with pytest.raises(RefusedError, match="chat template lists them"):
+        await ask(session, [user("a")], tools=TOOLS)
+    assert not engine.requests
+
+
+async def test_each_form_of_calls_is_read() -> None:
+    said = {
+        models.PYTHONIC: "[get(a=1, b=[True, None])]",
+        models.JSON: '{"name": "get", "parameters": {"a": 1, "b": [true, null]}}',
+        models.THINKING: "<think>\nso</think>\n\n"
+        '<tool_call>{"name": "get", "arguments": {"a": 1, "b": [true, null]}}</tool_call>',
+    }
+    for source, text in said.items():
+        end = "<|eot_id|>" if "eot_id" in source else "<|im_end|>"
+        session, engine = opened(text, "b", template=template_of(source, end=end))
+        found = await ask(session, [user("a")], tools=TOOLS)
+        (call,) = found["tool_calls"]
+        assert json.loads(call["function"]["arguments"]) == {"a": 1, "b": [True, None]}
+        messages = [user("a"), found, *answers("1", said=found)]
+        await ask(session, messages, tools=TOOLS)
+        assert trained(session) == engine.sampled
+
+
 OTHER: dict[str, tuple[list[dict[str, Any]], str]] = {
     "edited text": ([user("a"), {"role": "assistant", "content": "Bye."}, user("b")], "edited"),
     "edited history": ([user("A"), {"role": "assistant", "content": "Hello."}, user("b")], "edit"),
@@ -167,9 +342,8 @@ async def test_another_conversation_ends_the_attempt_and_samples_nothing(kind: s
 
 
 async def test_other_tools_are_another_conversation() -> None:
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     session, _ = opened("Hello.")
-    first = await ask(session, [user("a")], tools=[tool])
+    first = await ask(session, [user("a")], tools=TOOLS)
     with pytest.raises(RefusedError):
         await ask(session, [user("a"), first, user("b")])
     assert session.branched == "other tools"

@@ -17,15 +17,13 @@ from coevolve.environments.program.agent import ProgramAgent, ProgramOutcome
 from coevolve.environments.program.settings import ProgramConfig
 from coevolve.environments.program.tasks import ProgramTask
 from coevolve.environments.program.worker import Programs, environment_of
-from coevolve.gateway.session import Sampling
 from coevolve.rollouts.agent import Episode
 from protocols import columns
-from protocols.config import RolloutConfig
 from protocols.errors import GeneratorError, SimulatorError
 from protocols.tasks import Seeded, Task, body_of
-from tests.gateways import TEMPLATE, SplittingGenerator
+from tests.gateways import TEMPLATE, SplittingGenerator, sampling_of
 
-LIMITS = RolloutConfig(max_tokens=256, max_call_tokens=64)
+MAX_TOKENS = 256
 ASK = '''
 import json, sys, urllib.request, urllib.error
 
@@ -64,12 +62,10 @@ def task(**line: Any) -> Task:
 class Running:
     """An agent, the engine behind it, and its simulator."""
 
-    def __init__(self, settings: ProgramConfig, *script: str) -> None:
+    def __init__(self, settings: ProgramConfig, *script: str, max_tokens: int) -> None:
         self.engine = SplittingGenerator(TEMPLATE, script)
         self.programs = Programs(settings)
-        sampling = Sampling(
-            generator=self.engine, template=TEMPLATE, limits=LIMITS, temperature=1.0
-        )
+        sampling = sampling_of(self.engine, max_tokens)
         self.agent = ProgramAgent(settings, sampling, (self.programs,))
 
     async def attempt(self, number: int = 0, **line: Any) -> Episode:
@@ -78,8 +74,10 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(settings: ProgramConfig, *script: str) -> AsyncGenerator[Running]:
-    found = Running(settings, *script)
+async def running(
+    settings: ProgramConfig, *script: str, max_tokens: int = MAX_TOKENS
+) -> AsyncGenerator[Running]:
+    found = Running(settings, *script, max_tokens=max_tokens)
     try:
         yield found
     finally:

@@ -1,0 +1,55 @@
+"""An MCP server's tools, called by the policy, and the three kinds of verdict."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.environments.program.settings import ProgramConfig
+from tests.coevolve.environments.program.test_program import running
+from tests.gateways import TEMPLATE
+
+SERVER = str(Path(__file__).parents[3] / "mcp_notes.py")
+SETTINGS = ProgramConfig(
+    tasks="", command=("coevolve:mcp_worker.py", sys.executable, SERVER), patience_s=60
+)
+
+
+def call(name: str, **arguments: object) -> str:
+    written = json.dumps({"name": name, "arguments": arguments})
+    return f"<tool_call>\n{written}\n</tool_call>"
+
+
+LISTED = {"tool": "list_notes", "arguments": {}}
+PROBED = {"prompt": "Note tea.", "probes": [LISTED | {"equals": "tea"}]}
+REFERENCE = {
+    "prompt": "Note tea and milk.",
+    "reference": [{"tool": "add_note", "arguments": {"text": each}} for each in ("tea", "milk")],
+    "probes": [LISTED],
+}
+ANSWER = {"prompt": "How many notes are there after tea?", "answer": "1"}
+ADD = call("add_note", text="tea")
+ATTEMPTS: dict[str, tuple[dict[str, Any], tuple[str, ...], float]] = {
+    "probe, right": (PROBED, (ADD, "Done."), 1.0),
+    "probe, wrong": (PROBED, (call("add_note", text="milk"), "Done."), 0.0),
+    "probe, silent": (PROBED, ("",), 0.0),
+    "reference, right": (REFERENCE, (f"{ADD}\n{call('add_note', text='milk')}", "Done."), 1.0),
+    "reference, one at a time": (REFERENCE, (ADD, call("add_note", text="milk"), "So."), 1.0),
+    "reference, half": (REFERENCE, (ADD, "Done."), 0.0),
+    "answer, right": (ANSWER, (ADD, "There is 1."), 1.0),
+    "answer, wrong": (ANSWER, ("None.",), 0.0),
+    "wrong calls": (PROBED, (call("drop"), call("add_note", words=5), ADD, "Done."), 1.0),
+}
+
+
+@pytest.mark.parametrize("kind", ATTEMPTS)
+async def test_an_attempt_at_an_mcp_server_gets_its_verdict(kind: str) -> None:
+    line, script, reward = ATTEMPTS[kind]
+    async with running(SETTINGS, *script, max_tokens=4096) as it:
+        episode = await it.attempt(**line)
+        assert (episode.reward, episode.succeeded) == (reward, reward == 1.0)
+        assert len(episode.actions) == len(script)
+        shown = TEMPLATE.decode(it.engine.requests[0].prompt_ids)
+        assert "Add a note; return its number." in shown
