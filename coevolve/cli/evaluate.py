@@ -136,9 +136,7 @@ def command(
 
     Some environments evaluate in their own way, with further options.
     """
-    given = frozenset(
-        name for name in own if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    )
+    given = _given(context, own)
     if environment:
         if config or fresh:
             raise click.UsageError("--config and --fresh do not go with --environment")
@@ -162,6 +160,12 @@ def command(
             given=given,
         )
     )
+
+
+def _given(context: click.Context, own: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the options that the user gave."""
+    given = ParameterSource.COMMANDLINE
+    return frozenset(name for name in own if context.get_parameter_source(name) is given)
 
 
 def _one(run: tuple[str, ...], config: str | None) -> str | None:
