@@ -76,14 +76,14 @@ class Gateway:
         token, path = _split(request)
         session = self._sessions.get(token)
         if session is None:
-            return _failure(401, "a request needs the token of an attempt that goes on")
+            return _stranger()
         try:
             return await _served(session, path, request)
         except RefusedError as error:
             session.counts.refused[error.code] += 1
             return _failure(400, str(error), error.code)
         except EndedError:
-            return _failure(401, "the attempt has ended")
+            return _stranger()
         except GeneratorError:
             return _failure(500, "the engine failed")
         except Exception as error:  # noqa: BLE001 -- what a program sends must not end the part
@@ -100,6 +100,7 @@ async def _served(session: GatewaySession, path: str, request: Request) -> Respo
         return _failure(404, f"the policy has {CHAT} and {MODELS}, and no other path")
     if request.method != "POST":
         return _failure(405, f"{CHAT} needs POST")
+    session.check_size(len(request.body))
     chat = read_chat(request.body)
     is_retry = request.headers.get(RETRIES, "0").strip() not in ("", "0")
     said = await session.chat(chat, is_retry=is_retry)
@@ -117,6 +118,11 @@ def _split(request: Request) -> tuple[str, str]:
     else:
         path = request.path.removeprefix("/")
     return token, path.removeprefix("v1").rstrip("/")
+
+
+def _stranger() -> Response:
+    """Return the answer to a request without a token, with a wrong one, or with an ended one."""
+    return _failure(401, "a request needs the token of an attempt that goes on")
 
 
 def _json(status: int, value: Mapping[str, object]) -> Response:

@@ -37,6 +37,13 @@ TOKEN_CHARS = 256
 """Characters beyond which a text is not tokenized to find out that it is too long: no token has as
 many."""
 
+CHAR_BYTES = 6
+"""Maximum bytes of a character in JSON, but for a few that take two such escapes."""
+
+MARGIN_BYTES = 4 << 20
+"""Bytes of a body besides the characters of its messages."""
+
+LARGE_CHARS = 1 << 16
 CALL_BYTES = 8
 BRANCHED = "conversation_branched"
 TOO_LONG = "context_length_exceeded"
@@ -154,6 +161,15 @@ class GatewaySession:
         """The number of sampled messages."""
         return sum(isinstance(each, Said) for each in self._history)
 
+    def check_size(self, body_bytes: int) -> None:
+        """Refuse a body that cannot fit before it is read. Raises RefusedError."""
+        if body_bytes > MARGIN_BYTES + CHAR_BYTES * self._most_chars:
+            raise self._too_long(f"a body of {body_bytes} bytes")
+
+    @property
+    def _most_chars(self) -> int:
+        return TOKEN_CHARS * self._sampling.limits.max_tokens
+
     async def chat(self, chat: Chat, *, is_retry: bool) -> Said:
         """Return the policy's next message; a repeated request gets the same one.
 
@@ -199,9 +215,9 @@ class GatewaySession:
 
     async def _sampled(self, chat: Chat) -> Said:
         known, notes = self._known(chat)
+        fed = await self._fed(chat, known)
         if self._is_ended:
             raise EndedError
-        fed = self._fed(chat, known)
         generation = await self._sampling.generator.generate(self._generation_of(chat, fed))
         written = read(self._sampling.template, generation, chat.request.stops)
         said = self._said(chat, written, len(self._transcript.token_ids) + len(fed))
@@ -274,17 +290,28 @@ class GatewaySession:
             raise self._branch("a message of the assistant that nobody sampled")
         return known, tuple(notes)
 
-    def _fed(self, chat: Chat, known: int) -> tuple[int, ...]:
+    async def _fed(self, chat: Chat, known: int) -> tuple[int, ...]:
         """Return the tokens of the new messages. Raises RefusedError, and ConfigError."""
-        template, new = self._sampling.template, chat.messages[known:]
+        new = chat.messages[known:]
         if chat.tools and self._sampling.read_calls is None:
             raise RefusedError("tools need a model whose chat template lists them, found another")
-        most = TOKEN_CHARS * self._sampling.limits.max_tokens
-        if sum(map(_chars, new)) > most:
-            raise self._too_long(f"more than {most} characters")
-        messages = [_plain(each) for each in new]
+        chars = sum(map(_chars, new))
         if self._written is None:
-            return template.opening(messages, chat.tools)
+            chars += len(msgspec.json.encode(chat.tools))
+        if chars > self._most_chars:
+            raise self._too_long(f"{chars} characters")
+        messages = [_plain(each) for each in new]
+        if chars < LARGE_CHARS:
+            return self._tokens(messages, chat.tools)
+        return await asyncio.to_thread(self._tokens, messages, chat.tools)  # others go on meanwhile
+
+    def _tokens(
+        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]
+    ) -> tuple[int, ...]:
+        """Return the tokens of messages after the conversation so far. Raises ConfigError."""
+        template = self._sampling.template
+        if self._written is None:
+            return template.opening(messages, tools)
         between = template.after(messages, self._written.token_ids)
         if self._written.stopped or not template.end:
             return between

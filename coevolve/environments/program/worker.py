@@ -18,7 +18,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -67,6 +67,9 @@ GIVEN = {
 
 _TOKEN = re.compile(r"/s/[\w-]+")
 """Where the base URL of an attempt holds its token."""
+
+_DECODER = json.JSONDecoder()
+"""Reads NaN, too, so that such a reward can be named."""
 
 log = structlog.get_logger()
 
@@ -225,13 +228,18 @@ class Program:
 
     async def _read_answers(self) -> None:
         async for line in _lines(self._process.stdout):
-            found = _decoded(line)
-            number = found.get("id")
-            answer = self._waiting.get(number) if type(number) is int else None
-            if answer is None or answer.done():
+            settled = sum(self._settle(found) for found in _objects(line))
+            if not settled:
                 self._note("stdout", line)
-            else:
-                answer.set_result(_answered(found))
+
+    def _settle(self, found: Mapping[str, Any]) -> bool:
+        """Answer the attempt that an object is about; return whether one waits for it."""
+        number = found.get("id")
+        answer = self._waiting.get(number) if type(number) is int else None
+        if answer is None or answer.done():
+            return False
+        answer.set_result(_answered(found))
+        return True
 
     async def _read_words(self) -> None:
         async for line in _lines(self._process.stderr):
@@ -281,13 +289,15 @@ def _shown(line: bytes) -> str:
     return _TOKEN.sub("/s/***", plain(line.decode(errors="replace"), NOISE_CHARS))
 
 
-def _decoded(line: bytes) -> dict[str, Any]:
-    """Return a line's JSON object; an empty one for any other line."""
-    try:
-        found: Any = json.loads(line)  # reads NaN, too
-    except (ValueError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+def _objects(line: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects at the begin of a line; those of two threads may stand in one."""
+    text = line.decode(errors="replace").strip()
+    with suppress(ValueError, RecursionError):
+        while text:
+            found, end = _DECODER.raw_decode(text)
+            if isinstance(found, dict):
+                yield cast("dict[str, Any]", found)
+            text = text[end:].lstrip()
 
 
 def _answered(found: Mapping[str, Any]) -> Answered:

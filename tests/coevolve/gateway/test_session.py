@@ -23,7 +23,15 @@ SAID = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=2
 )
 
 
-@settings(max_examples=60, deadline=None)
+TEMPLATES = {
+    "tags": TEMPLATE,
+    "thinking": template_of(models.THINKING),
+    "json": template_of(models.JSON, end="<|eot_id|>"),
+}
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+@settings(max_examples=40, deadline=None)
 @given(
     heard=st.lists(TEXT, min_size=1, max_size=4),
     script=st.lists(SAID, min_size=4, max_size=4),
@@ -31,10 +39,11 @@ SAID = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=2
     seed=st.integers(0, 99),
 )
 def test_the_tokens_trained_are_those_sampled(
-    heard: list[str], script: list[str], cut: list[bool], seed: int
+    kind: str, heard: list[str], script: list[str], cut: list[bool], seed: int
 ) -> None:
     said = [text + CUT * is_cut for text, is_cut in zip(script, cut, strict=True)]
-    session, engine = opened(*said, seed=seed)
+    template = TEMPLATES[kind]
+    session, engine = opened(*said, seed=seed, template=template)
 
     async def talk() -> None:
         messages: list[dict[str, Any]] = []
@@ -49,7 +58,7 @@ def test_the_tokens_trained_are_those_sampled(
         begun = (*before.prompt_ids, *sampled)
         assert after.prompt_ids[: len(begun)] == begun
         end = after.prompt_ids[len(begun)]
-        assert (end == TEMPLATE.stop_ids[0]) == (sampled[-1] != TEMPLATE.stop_ids[0])
+        assert (end == template.stop_ids[0]) == (sampled[-1] != template.stop_ids[0])
     ids = columns.from_int32(session.transcript.tokens().token_ids)
     assert tuple(ids) == (*engine.requests[-1].prompt_ids, *engine.sampled[-1])
 
@@ -387,6 +396,24 @@ async def test_a_conversation_without_room_is_refused_and_marked() -> None:
             await ask(session, [user("a"), first, user(text)])
         assert refused.value.code == TOO_LONG
     assert session.is_full
+    assert trained(session) == engine.sampled
+
+
+async def test_large_tools_and_bodies_are_too_long_before_they_are_read() -> None:
+    session, engine = opened("Hello.", max_tokens=64)
+    large = {"type": "function", "function": {"name": "f", "description": "x" * 20_000}}
+    with pytest.raises(RefusedError, match="within 64 tokens"):
+        await ask(session, [user("a")], tools=[large])
+    session.check_size(4 << 20)
+    with pytest.raises(RefusedError, match="a body of 8388608 bytes"):
+        session.check_size(8 << 20)
+    assert not engine.requests
+
+
+async def test_a_large_message_is_read_beside_others() -> None:
+    session, engine = opened("Hello.", "b", max_tokens=100_000)
+    first = await ask(session, [user("word " * 15_000)])
+    await ask(session, [user("word " * 15_000), first, user("b")])
     assert trained(session) == engine.sampled
 
 

@@ -186,7 +186,8 @@ async def test_noise_and_a_second_reward_change_nothing(tmp_path: Path) -> None:
     lines = (
         "print('noise', 5, '{')\nprint('[1]')\nprint('x' * (3 << 20))\n"
         "print('{\"id\": [], \"reward\": 1}')\nsys.stdout.buffer.write(b'\\xff\\n')\n"
-        "ask(asked, 'a')\nsay(asked, reward=0.25)\nsay(asked, reward=1)"
+        "ask(asked, 'a')\nprint('{\"id\": -1} ', end='')\n"
+        "say(asked, reward=0.25)\nsay(asked, reward=1)"
     )
     async with running(program(tmp_path, lines), "x", "y") as it:
         assert [(await it.attempt(n)).reward for n in range(2)] == [0.25, 0.25]
