@@ -19,6 +19,7 @@ Exit codes:
   2  the command or the design is at fault
   3  the machine is
   4  the verdict is failed: a check or an assertion failed, or the run did not end
+  5  with --mutants: the testbench did not notice one of them
 """
 
 
@@ -36,6 +37,11 @@ Exit codes:
 @click.option("--seed", type=int, help="Seed of $urandom; default: the design's own, else 1.")
 @click.option(
     "--fail-on", multiple=True, metavar="REGEX", help="Output that fails the run; repeat."
+)
+@click.option(
+    "--mutants",
+    type=click.Choice(("auto", "given")),
+    help="Count noticed mutants: made ones, or those of DESIGN.",
 )
 @click.option("--limit", type=int, default=4000, help="Characters of uncovered points to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a superset of LLM4Cov's.")
@@ -60,6 +66,7 @@ def _check_simulate(
     stimulus: Path | None,
     patch: Path | None,
     base: Path | None,
+    mutants: str | None,
     **others: Any,
 ) -> None:
     """Refuse options that do not go together. Raises UsageError."""
@@ -74,6 +81,7 @@ def _check_simulate(
         (bool(rtl) != bool(dut), "--rtl and --dut go together"),
         (bool(patch) != bool(base), "--patch and --base go together"),
         (patch and stimulus, "--patch and --stimulus are two submissions; give one"),
+        (mutants == "given" and rtl, "--mutants given is for DESIGN; --rtl has --mutants auto"),
         (
             (clock or reset) and not rtl,
             "--clock and --reset are for --rtl; a design's folder names its own",

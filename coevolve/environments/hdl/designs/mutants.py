@@ -44,28 +44,26 @@ class Bugs(msgspec.Struct, frozen=True, kw_only=True):
     """Mutants that do not compile."""
 
 
-def apply(design: Design, mutant: Mutant) -> Unit:
+def apply(unit: Unit, mutant: Mutant) -> Unit:
     """Return the design with the bug in it, without frozen points.
 
     Raises ConfigError if the text to replace does not occur exactly once in its file.
     """
-    found = sum(
-        file.text.count(mutant.find) for file in design.unit.files if file.name == mutant.file
-    )
+    found = sum(file.text.count(mutant.find) for file in unit.files if file.name == mutant.file)
     if found != 1:
         raise ConfigError(
-            f"{design.design_id}: mutant {mutant.name} needs a text that occurs exactly once in "
+            f"{unit.name}: mutant {mutant.name} needs a text that occurs exactly once in "
             f"{mutant.file}, found it {found} times: {mutant.find!r}; use more of its line"
         )
     files = tuple(
         msgspec.structs.replace(file, text=file.text.replace(mutant.find, mutant.replace))
         if file.name == mutant.file
         else file
-        for file in design.unit.files
+        for file in unit.files
     )
     return msgspec.structs.replace(
-        design.unit,
-        name=f"{design.design_id} with {mutant.name}",
+        unit,
+        name=f"{unit.name} with {mutant.name}",
         files=files,
         points_sha256="",
         unreachable=(),
@@ -89,7 +87,9 @@ async def killed(
     for mutant in mutants:
         fate = "survived"
         if isinstance(golden, Traced):
-            fate = await _fate(golden, tracer, design, testbench, apply(design, mutant), limits)
+            fate = await _fate(
+                golden, tracer, design, testbench, apply(design.unit, mutant), limits
+            )
         fates[fate].append(mutant.name)
     return msgspec.convert(fates, Bugs)
 
@@ -112,7 +112,7 @@ async def _fate(
 def _verdict(golden: Traced, found: Trace) -> str:
     match found:
         case Traced():
-            return "survived" if found == golden else "killed"
+            return "killed" if found.differs(golden) else "survived"
         case SimulationFailed() | TimedOut(stage="simulate"):
             return "killed"
         case (

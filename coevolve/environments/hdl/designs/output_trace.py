@@ -19,22 +19,27 @@ from coevolve.environments.hdl.gate.source import violations
 from coevolve.environments.hdl.simulate.messages import Outcome, Rejected, SimulationLimits, Unit
 from coevolve.environments.hdl.simulate.runtime import SOURCES
 from coevolve.environments.hdl.simulate.simulation import Stopped, Tools, simulation
+from coevolve.environments.hdl.simulate.verdict import faults
 from protocols.errors import SimulatorError
 
 NO_COVERAGE = 'coverage_off -file "*"\n'
 
 
 class Traced(msgspec.Struct, frozen=True, kw_only=True, tag="traced"):
-    """The record of a testbench that ran.
-
-    Two records are equal if the outputs were equal at all times and the runs ended the same way.
-    """
+    """The record of a testbench that ran."""
 
     folded: str
     """Hash of the outputs and the times at which they changed."""
 
     changes: int
     ended: Literal["finish", "quiet", "slot_limit"]
+    faults: tuple[str, ...]
+    """Why the verdict is failed; see `hdl.simulate.verdict`."""
+
+    def differs(self, other: "Traced") -> bool:
+        """Return whether outputs differed at any time, or the runs ended differently."""
+        mine, theirs = (msgspec.structs.replace(each, faults=()) for each in (self, other))
+        return mine != theirs
 
 
 Trace = Traced | Outcome
@@ -47,24 +52,30 @@ class OutputTracer:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
 
-    async def trace(self, unit: Unit, testbench: str, seed: int, limits: SimulationLimits) -> Trace:
+    async def trace(
+        self, unit: Unit, testbench: str, seed: int, limits: SimulationLimits, top: str = ""
+    ) -> Trace:
         """Return the record of the outputs, or the outcome of a testbench that did not run.
 
-        Raises SimulatorError on an infrastructure failure, and ConfigError where the unit itself
-        does not compile.
+        ``top`` is the module to simulate; empty for the only one that no other instantiates. Raises
+        SimulatorError on an infrastructure failure, and ConfigError where the unit itself does not
+        compile.
         """
-        return await asyncio.to_thread(self._trace, unit, testbench, seed, limits)
+        return await asyncio.to_thread(self._trace, unit, testbench, seed, limits, top)
 
-    def _trace(self, unit: Unit, testbench: str, seed: int, limits: SimulationLimits) -> Trace:
+    def _trace(
+        self, unit: Unit, testbench: str, seed: int, limits: SimulationLimits, told: str
+    ) -> Trace:
         found = violations(testbench, unit)
         if found:
             return Rejected(violations=found)
-        top = find_top(testbench, unit)
+        top = find_top(testbench, unit, told)
         if not isinstance(top, str):
             return top
         with simulation(self._tools, unit, limits) as under_way:
             try:
                 under_way.translate(unit.files, testbench, top, settings=_settings(unit))
+                model = under_way.model()
                 under_way.compile(before_main=(SOURCES / "outputs.cpp").read_text())
                 ran = under_way.run(seed)
                 words = under_way.read("outputs.txt").split()
@@ -72,7 +83,12 @@ class OutputTracer:
                 return stopped.outcome
         if len(words) != 2:
             raise SimulatorError(f"the outputs of {unit.name} were not written: found {words}")
-        return Traced(folded=words[0], changes=int(words[1]), ended=ran.ended)
+        return Traced(
+            folded=words[0],
+            changes=int(words[1]),
+            ended=ran.ended,
+            faults=faults(ran, model, limits),
+        )
 
 
 def _settings(unit: Unit) -> str:

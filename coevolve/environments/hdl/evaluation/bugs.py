@@ -74,7 +74,7 @@ class BugJudge:
         """Return the result of each program, by its text, on one mutant."""
         name = (mutant.name,)
         try:
-            outputs = await self._outputs(design, apply(design, mutant), programs)
+            outputs = await self._outputs(design, apply(design.unit, mutant), programs)
         except ConfigError:
             return dict.fromkeys(programs, Bugs(broken=name))
         results: dict[str, Bugs] = {}

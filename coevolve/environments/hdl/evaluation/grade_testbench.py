@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -24,7 +25,11 @@ from coevolve.environments.hdl.simulate.messages import (
 )
 from protocols.errors import ConfigError, DependencyError, SimulatorError
 
-RAN, BLAMED, MISUSED, BROKEN, FAILED = range(5)
+if TYPE_CHECKING:
+    from coevolve.environments.hdl.designs.design import Mutant
+    from coevolve.environments.hdl.evaluation.mutation import Mutation
+
+RAN, BLAMED, MISUSED, BROKEN, FAILED, UNNOTICED = range(6)
 MOST_BYTES = 16 << 20
 """Of a submission: a device or a pipe may have no end."""
 
@@ -45,21 +50,35 @@ class Options:
     instance: str
     seed: int | None
     fail_on: tuple[str, ...]
+    mutants: Literal["auto", "given"] | None
     limit: int
     as_json: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Report:
+    """Everything that is printed of one testbench."""
+
+    request: Evaluate
+    evaluated: Evaluated
+    points: Sequence[Point]
+    without: Sequence[str]
+    """Conditions that have no points."""
+
+    mutation: "Mutation | None"
+    """None without mutants, and for a testbench that does not pass on the design itself."""
 
 
 def grade(options: Options) -> int:
     """Grade and print; return the exit code.
 
-    `RAN`; `FAILED` for that verdict; `BLAMED` where the testbench did not run and is to blame;
-    `MISUSED` for a fault of the options or the design; `BROKEN` for a failure of the machine.
+    `RAN`; `FAILED` for that verdict; `UNNOTICED` if a mutant was not noticed; `BLAMED` where the
+    testbench did not run and is to blame; `MISUSED` for a fault of the options or the design;
+    `BROKEN` for a failure of the machine.
     """
     try:
         require_slang()
-        request = _request(options)
-        evaluated, points = asyncio.run(_graded(request))
-        without = _without_points(request)
+        report = _report(options)
     except (ConfigError, DependencyError) as error:
         sys.stderr.write(f"coevolve: {error}\n")
         return MISUSED
@@ -67,21 +86,45 @@ def grade(options: Options) -> int:
         sys.stderr.write(f"coevolve: {error}\n")
         return BROKEN
     shown = _json if options.as_json else _text
-    sys.stdout.write(shown(evaluated, request, points, without, options.limit))
-    if verdict_of(evaluated.outcome) == "failed":
+    sys.stdout.write(shown(report, options.limit))
+    outcome = report.evaluated.outcome
+    if verdict_of(outcome) == "failed":
         return FAILED
-    return RAN if isinstance(evaluated.outcome, Covered) else BLAMED
+    if report.mutation is not None and report.mutation.score < 1:
+        return UNNOTICED
+    return RAN if isinstance(outcome, Covered) else BLAMED
 
 
-def _request(options: Options) -> Evaluate:
+def _report(options: Options) -> _Report:
+    from coevolve.environments.hdl.coverage.unmeasured import unmeasured
+    from coevolve.environments.hdl.designs.mutating import mutants_of
+    from coevolve.environments.hdl.designs.rtl import elaborate
+
+    request, mutants = _request(options)
+    rtl = elaborate(request.unit)
+    if options.mutants == "auto":
+        mutants = mutants_of(rtl)
+    evaluated, points, found = asyncio.run(_graded(request, mutants if options.mutants else ()))
+    return _Report(
+        request=request,
+        evaluated=evaluated,
+        points=points,
+        without=unmeasured(rtl),
+        mutation=found,
+    )
+
+
+def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant]]":
+    """Return the request, and the mutants in the folder of the design."""
     from coevolve.environments.hdl.designs.folders import load, unit_from_files
 
     seed = 1
+    mutants: Sequence[Mutant] = ()
     if options.rtl:
         unit = unit_from_files(options.rtl, options.dut, options.clock, _reset(options.reset))
     else:
         design = load(options.paths[0])
-        unit, seed = design.unit, design.file.seed
+        unit, seed, mutants = design.unit, design.file.seed, design.mutants
     request = {
         "unit": unit,
         "submission": _submission(options),
@@ -91,7 +134,7 @@ def _request(options: Options) -> Evaluate:
         "limits": {"fail_on": options.fail_on},
     }
     try:
-        return msgspec.convert(request, Evaluate)
+        return msgspec.convert(request, Evaluate), mutants
     except msgspec.ValidationError as error:
         option = "--fail-on" if "fail_on" in str(error) else "--seed"
         raise ConfigError(f"{option}: {error}") from error
@@ -129,56 +172,73 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
 
 
-async def _graded(request: Evaluate) -> tuple[Evaluated, tuple[Point, ...]]:
+async def _graded(
+    request: Evaluate, mutants: "Sequence[Mutant]"
+) -> "tuple[Evaluated, tuple[Point, ...], Mutation | None]":
+    from coevolve.environments.hdl.evaluation.mutation import mutation
     from coevolve.environments.hdl.simulate.verilator import open_simulator
 
     simulator = open_simulator()
     points = await simulator.points(request.unit)
-    return await simulator.evaluate(request), points
+    evaluated = await simulator.evaluate(request)
+    judged = None
+    if mutants and isinstance(evaluated.outcome, Covered) and not evaluated.outcome.faults:
+        judged = await mutation(simulator, request, evaluated.testbench, mutants)
+    return evaluated, points, judged
 
 
-def _without_points(request: Evaluate) -> Sequence[str]:
-    from coevolve.environments.hdl.coverage.unmeasured import unmeasured
-    from coevolve.environments.hdl.designs.rtl import elaborate
-
-    return unmeasured(elaborate(request.unit))
-
-
-def _json(
-    evaluated: Evaluated,
-    request: Evaluate,
-    points: Sequence[Point],
-    without: Sequence[str],
-    limit: int,
-) -> str:
+def _json(report: _Report, limit: int) -> str:
     from coevolve.environments.hdl.simulate.summary import response
 
-    answer = response(evaluated, request.unit, points, request.instance, limit)
-    answer["conditions_without_points"] = without
+    request = report.request
+    answer = response(report.evaluated, request.unit, report.points, request.instance, limit)
+    answer["conditions_without_points"] = report.without
+    if report.mutation is not None:
+        answer["mutation"] = {
+            "score": report.mutation.score,
+            "noticed": report.mutation.count("noticed"),
+            "counted": report.mutation.counted,
+            "mutants": report.mutation.judged,
+        }
     return msgspec.json.format(msgspec.json.encode(answer)).decode() + "\n"
 
 
-def _text(
-    evaluated: Evaluated,
-    request: Evaluate,
-    points: Sequence[Point],
-    without: Sequence[str],
-    limit: int,
-) -> str:
+def _text(report: _Report, limit: int) -> str:
     from coevolve.environments.hdl.coverage.feedback import uncovered
     from coevolve.environments.hdl.simulate.summary import message, status
 
-    unit, outcome = request.unit, evaluated.outcome
+    unit, evaluated, outcome = report.request.unit, report.evaluated, report.evaluated.outcome
     took = sum(cost.cpu_s for cost in evaluated.stages)
     lines = [f"{unit.name}: {status(outcome)}", *_verdict(outcome)]
     if isinstance(outcome, Covered):
         lines += _measured(outcome)
-        lines += ["", uncovered(points, outcome.coverage, unit, limit).rstrip()]
-        lines += [f"no points, because it has too many combinations: {each}" for each in without]
+        lines += _mutants(report.mutation) if report.mutation else []
+        lines += ["", uncovered(report.points, outcome.coverage, unit, limit).rstrip()]
+        lines += [
+            f"no points, because it has too many combinations: {each}" for each in report.without
+        ]
     else:
         lines.append(message(outcome))
     lines += ["", f"{took:.2f} CPU-s, sandbox {evaluated.sandbox}, {evaluated.toolchain}"]
     return "\n".join(lines) + "\n"
+
+
+def _mutants(found: "Mutation") -> list[str]:
+    """Return the score, and each mutant that counts; the missed ones first."""
+    noticed, counted = found.count("noticed"), found.counted
+    order = {"missed": 0, "shown": 1, "noticed": 2}
+    listed = sorted(
+        (each for each in found.judged if each.fate in order), key=lambda each: order[each.fate]
+    )
+    return [
+        f"  mutants  {noticed:>5} of {counted:<5} {found.score:7.1%} noticed, "
+        f"{found.count('shown')} changed outputs unnoticed, "
+        f"{found.count('equivalent')} equivalent left out",
+        *(
+            f"    {each.fate:<7} {each.bug}{': ' * bool(each.reason)}{each.reason}"
+            for each in listed
+        ),
+    ]
 
 
 def _verdict(outcome: Outcome) -> list[str]:
