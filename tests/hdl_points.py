@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from coevolve.environments.hdl.coverage.points import point_text
 from coevolve.environments.hdl.simulate.messages import (
-    METRICS,
+    CODE_METRICS,
     Coverage,
     KindCount,
     Metric,
@@ -92,7 +92,7 @@ def covering(hit: Sequence[Point], *, unreachable: Sequence[Point] = ()) -> Cove
                 covered=sum(each.metric == metric and each in hit for each in counted),
                 total=sum(each.metric == metric for each in counted),
             )
-            for metric in METRICS
+            for metric in CODE_METRICS
         ),
     )
 

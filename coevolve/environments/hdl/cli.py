@@ -27,6 +27,7 @@ Exit codes:
 @click.argument("paths", nargs=-1, type=FILE, metavar="DESIGN TB.sv")
 @click.option("--rtl", multiple=True, type=FILE, help="A file of RTL; repeat in order of use.")
 @click.option("--dut", default="", help="With --rtl: module under verification.")
+@click.option("--plan", multiple=True, type=FILE, help="Covergroups bound to the design; repeat.")
 @click.option("--clock", default="", help="With --rtl: input that a stimulus program toggles.")
 @click.option("--reset", default="", metavar="PORT=low|high", help="With --rtl: input that resets.")
 @click.option("--stimulus", type=FILE, help="Stimulus program in place of TB.sv.")

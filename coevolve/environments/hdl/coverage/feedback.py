@@ -19,6 +19,7 @@ ALL_COVERED = "Every point is covered.\n"
 _SOURCE_CHARACTERS = 80
 
 _TYPES: Mapping[Metric, str] = {
+    "plan": "plan",
     "fsm": "fsm",
     "line": "block",
     "branch": "block",
@@ -71,7 +72,7 @@ def structured(points: Sequence[Point], coverage: Coverage, unit: Unit) -> dict[
 
 def source_line(unit: Unit, file: str, line: int) -> str:
     """Return that line of the RTL without its indentation; empty if there is no such line."""
-    for source in unit.files:
+    for source in (*unit.files, *unit.plan):
         if source.name == file:
             lines = source.text.splitlines()
             return lines[line - 1].strip() if 0 < line <= len(lines) else ""
@@ -141,6 +142,6 @@ def _entry(gap: Gap, points: Sequence[Point], unit: Unit) -> dict[str, object]:
             entry["signal"] = name.rpartition(":")[0]
         case "expr":
             entry["index"] = [points[index].name for index in gap.points]
-        case "line" | "branch":
+        case "line" | "branch" | "plan":
             entry["kind"] = gap.metric
     return entry

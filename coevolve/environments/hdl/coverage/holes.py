@@ -16,7 +16,7 @@ from itertools import groupby
 from coevolve.environments.hdl.coverage.points import point_text
 from coevolve.environments.hdl.simulate.messages import Coverage, Metric, Point, Unit
 
-ORDER: tuple[Metric, ...] = ("fsm", "line", "branch", "expr", "toggle")
+ORDER: tuple[Metric, ...] = ("plan", "fsm", "line", "branch", "expr", "toggle")
 
 _TOGGLE = re.compile(r"(?P<signal>.*?)(?:\[(?P<bit>\d+)\])?:(?P<edge>0->1|1->0)\Z")
 _WORD = re.compile(r"(?P<array>.*)\[(?P<index>\d+)\]\Z")
@@ -65,6 +65,8 @@ def gaps(points: Sequence[Point], coverage: Coverage, unit: Unit) -> dict[Metric
 
 def _of_kind(metric: Metric, points: Sequence[Point], missed: Sequence[int]) -> list[Gap]:
     match metric:
+        case "plan":
+            return [_gap(points, (i,), f"{points[i].name} never hit") for i in missed]
         case "fsm":
             return _states(points, missed)
         case "toggle":

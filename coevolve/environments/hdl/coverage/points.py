@@ -1,8 +1,9 @@
 """Reads Verilator's coverage file, and scores it over a design's own, fixed set of points.
 
 A record counts if its instance is the DUT or inside it. Kinds are Verilator's line, branch, expr
-and toggle, and fsm for the lines that `hdl.coverage.instrument` added. Other records (covergroups,
-cover statements of the design itself) have no kind and are skipped.
+and toggle, fsm for the lines that `hdl.coverage.instrument` added, and plan (`hdl.coverage.plan`).
+Other records (covergroups of the testbench, cover statements of the design itself) have no kind and
+are skipped.
 
 Files and messages write a point as ``metric file:line:column instance name``. The instance is ``-``
 for the DUT itself, the name may contain blanks, and the lines that are executed with the point are
@@ -12,7 +13,7 @@ left out.
 import difflib
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -52,6 +53,10 @@ class Record:
     comment: str
     lines: str
     hierarchy: str
+    bin_type: str
+    crossed: str
+    """The bins of a cross, with commas."""
+
     count: int
 
 
@@ -99,16 +104,27 @@ def records(text: str) -> Iterator[Record]:
             comment=fields.get("o", ""),
             lines=fields.get("S", ""),
             hierarchy=fields.get("h", ""),
+            bin_type=fields.get("bin_type", ""),
+            crossed=fields.get("Cb", ""),
             count=int(count),
         )
 
 
-def counts(found: Iterable[Record], dut: str, instrumented: Instrumented) -> dict[Point, int]:
-    """Return how often each point was hit; ``dut`` is the path of the DUT's instance."""
+def counts(
+    found: Iterable[Record], dut: str, instrumented: Instrumented, plan: Collection[str] = ()
+) -> dict[Point, int]:
+    """Return how often each point was hit.
+
+    ``dut`` is the path of the DUT's instance, ``plan`` has the names of the plan's files.
+    """
     made: dict[Point, int] = {}
     for record in found:
         inside = record.hierarchy == dut or record.hierarchy.startswith(f"{dut}.")
-        point = _point(record, record.hierarchy[len(dut) + 1 :], instrumented) if inside else None
+        if record.file in plan:
+            point = planned(record, inside=inside)
+        else:
+            path = record.hierarchy[len(dut) + 1 :]
+            point = _point(record, path, instrumented) if inside else None
         if point is not None:
             made[point] = made.get(point, 0) + record.count
     return made
@@ -142,9 +158,10 @@ def check_points(over: PointSet, unit: Unit) -> None:
     """Raise ConfigError if the unit's frozen or unreachable points differ from ``over``."""
     if not over.points:
         raise ConfigError(f"design {unit.name}: needs at least one coverage point, found none")
-    if unit.points_sha256 and unit.points_sha256 != over.sha256:
+    own = point_set(point for point in over.points if point.metric != "plan")
+    if unit.points_sha256 and unit.points_sha256 != own.sha256:
         raise ConfigError(
-            f"design {unit.name}: its {len(over.points)} points hash to {over.sha256}, but the "
+            f"design {unit.name}: its {len(own.points)} points hash to {own.sha256}, but the "
             f"frozen hash is {unit.points_sha256}: the design, the instrumentation or Verilator "
             "changed since; if that is intended, run "
             "`coevolve hdl qualify --freeze`"
@@ -158,6 +175,32 @@ def check_points(over: PointSet, unit: Unit) -> None:
 def _unknown(entry: str, texts: Sequence[str]) -> str:
     near = difflib.get_close_matches(entry, texts, 1, 0.0)
     return f"there is no point {entry!r}; did you mean {near[0]!r}?"
+
+
+def planned(record: Record, *, inside: bool) -> Point | None:
+    """Return the point that a record of a plan counts; None if it counts none.
+
+    Covergroups have no path: the bins of a group's instances are one. ``inside`` says whether the
+    record of a ``cover`` statement is of the design's instance.
+    """
+    match record.page:
+        case "v_covergroup" if not record.bin_type:
+            name = f"bin {record.hierarchy}"
+            if record.crossed:
+                name += f" ({record.crossed.replace(',', ' with ')})"
+        case "v_user" if inside:
+            name = f"cover {record.comment}"
+        case _:
+            return None
+    return Point(
+        metric="plan",
+        file=record.file,
+        line=record.line,
+        column=record.column,
+        instance="",
+        name=name,
+        lines="",
+    )
 
 
 def _point(record: Record, instance: str, instrumented: Instrumented) -> Point | None:

@@ -86,7 +86,7 @@ def find_dut(scopes: Sequence[Scope], top: str, told: str = "") -> str | NotCove
     ``told`` is the name of the instance if there may be several. In a recursive module, an instance
     inside another one is a part of that one.
     """
-    every = {scope.member: scope for scope in scopes if _is_of(scope.module, top)}
+    every = {scope.member: scope for scope in scopes if is_of(scope.module, top)}
     duts = [scope for scope in every.values() if every.keys().isdisjoint(scope.within)]
     meant = [scope for scope in duts if not told or scope.path.rpartition(".")[2] == told]
     if len(meant) != 1:
@@ -107,7 +107,7 @@ def find_dut(scopes: Sequence[Scope], top: str, told: str = "") -> str | NotCove
             message=f"the instance of {top} that is measured needs a plain path, found {dut.path}"
         )
     for other in scopes:
-        if other is not dut and dut.member not in other.within and _prints_inside(other, dut):
+        if other is not dut and dut.member not in other.within and prints_inside(other, dut.path):
             return NotCovered(
                 message=f"an instance that is not inside of {dut.path} is called {other.path}, as "
                 "if it were; give it another name"
@@ -120,7 +120,8 @@ def _holders(member: str, holders: Mapping[str, str]) -> Iterator[str]:
         yield member
 
 
-def _is_of(module: str, top: str) -> bool:
+def is_of(module: str, top: str) -> bool:
+    """Return whether Verilator's name of a module is that of ``top``, with any parameters."""
     name = top.replace("__", _DOUBLE)
     if not module.startswith(name):
         return False
@@ -128,6 +129,7 @@ def _is_of(module: str, top: str) -> bool:
     return not further or _PARAMETERS.fullmatch(further) is not None
 
 
-def _prints_inside(scope: Scope, dut: Scope) -> bool:
+def prints_inside(scope: Scope, dut: str) -> bool:
+    """Return whether the scope prints like the instance at ``dut`` or like anything inside it."""
     path = plain_text(scope.path)
-    return path == dut.path or path.startswith(f"{dut.path}.")
+    return path == dut or path.startswith(f"{dut}.")

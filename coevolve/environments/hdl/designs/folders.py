@@ -101,6 +101,14 @@ def unit_from_files(
     return unit
 
 
+def with_plan(unit: Unit, paths: Sequence[Path]) -> Unit:
+    """Return the unit with the plan in these files. Raises ConfigError where one is unreadable."""
+    faults: list[str] = []
+    plan = tuple(_source_at(path, faults) for path in paths)
+    _refuse(unit.name, faults)
+    return msgspec.structs.replace(unit, plan=plan)
+
+
 def _source_at(path: Path, faults: list[str]) -> SourceFile:
     mine: list[str] = []
     source = _source(path, mine)

@@ -41,6 +41,7 @@ class Options:
     paths: tuple[Path, ...]
     rtl: tuple[Path, ...]
     dut: str
+    plan: tuple[Path, ...]
     clock: str
     reset: str
     stimulus: Path | None
@@ -116,7 +117,7 @@ def _report(options: Options) -> _Report:
 
 def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant]]":
     """Return the request, and the mutants in the folder of the design."""
-    from coevolve.environments.hdl.designs.folders import load, unit_from_files
+    from coevolve.environments.hdl.designs.folders import load, unit_from_files, with_plan
 
     seed = 1
     mutants: Sequence[Mutant] = ()
@@ -126,7 +127,7 @@ def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant]]":
         design = load(options.paths[0])
         unit, seed, mutants = design.unit, design.file.seed, design.mutants
     request = {
-        "unit": unit,
+        "unit": with_plan(unit, options.plan),
         "submission": _submission(options),
         "testbench_top": options.top,
         "instance": options.instance,

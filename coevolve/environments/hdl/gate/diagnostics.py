@@ -42,7 +42,7 @@ def _line(message: str) -> str:
 
 
 def _verilator(output: str, unit: Unit) -> Iterator[str]:
-    known = {TESTBENCH, *(file.name for file in unit.files)}
+    known = {TESTBENCH, *(file.name for file in (*unit.files, *unit.plan))}
     for line in output.splitlines():
         placed, told = _PLACED.match(line), _UNPLACED.match(line)
         if placed and placed["file"] in known:

@@ -153,7 +153,7 @@ class HarnessSimulator:
         return self._cpu_s
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        if self._form == "stimulus":
+        if self._form == "stimulus" and not unit.plan:
             return (await self._bench(unit)).harness.points
         return await self._verilator.points(unit)
 
@@ -165,7 +165,7 @@ class HarnessSimulator:
 
     async def _grade(self, request: Evaluate) -> Evaluated:
         submission = request.submission
-        if not isinstance(submission, Stimulus) or not _uses_printed_names(request):
+        if not isinstance(submission, Stimulus) or not _runs_alone(request):
             return await self._verilator.evaluate(request)
         bench = await self._bench(request.unit)
         unit, started, cpu = request.unit, time.monotonic(), time.thread_time()
@@ -244,9 +244,10 @@ def open_harnessed(form: SubmissionForm) -> HarnessSimulator:
     return HarnessSimulator(open_simulator(), form=form)
 
 
-def _uses_printed_names(request: Evaluate) -> bool:
-    """Return whether the request expects the names that the printed testbench has."""
-    return request.testbench_top in ("", TOP) and request.instance in ("", INSTANCE)
+def _runs_alone(request: Evaluate) -> bool:
+    """Return whether a program can run without its testbench: without a plan or other names."""
+    named = request.testbench_top in ("", TOP) and request.instance in ("", INSTANCE)
+    return named and not request.unit.plan
 
 
 def _may_print(request: Evaluate) -> bool:

@@ -14,12 +14,16 @@ import msgspec
 from coevolve.environments.sdk import SandboxLevel
 from protocols.numbers import Megabytes, Seconds
 
-Metric = Literal["line", "branch", "expr", "toggle", "fsm"]
+Metric = Literal["line", "branch", "expr", "toggle", "fsm", "plan"]
 """Kinds of coverage. ``line``: a block was executed. ``branch``: a branch was taken. ``expr``: a
 condition was decided by this combination of its terms. ``toggle``: a bit went 0 to 1, or 1 to 0.
-``fsm``: a state of a state machine was entered, or an arc between two was taken."""
+``fsm``: a state of a state machine was entered, or an arc between two was taken. ``plan``: a bin of
+a covergroup, or a ``cover`` statement, of a file that is bound to the design."""
 
-METRICS: tuple[Metric, ...] = ("line", "branch", "expr", "toggle", "fsm")
+CODE_METRICS: tuple[Metric, ...] = ("line", "branch", "expr", "toggle", "fsm")
+"""The kinds that the RTL has by itself."""
+
+METRICS: tuple[Metric, ...] = (*CODE_METRICS, "plan")
 """The kinds in the order of reports."""
 
 
@@ -50,6 +54,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     files: Annotated[tuple[SourceFile, ...], msgspec.Meta(min_length=1)]
     """Source files in the order of compilation."""
+
+    plan: tuple[SourceFile, ...] = ()
+    """Files with modules that ``bind`` adds to the design, whose covergroups and ``cover``
+    statements count; see `hdl.coverage.plan`."""
 
     top: str
     """Name of the module under verification."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
 
+from coevolve.environments.hdl.coverage.plan import escaped
 from coevolve.environments.hdl.coverage.scopes import HEADER, PREFIX, SOURCE, find_dut, read_scopes
 from coevolve.environments.hdl.coverage.unmeasured import MOST_COMBINATIONS
 from coevolve.environments.hdl.designs.rtl import HEADERS, TIMESCALE
@@ -150,10 +151,11 @@ class Simulation:
     def translate(
         self, files: Sequence[SourceFile], testbench: str, top: str, *, settings: str = ""
     ) -> None:
-        """Translate the design's ``files`` and the testbench to C++, with extra ``settings``.
+        """Translate the design's ``files``, its plan and the testbench, with extra ``settings``.
 
         Raises Stopped with CompileFailed or TimedOut.
         """
+        files = (*files, *self.unit.plan)
         for file in files:
             self._write(file.name, file.text)
         self._write(TESTBENCH, testbench)
@@ -176,9 +178,12 @@ class Simulation:
         there is not exactly one, or if another instance prints as if it were inside it.
         """
         header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
-        found = find_dut(read_scopes(header, source), self.unit.top, told)
+        scopes = read_scopes(header, source)
+        found = find_dut(scopes, self.unit.top, told)
         if isinstance(found, NotCovered):
             raise Stopped(found)
+        if self.unit.plan and (outside := escaped(scopes, found, self.unit)):
+            raise Stopped(outside)
         return found
 
     def model(self) -> str:

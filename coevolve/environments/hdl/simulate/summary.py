@@ -8,8 +8,9 @@ There are five kinds of coverage here: line, branch, expression, toggle, fsm. LL
 counts blocks, which include lines and branches. ``Block`` therefore pools the two, while ``Overall
 Average`` is the unweighted mean of the five kinds that the design has: a design with lines and
 branches counts its control flow twice here and once there. ``Code Average`` is that mean without
-fsm. Numbers of the two simulators are not comparable; rankings are. ``Functional`` and
-``Assertion`` are null: with covergroups and assertions a testbench would grade itself.
+fsm. Numbers of the two simulators are not comparable; rankings are. ``Functional`` is the plan's
+coverage, a sixth kind, and null without a plan: with covergroups of its own a testbench would grade
+itself. ``Assertion`` is null for the same reason.
 
 A strict answer uses only LLM4Cov's own statuses, for clients that know no others. Every failure
 that the testbench caused is ``xrun_failed``. So is a run that was cut off: their simulator counts
@@ -216,7 +217,7 @@ def _counts(
 
 
 def _row(kinds: Sequence[KindCount]) -> dict[str, object]:
-    code = [kind for kind in kinds if kind.metric != "fsm"]
+    code = [kind for kind in kinds if kind.metric not in ("fsm", "plan")]
 
     def of(*metrics: str) -> list[KindCount]:
         return [kind for kind in kinds if kind.metric in metrics]
@@ -228,8 +229,8 @@ def _row(kinds: Sequence[KindCount]) -> dict[str, object]:
         "Code Covered": _pooled(code),
         "Fsm Average": _average(of("fsm")),
         "Fsm Covered": _pooled(of("fsm")),
-        "Functional Average": None,
-        "Functional Covered": None,
+        "Functional Average": _average(of("plan")),
+        "Functional Covered": _pooled(of("plan")),
         "Toggle": _pooled(of("toggle")),
         "Block": _pooled(of("line", "branch")),
         "Line": _pooled(of("line")),

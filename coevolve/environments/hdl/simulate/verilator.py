@@ -24,6 +24,7 @@ from typing import Protocol
 import msgspec
 
 from coevolve.environments.hdl.coverage.instrument import Instrumented, instrument
+from coevolve.environments.hdl.coverage.plan import check_plan
 from coevolve.environments.hdl.coverage.points import (
     PointSet,
     check_points,
@@ -195,7 +196,9 @@ class VerilatorSimulator:
 
     def _top_of(self, text: str, request: Evaluate) -> str | Outcome:
         """Return the module to simulate, or the outcome if nothing can be simulated."""
-        found = self._gate(text, request.unit, instance=request.instance)
+        unit = request.unit
+        planned = msgspec.structs.replace(unit, files=(*unit.files, *unit.plan))
+        found = self._gate(text, planned, instance=request.instance)
         if found:
             return Rejected(violations=found)
         return find_top(text, request.unit, request.testbench_top)
@@ -219,6 +222,7 @@ def prepared(tools: Tools, unit: Unit) -> Prepared:
     SimulatorError on an infrastructure failure.
     """
     rtl = elaborate(unit)
+    check_plan(unit)
     instrumented = instrument(rtl)
     with simulation(tools, unit, SimulationLimits()) as under_way:
         try:
@@ -231,7 +235,7 @@ def prepared(tools: Tools, unit: Unit) -> Prepared:
             raise ConfigError(
                 f"design {unit.name} does not simulate by itself: {_reason(stopped.outcome)}"
             ) from stopped
-    over = point_set(counts(found, dut, instrumented))
+    over = point_set(counts(found, dut, instrumented, _plan(unit)))
     check_points(over, unit)
     return Prepared(unit=unit, instrumented=instrumented, ports=ports_of(rtl), points=over)
 
@@ -247,7 +251,8 @@ def _simulate(
     under_way.compile()
     ran = under_way.run(request.seed)
     started, cpu = time.monotonic(), time.thread_time()
-    made = counts(records(under_way.read("coverage.dat")), dut, design.instrumented)
+    found = records(under_way.read("coverage.dat"))
+    made = counts(found, dut, design.instrumented, _plan(request.unit))
     coverage = score(made, design.points, request.unit)
     under_way.costs.append(_cost("read", started, cpu))
     return Covered(
@@ -276,6 +281,10 @@ def _text(request: Evaluate, design: Prepared) -> str | Outcome:
                 return render(program, request.unit, design.ports, request.seed)
             except StimulusError as error:
                 return BadStimulus(line=error.line, reason=error.reason)
+
+
+def _plan(unit: Unit) -> frozenset[str]:
+    return frozenset(file.name for file in unit.plan)
 
 
 def _blank(unit: Unit) -> str:

@@ -98,11 +98,12 @@ def compiled(
     sandbox: Sandbox,
     optimise: Optimise,
 ) -> Compiled:
-    """Return the design's program; compiles it if it is not cached. Blocks.
+    """Return the design's program, without a plan; compiles it if it is not cached. Blocks.
 
     Raises ConfigError where the design does not compile or its points are not the frozen ones, and
     SimulatorError on an infrastructure failure.
     """
+    unit = msgspec.structs.replace(unit, plan=())
     tools = Tools(toolchain=toolchain, runtime=open_runtime(toolchain), sandbox=sandbox)
     instrumented = instrument(elaborate(unit))
     around = pin_map.module(unit, ports, pins)

@@ -7,7 +7,7 @@ meaning on every design. Ports beyond `SLOTS`, and constants of the specificatio
 
 from typing import Literal
 
-from coevolve.environments.hdl.simulate.messages import METRICS
+from coevolve.environments.hdl.simulate.messages import CODE_METRICS
 from coevolve.environments.sdk import ModelConfig
 
 TINY_HDL = "tiny_hdl"
@@ -57,7 +57,7 @@ WORDS = (
     ALL,
     *(f"{mode}{bits}" for bits in LEAST_BITS for mode in MODES),
     *(f"round{n}" for n in range(ROUNDS)),
-    *(f"{metric}{n}" for metric in METRICS for n in range(TENTHS + 1)),
+    *(f"{metric}{n}" for metric in CODE_METRICS for n in range(TENTHS + 1)),
     *(f"state{n}" for n in range(STATES)),
     *(f"arc{n}" for n in range(STATES)),
     *(f"{what}_at{n}" for what in ("line", "branch", "expr", "toggle") for n in range(PLACES)),

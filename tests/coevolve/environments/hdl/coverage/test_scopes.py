@@ -273,10 +273,10 @@ def test_without_the_check_of_paths_an_impostor_would_earn(
     assert isinstance(refused.outcome, NotCovered)
     assert "an instance that is not inside of tb.dut is called tb.dut.left" in str(refused.outcome)
 
-    def nothing(scope: Scope, dut: Scope) -> bool:
+    def nothing(scope: Scope, dut: str) -> bool:
         return False
 
-    monkeypatch.setattr(scopes, "_prints_inside", nothing)
+    monkeypatch.setattr(scopes, "prints_inside", nothing)
     plain = graded(simulator, unit, bench(unit, ""))
     forged = graded(simulator, unit, bench(unit, trick))
     assert forged.reward > plain.reward + 0.04
