@@ -61,6 +61,7 @@ def test_another_name_is_refused():
         ("coevolve.environments.sdk", {"msgspec", "numpy", "torch", "rich", "protocols"}),
         ("coevolve.environments.hdl.gate.fork_server", {"numpy", "torch", "rich", "lmdb"}),
         ("coevolve.environments.hdl.environment", {"torch", "transformers", "lmdb", "pyslang"}),
+        ("coevolve.environments.program.environment", {"torch", "transformers", "h11"}),
     ],
 )
 def test_what_is_not_used_is_not_loaded(imported: str, absent: set[str]):
