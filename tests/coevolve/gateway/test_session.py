@@ -9,11 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.gateway.messages import RefusedError
-from coevolve.gateway.session import BRANCHED, TOO_LONG, EndedError
+from coevolve.gateway.session import BRANCHED, TOO_LONG, EndedError, GatewaySession
 from protocols import columns
 from protocols.errors import GeneratorError
+from protocols.generation import Generation, GenerationRequest
 from tests.coevolve.environments.tools.chat import models
-from tests.gateways import CUT, TEMPLATE, ask, opened, template_of, trained, user
+from tests.gateways import (
+    CUT,
+    TEMPLATE,
+    SplittingGenerator,
+    ask,
+    opened,
+    sampling_of,
+    template_of,
+    trained,
+    user,
+)
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)
 """What a client may write. The policy may write NUL, too."""
@@ -465,3 +476,31 @@ async def test_an_engine_that_fails_is_remembered_and_an_ended_attempt_gets_no_a
     assert engine.released == ["attempt"]
     with pytest.raises(EndedError):
         await ask(session, [user("a")])
+
+
+class WaitingGenerator(SplittingGenerator):
+    """Writes its second message until it is told to stop."""
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        self.stopped = asyncio.get_running_loop().create_future()
+        if self.requests:
+            await self.stopped
+        return await super().generate(request)
+
+    async def release(self, conversation_id: str) -> None:
+        self.stopped.set_exception(GeneratorError("the conversation was released"))
+
+
+async def test_what_the_policy_writes_when_the_attempt_ends_is_no_part_of_it() -> None:
+    engine = WaitingGenerator(TEMPLATE, ["Hello.", "never"])
+    session = GatewaySession("attempt", sampling_of(engine), seed=1)
+    first = await ask(session, [user("a")])
+    asking = asyncio.ensure_future(ask(session, [user("a"), first, user("b")]))
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        await session.end()
+        with pytest.raises(EndedError):
+            await asking
+    assert session.error is None
+    assert trained(session) == engine.sampled
+    assert len(engine.sampled) == 1
