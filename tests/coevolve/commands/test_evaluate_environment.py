@@ -72,11 +72,15 @@ def test_an_endpoint_is_scored_by_tool_with_reasons_and_conversations(here: Path
 
 def test_a_model_is_scored_without_a_run_file(here: Path):
     model = ("--policy", "Qwen/Qwen3-4B-Instruct-2507", "policy.tiny_random=true")
-    done = evaluated(*model, "--attempts", "1", "--tasks", "train", "--json")
+    asked = ("--attempts", "2", "--temperature", "0", "--tasks", "train", "--json")
+    done = evaluated(*model, *asked)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["rows"][0]["pass_k"] == 0
     assert {each["split"] for each in found["members"]} == {"train"}
+    assert len({(each["task_id"], each["text"]) for each in found["members"]}) * 2 == len(
+        found["members"]
+    ), "a greedy model says the same twice"
     assert sum(found["failures"].values()) == len(found["members"])
 
 
