@@ -41,6 +41,12 @@ class ChatConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     tools as lines of Python, without what their documents say of parameters, in a third of the
     tokens or less; choose this for small models and short contexts."""
 
+    joined_calls: bool = False
+    """Whether a message of a reference makes all calls that need no answer to an earlier one: those
+    whose values the conversation has said so far. Otherwise each message makes one call. A small
+    model that learns to call one by one tends to make one too many. Needs ``tools: prompt`` or
+    ``signatures``."""
+
     thinking: bool = False
     """The template's ``enable_thinking``. Thoughts stay in the context."""
 

@@ -132,8 +132,8 @@ def form(*, lists_tools: bool) -> Choice:
     if lists_tools:
         why = "the model's template lists tools"
         return Choice(key="policy.chat", value={"tools": "template"}, why=why)
-    why = "its template lists no tools: the system message does, as Python signatures"
-    return Choice(key="policy.chat", value={"tools": "signatures"}, why=why)
+    why = "its template lists no tools: the system message does, and messages list calls"
+    return Choice(key="policy.chat", value={"tools": "signatures", "joined_calls": True}, why=why)
 
 
 def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) -> list[Choice]:

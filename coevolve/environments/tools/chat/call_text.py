@@ -2,7 +2,7 @@
 
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from coevolve.base.foreign import shown
 from coevolve.environments.tools.calls import MAX_CHARS
@@ -25,7 +25,7 @@ def call_text(name: str, arguments: Mapping[str, object]) -> str:
     return f"{name}({written})"
 
 
-def python_list(calls: tuple[str, ...]) -> str:
+def python_list(calls: Sequence[str]) -> str:
     """Return calls in the form ``python``."""
     return f"[{', '.join(calls)}]"
 

@@ -16,7 +16,7 @@ models without tool calling).
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,12 @@ from coevolve.environments.tools.chat.call_text import (
     python_list,
 )
 from coevolve.environments.tools.chat.calls import FORMS, CallForm, is_written, read_calls
+from coevolve.environments.tools.chat.joined import Played, joined
 from coevolve.environments.tools.chat.python_forms import END, START
 from coevolve.environments.tools.chat.signatures import signatures
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.chat.typed import Types, parameter_types
-from coevolve.environments.tools.task import ToolTask, tool_task
+from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from coevolve.llm.reading import UnfinishedThinkingError, opens_thinking, spoken
 from coevolve.models.chat_template import LOAD_S, SENTINEL, ChatTemplate, Message
 from coevolve.models.deadline import within
@@ -124,6 +125,11 @@ class ChatRenderer:
         listed: CallForm = "bfcl" if ends_turn else "python"
         self.form: CallForm = listed if self._in_content else self._own_form()
         self._types = lru_cache(maxsize=256)(self._types_of)
+        if self._chat.joined_calls and not self._in_content:
+            raise ConfigError(
+                "policy.chat.joined_calls: needs a form in which a message lists calls, found the "
+                f"template's own; use {_LISTS}, or set it to false"
+            )
         self._check()
         self._closing = template.written({"role": "assistant", "content": CLOSING})
         self._opening = lru_cache(maxsize=256)(self._render_opening)
@@ -187,18 +193,22 @@ class ChatRenderer:
         return parameter_types(schemas(classes)) if self.form in ("xml", "keys") else {}
 
     def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return (token ids, mask) of the reference, one call per message; needs recorded results.
+        """Return (token ids, mask) of the reference; needs recorded results.
 
-        The mask is 1 on calls and closing messages, including their end tokens.
+        A message makes one call, or several (``policy.chat.joined_calls``). The mask is 1 on calls
+        and closing messages, including their end tokens.
         """
         body = tool_task(task)
         pieces: list[tuple[tuple[int, ...], int]] = []
+        read = ""
         for number, turn in enumerate(body.turns):
             prompt = self.instruction(body, number) if number else self.opening(body)
             pieces.append((prompt, 0))
-            for call, result in zip(turn.reference, turn.results, strict=True):
-                pieces.append((self._template.written(self._calling(call, body.classes)), 1))
-                pieces.append((self.observation((result,)), 0))
+            read += f"{turn.instruction}\n"
+            for calls, results in self._messages_of(turn, body.classes, read):
+                pieces.append((self._template.written(self._calling(calls, body.classes)), 1))
+                pieces.append((self.observation(results), 0))
+            read += "\n".join((*turn.results, ""))
             pieces.append((self._closing, 1))
         ids = tuple(token for tokens, _ in pieces for token in tokens)
         return ids, tuple(own for tokens, own in pieces for _ in tokens)
@@ -240,17 +250,25 @@ class ChatRenderer:
             return [_user(_ANSWERS + "\n".join(results))]
         return [{"role": "tool", "content": result} for result in results]
 
-    def _calling(self, call: str, classes: Sequence[str]) -> Message:
-        """Return the assistant message that makes one call of a reference."""
-        if self.form == "python":
-            return {"role": "assistant", "content": python_list((call,))}
-        return self._message(*named_arguments(call, classes))
+    def _messages_of(self, turn: ToolTurn, classes: Sequence[str], read: str) -> Iterable[Played]:
+        """Return the calls of a turn and their results, message by message."""
+        if self._chat.joined_calls:
+            return joined(turn, classes, read)
+        pairs = zip(turn.reference, turn.results, strict=True)
+        return [((call,), (result,)) for call, result in pairs]
 
-    def _message(self, name: str, arguments: Mapping[str, object]) -> Message:
-        """Return the assistant message that makes one call."""
+    def _calling(self, calls: Sequence[str], classes: Sequence[str]) -> Message:
+        """Return the assistant message that makes calls of a reference."""
+        if self.form == "python":
+            return {"role": "assistant", "content": python_list(calls)}
+        return self._message([named_arguments(call, classes) for call in calls])
+
+    def _message(self, calls: Sequence[tuple[str, Mapping[str, object]]]) -> Message:
+        """Return the assistant message that makes calls; one where the template writes them."""
         if not self._in_content:
+            ((name, arguments),) = calls
             return _tool_call(name, arguments)
-        listed = python_list((call_text(name, arguments),))
+        listed = python_list([call_text(*each) for each in calls])
         content = f"{START}{listed}{END}" if self.form == "wrapped" else listed
         return {"role": "assistant", "content": content}
 
@@ -280,7 +298,7 @@ class ChatRenderer:
 
     def _check(self) -> None:
         """Check that borders are fixed, answers are shown, and calls are read as written."""
-        calling = self._message(_PROBE_TOOL, _probed(self.form))
+        calling = self._message([(_PROBE_TOOL, _probed(self.form))])
         if self._has_tools:
             said = spoken(
                 self._template.said(self._template.written(calling)), thinking=self._thinking

@@ -35,6 +35,7 @@ KINDS = {
     "pythonic": (models.PYTHONIC, ChatConfig(system="Be brief.")),
     "prompt": (models.PLAIN, ChatConfig(tools="prompt")),
     "signatures": (models.PLAIN, ChatConfig(tools="signatures")),
+    "joined": (models.PLAIN, ChatConfig(tools="signatures", joined_calls=True)),
 }
 
 
@@ -123,10 +124,15 @@ async def test_a_demonstration_equals_the_rollout_of_a_policy_that_repeats_it(
         )
 
 
+def test_joined_calls_need_a_form_that_lists_them() -> None:
+    with pytest.raises(ConfigError, match="joined_calls: needs a form in which a message lists"):
+        opened(models.TAGS, ChatConfig(joined_calls=True))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_mask_covers_exactly_calls_closings_and_their_ends(kind: str) -> None:
     renderer = renderer_of(kind)
-    task = tasks_of("base")[0]
+    task = tasks_of("base")[1]
     ids, mask = renderer.demonstration(task)
     own: list[tuple[int, ...]] = []
     for index, (token, written) in enumerate(zip(ids, mask, strict=True)):
@@ -136,7 +142,11 @@ def test_the_mask_covers_exactly_calls_closings_and_their_ends(kind: str) -> Non
             own[-1] += (token,)
     read = [renderer.parse(message) for message in own]
     count = [len(turn.reference) for turn in read_body(task.body).turns]
-    assert [len(calls) for calls in read] == [n for c in count for n in (*[1] * c, 0)]
+    made = [len(calls) for calls in read]
+    if kind == "joined":
+        assert max(made) > 1
+        made = [1 if calls else 0 for calls in read for _ in range(max(1, len(calls)))]
+    assert made == [n for c in count for n in (*[1] * c, 0)]
     assert all(message[-1] == renderer.stop_ids[0] for message in own)
 
 
@@ -178,7 +188,7 @@ def test_an_opening_lists_every_tool_except_withheld_ones() -> None:
         names = [tool["function"]["name"] for tool in told]
         assert read_body(task.body).turns[0].instruction in opening
         for name in names:
-            listed = f"\n{name}(" if kind == "signatures" else f'"{name}"'
+            listed = f"\n{name}(" if kind in ("signatures", "joined") else f'"{name}"'
             assert (listed in opening) == (name not in read_body(task.body).withheld)
 
 
