@@ -44,6 +44,7 @@ Exit codes:
     type=click.Choice(("auto", "given")),
     help="Count noticed mutants: made ones, or those of DESIGN.",
 )
+@click.option("--lcov", type=FILE, help="Write lines and branches to this file, for genhtml.")
 @click.option("--limit", type=int, default=4000, help="Characters of uncovered points to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a superset of LLM4Cov's.")
 def simulate(**options: Any) -> int:

@@ -52,6 +52,7 @@ class Options:
     seed: int | None
     fail_on: tuple[str, ...]
     mutants: Literal["auto", "given"] | None
+    lcov: Path | None
     limit: int
     as_json: bool
 
@@ -80,6 +81,7 @@ def grade(options: Options) -> int:
     try:
         require_slang()
         report = _report(options)
+        _write_lcov(options, report)
     except (ConfigError, DependencyError) as error:
         sys.stderr.write(f"coevolve: {error}\n")
         return MISUSED
@@ -94,6 +96,21 @@ def grade(options: Options) -> int:
     if report.mutation is not None and report.mutation.score < 1:
         return UNNOTICED
     return RAN if isinstance(outcome, Covered) else BLAMED
+
+
+def _write_lcov(options: Options, report: _Report) -> None:
+    """Write the file of --lcov if there is coverage. Raises ConfigError where that fails."""
+    from coevolve.environments.hdl.coverage.lcov import lcov
+
+    unit, outcome = report.request.unit, report.evaluated.outcome
+    if options.lcov is None or not isinstance(outcome, Covered):
+        return
+    given = options.rtl or [options.paths[0] / file.name for file in unit.files]
+    paths = {path.name: str(path.resolve()) for path in given}
+    try:
+        options.lcov.write_text(lcov(report.points, outcome.coverage, unit, paths))
+    except OSError as error:
+        raise ConfigError(f"{options.lcov}: cannot be written: {error.strerror}") from error
 
 
 def _report(options: Options) -> _Report:
