@@ -52,7 +52,7 @@ class Hdl(Environment):
 
     config_type: ClassVar[type[msgspec.Struct]] = HdlConfig
     requires: ClassVar[Requirements] = REQUIRES
-    patience_s: ClassVar[float] = 600.0
+    patience_s: float = 600.0
     name: ClassVar[str] = "hdl"
     capabilities: ClassVar[Capabilities] = Capabilities(references=False, fresh_instances=True)
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from coevolve.environments.hdl.simulate.messages import (
@@ -59,7 +60,9 @@ def graded(
     text = BENCH.replace("CONSTRAINT", constraint)
     text = text.replace("WIDTH", str(width)).replace("TIMES", str(times))
     request = Evaluate(
-        unit=UNIT, submission=Testbench(text=text), limits=SimulationLimits(**limits)
+        unit=UNIT,
+        submission=Testbench(text=text),
+        limits=msgspec.structs.replace(SimulationLimits(), **limits),
     )
     return asyncio.run(simulator.evaluate(request))
 
