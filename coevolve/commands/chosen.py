@@ -46,8 +46,14 @@ LEARNT_BYTES = 86
 """Memory for each weight that learns on a CPU, in the engine (a quarter) and in the learner, at
 their peaks: the measured 3.3 and 8.3 GB of SmolLM2-135M."""
 
+CHECKPOINT_BYTES = 20
+"""Weights and the moments of two optimizers."""
+
+STORED_BYTES = 104
+"""Disk for each weight: 11 versions, and the checkpoint that is kept, the newest and the next."""
+
 WHOLE_SHARE = 0.8
-"""Share of the free memory that these may take."""
+"""Share of free memory and disk that these may take."""
 
 PIECE = 64
 """Lengths are multiples of this many tokens."""
@@ -86,8 +92,9 @@ def limits(known: Measured) -> list[Choice]:
     room = lengths.turns * (message + lengths.answer)
     most = min(_pieces(lengths.conversation + room, PIECE), known.positions)
     concurrent = _concurrent(known, most)
+    train = _train(known)
     return [
-        _train(known),
+        train,
         Choice(
             key="rollout.max_tokens",
             value=most,
@@ -107,19 +114,29 @@ def limits(known: Measured) -> list[Choice]:
             why=f"{concurrent * most * known.cache_bytes_a_token / 1e9:.1f} GB of keys and values",
         ),
         *([] if known.weights < SMALL else [_micro_batch(most)]),
+        *([_kept(known)] if known.weights >= SMALL and train.value == "full" else []),
     ]
 
 
 def _train(known: Measured) -> Choice:
-    """Return which weights learn."""
+    """Return which weights learn: all, where memory and disk hold what that takes."""
     if known.weights < SMALL:
         return Choice(key="policy.train", value="full", why="few weights")
-    needed = known.weights * LEARNT_BYTES
-    if known.weights <= MOST_WHOLE and needed <= WHOLE_SHARE * known.free_bytes:
-        why = f"all learn more from few references than an adapter; {needed / 1e9:.1f} GB"
+    memory, disk = (known.weights * each for each in (LEARNT_BYTES, STORED_BYTES))
+    whole = f"{memory / 1e9:.1f} GB of memory and {disk / 1e9:.1f} GB of disk"
+    if known.weights > MOST_WHOLE:
+        why = "an adapter: a small version, and little memory"
+    elif memory > WHOLE_SHARE * known.free_bytes or disk > WHOLE_SHARE * known.free_disk:
+        why = f"an adapter: there is no room for all weights, which take {whole}"
+    else:
+        why = f"all learn more from few references than an adapter; {whole}"
         return Choice(key="policy.train", value="full", why=why)
-    why = "an adapter: a small version, and little memory"
     return Choice(key="policy.train", value="lora", why=why)
+
+
+def _kept(known: Measured) -> Choice:
+    why = f"with all weights, {known.weights * CHECKPOINT_BYTES / 1e9:.1f} GB each"
+    return Choice(key="learner.keep_checkpoints", value=1, why=why)
 
 
 def _micro_batch(most: int) -> Choice:

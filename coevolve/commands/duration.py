@@ -55,6 +55,9 @@ class Measured:
     free_bytes: int
     """Free main memory."""
 
+    free_disk: int
+    """Free bytes of the disk with the runs."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:

@@ -5,6 +5,7 @@ training tasks, so nobody reads held-out ones, and no setting depends on them.
 """
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -166,6 +167,7 @@ class Start:
                 held_out=len(self.held_out),
                 cores=len(os.sched_getaffinity(0)),
                 free_bytes=psutil.virtual_memory().available,
+                free_disk=_free_disk(self._request.runs),
             )
             self.add(*limits(known))
             rows = self._row_seconds(made, renderer, references=references)
@@ -230,6 +232,12 @@ class Start:
         )
         self._request.run_file.write_text(self.text(head))
         return self._request.run_file
+
+
+def _free_disk(folder: Path) -> int:
+    """Return the free bytes of the disk on which the folder is, or will be."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return shutil.disk_usage(there).free
 
 
 def given_settings(overrides: Sequence[str]) -> dict[str, Any]:

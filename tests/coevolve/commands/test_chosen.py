@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import asdict
 
-from coevolve.commands.chosen import LEARNT_BYTES, limits, training
+from coevolve.commands.chosen import limits, training
 from coevolve.commands.duration import (
     ALONE,
     DELIVERY_S,
@@ -32,6 +32,7 @@ def known(*, held_out: int = 12, references: bool = True, cores: int = 2) -> Mea
         held_out=held_out,
         cores=cores,
         free_bytes=1 << 33,
+        free_disk=1 << 40,
     )
 
 
@@ -84,27 +85,27 @@ def test_as_many_steps_are_chosen_as_fit_twenty_minutes_and_the_time_is_said(
 
 
 @pytest.mark.parametrize(
-    ("weights", "free_bytes", "train"),
+    ("weights", "memory_gb", "disk_gb", "train"),
     [
-        (400_000, 1 << 30, "full"),
-        (134_500_000, 14 << 30, "full"),
-        (134_500_000, 13 << 30, "lora"),
-        (361_000_000, 40 << 30, "full"),
-        (361_000_000, 32 << 30, "lora"),
-        (596_000_000, 256 << 30, "lora"),
+        (400_000, 1, 1, "full"),
+        (134_500_000, 15, 18, "full"),
+        (134_500_000, 14, 18, "lora"),
+        (134_500_000, 15, 17, "lora"),
+        (361_000_000, 40, 50, "full"),
+        (361_000_000, 35, 50, "lora"),
+        (596_000_000, 256, 999, "lora"),
     ],
 )
-def test_all_weights_learn_where_they_are_few_and_fit_the_memory(
-    weights: int, free_bytes: int, train: str
+def test_all_weights_learn_where_they_are_few_and_fit_memory_and_disk(
+    weights: int, memory_gb: int, disk_gb: int, train: str
 ):
-    found = {
-        each.key: each for each in limits(replace(known(), weights=weights, free_bytes=free_bytes))
-    }
+    free = {"free_bytes": memory_gb * 10**9, "free_disk": disk_gb * 10**9}
+    found = {each.key: each for each in limits(replace(known(), weights=weights, **free))}
     assert found["policy.train"].value == train
-    shares = "learner.micro_batch_tokens" in found
-    assert shares == (weights > 20_000_000)
-    if train == "full" and shares:
-        assert f"{weights * LEARNT_BYTES / 1e9:.1f} GB" in found["policy.train"].why
+    assert ("learner.micro_batch_tokens" in found) == (weights > 20_000_000)
+    if weights == 134_500_000:
+        assert "11.6 GB of memory and 14.0 GB of disk" in found["policy.train"].why
+        assert ("learner.keep_checkpoints" in found) == (train == "full")
 
 
 def test_the_share_of_probes_is_the_default_of_the_setting():
