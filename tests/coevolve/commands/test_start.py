@@ -155,4 +155,5 @@ def measured(weights: int) -> Measured:
         held_out=10,
         cores=2,
         free_bytes=10**10,
+        free_disk=10**12,
     )
