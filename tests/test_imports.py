@@ -26,6 +26,7 @@ OTHER_PYTHONS = "coevolve.environments.appworld.engine."
 MODEL_USERS = (
     "coevolve.environments.appworld.renderer",
     "coevolve.environments.tools.chat.endpoint",
+    "coevolve.environments.tools.chat.named_calls",
     "coevolve.environments.tools.chat.renderer",
     "coevolve.models.chat_template",
     "coevolve.delivery.tensors",
