@@ -96,7 +96,7 @@ def witnessed(spec: PartSpec, seen: Seen) -> PartSpec:
 def small(config: RunConfig) -> RunConfig:
     tree = msgspec.to_builtins(config)
     tree["evolve_every"] = 4
-    tree["learner"] |= {"steps": 8, "groups_per_step": 2}
+    tree["learner"] |= {"steps": 16, "groups_per_step": 2}  # after a cold start, synthesis has time
     tree["rollout"] |= {"group_size": 2}
     tree["evaluator"] |= {"every": 8, "fresh": 2, "engine": "rollout"}
     tree["environment"] |= {"held_out": 4, "seeds": 6}
