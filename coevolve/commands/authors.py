@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 from msgspec.structs import replace
@@ -133,9 +133,37 @@ def score_policy(
         rollout=replace(config.rollout, engine=_alone(config.rollout.engine)),
     )
 
+    author = policy_author(serving, subject, temperature)
+    return _scored(author, config, tasks, attempts, concurrent, say)
+
+
+def score_endpoint(
+    config: RunConfig,
+    endpoint: EndpointModel,
+    tasks: Sequence[Task],
+    attempts: int,
+    say: Say,
+) -> Attempts:
+    """Score the model behind an endpoint on tasks. Raises CoevolveError."""
+    whole = replace(config, rollout=WHOLE)
+    author = endpoint_author(tool_environment(whole), endpoint)
+    return _scored(author, whole, tasks, attempts, ENDPOINT_CONCURRENT, say)
+
+
+def _scored(
+    opening: AbstractAsyncContextManager[Author],
+    config: RunConfig,
+    tasks: Sequence[Task],
+    attempts: int,
+    concurrent: int,
+    say: Say,
+) -> Attempts:
+    """Score the author that ``opening`` yields, within the limits of ``config``."""
+
     async def scored() -> Attempts:
-        async with policy_author(serving, subject, temperature) as author:
-            say(_scoring(author.name, attempts, tasks))
+        async with opening as author:
+            each = f"{counted(attempts, 'attempt')} at each of {len(tasks)} tasks"
+            say(f"scoring {author.name}: {each}")
             return await attempts_of(
                 author,
                 tasks,
@@ -147,37 +175,6 @@ def score_policy(
             )
 
     return asyncio.run(scored())
-
-
-def score_endpoint(
-    config: RunConfig,
-    endpoint: EndpointModel,
-    tasks: Sequence[Task],
-    attempts: int,
-    say: Say,
-) -> Attempts:
-    """Score the model behind an endpoint on tasks. Raises CoevolveError."""
-    environment = tool_environment(replace(config, rollout=WHOLE))
-    say(_scoring(endpoint.model, attempts, tasks))
-
-    async def scored() -> Attempts:
-        async with endpoint_author(environment, endpoint) as author:
-            return await attempts_of(
-                author,
-                tasks,
-                partial(tools_used, environment),
-                WHOLE,
-                attempts=attempts,
-                concurrent=ENDPOINT_CONCURRENT,
-                say=say,
-            )
-
-    return asyncio.run(scored())
-
-
-def _scoring(author: str, attempts: int, tasks: Sequence[Task]) -> str:
-    """Return what is about to be done."""
-    return f"scoring {author}: {counted(attempts, 'attempt')} at each of {len(tasks)} tasks"
 
 
 def _alone(engine: Engine) -> Engine:

@@ -2,7 +2,7 @@
 
 What a client repeats may differ from what it got, although it means the same. A call is known by
 its id, which the gateway makes; words are compared without white space, thinking and stop strings.
-Whoever changes a valid call or the words has another conversation.
+A client that changes a valid call or the words has another conversation.
 """
 
 from typing import Any, cast
