@@ -21,6 +21,8 @@ COMMANDS = {
     "board": "Show the runs in a folder in a web browser, live.",
     "export": "Write a run's weights or tables into a new folder.",
     "evaluate": "Score a policy on held-out tasks.",
+    "serve": "Serve a trained policy, or a model, to any OpenAI client.",
+    "chat": "Talk to a trained policy, or a model.",
     "audit": "Check that a run lost nothing and did nothing twice.",
     "replay": "Take a run's learner steps again and compare the weights.",
     "journal": "Find and repair damage of a run's journal.",

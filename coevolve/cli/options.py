@@ -138,6 +138,29 @@ def version_of(context: click.Context, parameter: click.Parameter, text: str) ->
     return text
 
 
+def _version_or_none(context: click.Context, parameter: click.Parameter, text: str | None) -> str:
+    return "" if text is None else version_of(context, parameter, text)
+
+
+def served_options(command: Any) -> Any:
+    """Add what `coevolve serve` and `coevolve chat` need to know of a policy."""
+    for add in (
+        click.option(
+            "--temperature",
+            type=click.FloatRange(min=0),
+            help="Temperature; default: the run's rollout.temperature. 0: greedy.",
+        ),
+        click.option(
+            "--version",
+            callback=_version_or_none,
+            help="Policy version of RUN: N|newest|best; default: newest.",
+        ),
+        click.argument("policy", metavar="RUN|MODEL", shell_complete=_runs),
+    ):
+        command = add(command)
+    return command
+
+
 def _runs(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     del parameter
     root = Path(context.params.get("runs") or "runs")

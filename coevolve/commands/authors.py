@@ -130,7 +130,7 @@ def score_policy(
     serving = replace(
         config,
         evaluator=replace(config.evaluator, concurrent=concurrent),
-        rollout=replace(config.rollout, engine=_alone(config.rollout.engine)),
+        rollout=replace(config.rollout, engine=alone(config.rollout.engine)),
     )
 
     author = policy_author(serving, subject, temperature)
@@ -177,6 +177,6 @@ def _scored(
     return asyncio.run(scored())
 
 
-def _alone(engine: Engine) -> Engine:
+def alone(engine: Engine) -> Engine:
     """Return the engine's settings for a process that has the whole machine."""
     return replace(engine, threads=max(engine.threads, len(os.sched_getaffinity(0))))

@@ -3,7 +3,8 @@
 A rollout part opens a session for each attempt. Its random token is a client's key, or a part of
 its base URL, because many frameworks read keys from environment variables alone; it is written
 nowhere. A session is open as long as its attempt: before and after, and for any other token, the
-answer is 401.
+answer is 401. A standing session (`coevolve.gateway.standing`) serves conversations without an
+attempt.
 
 *What is covered.* Whatever a program sends, it gets an answer, and neither its attempt nor the part
 ends by it. *What is not covered.* A program that has its token can use up its own session.
@@ -12,8 +13,10 @@ ends by it. *What is not covered.* A program that has its token can use up its o
 import asyncio
 import contextlib
 import secrets
+import socket
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -21,8 +24,17 @@ import structlog
 from coevolve.base.foreign import described
 from coevolve.base.loopback import HOST
 from coevolve.gateway.http import EVENTS, HttpServer, Request, Response
-from coevolve.gateway.messages import MODEL, RefusedError, completion, events, read_chat
-from coevolve.gateway.session import EndedError, GatewaySession, Sampling
+from coevolve.gateway.messages import (
+    MODEL,
+    Chat,
+    RefusedError,
+    Said,
+    completion,
+    events,
+    read_chat,
+)
+from coevolve.gateway.session import Counts, EndedError, GatewaySession, Sampling
+from coevolve.gateway.standing import StandingSession
 from protocols.errors import GeneratorError, SimulatorError
 
 TOKEN_BYTES = 16
@@ -32,6 +44,32 @@ RETRIES = "x-stainless-retry-count"
 """The header in which OpenAI's clients count their retries."""
 
 log = structlog.get_logger()
+
+
+class Talker(Protocol):
+    """What answers the requests with one token."""
+
+    counts: Counts
+
+    @property
+    def said(self) -> int:
+        """The number of sampled messages."""
+        ...
+
+    def check_size(self, body_bytes: int) -> None:
+        """Refuse a body that cannot fit before it is read. Raises RefusedError."""
+        ...
+
+    async def chat(self, chat: Chat, *, is_retry: bool) -> Said:
+        """Return the policy's next message; ``is_retry``: the client tries a request again.
+
+        Raises RefusedError, GeneratorError, and EndedError.
+        """
+        ...
+
+    async def end(self) -> None:
+        """Let the engine forget the conversations."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,19 +83,37 @@ class Opened:
 class Gateway:
     """Serves sessions on the loopback interface; it listens from the first one on."""
 
-    def __init__(self) -> None:
-        self._sessions: dict[str, GatewaySession] = {}
+    def __init__(self, listener: socket.socket | None = None) -> None:
+        """Serve on ``listener``; by default, on a free port."""
+        self._listener = listener
+        self._sessions: dict[str, Talker] = {}
         self._starting = asyncio.Lock()
         self._address = ""
 
     @contextlib.asynccontextmanager
     async def session(self, name: str, sampling: Sampling, seed: int) -> AsyncGenerator[Opened]:
         """Open a session for the block. Raises SimulatorError if no port is free."""
+        session = GatewaySession(name, sampling, seed)
+        async with self._open(session) as token:
+            yield Opened(session, f"{self._address}/s/{token}/v1")
+
+    @contextlib.asynccontextmanager
+    async def standing(self, sampling: Sampling) -> AsyncGenerator[tuple[str, str]]:
+        """Serve conversations without an attempt for the block; yield the base URL and the key.
+
+        Raises SimulatorError if no port is free.
+        """
+        async with self._open(StandingSession(sampling, secrets.randbits(31))) as token:
+            yield f"{self._address}/v1", token
+
+    @contextlib.asynccontextmanager
+    async def _open(self, session: Talker) -> AsyncGenerator[str]:
+        """Let the token that it yields lead to the session, until the block ends."""
         await self._listen()
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        session = self._sessions[token] = GatewaySession(name, sampling, seed)
+        self._sessions[token] = session
         try:
-            yield Opened(session, f"{self._address}/s/{token}/v1")
+            yield token
         finally:
             del self._sessions[token]
             await session.end()
@@ -67,7 +123,7 @@ class Gateway:
             if self._address:
                 return
             try:
-                port = await HttpServer(self._answer, _failure).start(HOST)
+                port = await HttpServer(self._answer, _failure).start(HOST, self._listener)
             except OSError as error:
                 raise SimulatorError(f"the gateway cannot listen: {error.strerror}") from error
             self._address = f"http://{HOST}:{port}"
@@ -92,7 +148,7 @@ class Gateway:
             return _failure(500, "the gateway failed")
 
 
-async def _served(session: GatewaySession, path: str, request: Request) -> Response:
+async def _served(session: Talker, path: str, request: Request) -> Response:
     """Return the answer to a session's request. Raises what `GatewaySession.chat` raises."""
     if path == MODELS and request.method == "GET":
         return _json(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
@@ -122,7 +178,8 @@ def _split(request: Request) -> tuple[str, str]:
 
 def _stranger() -> Response:
     """Return the answer to a request without a token, with a wrong one, or with an ended one."""
-    return _failure(401, "a request needs the token of an attempt that goes on")
+    needed = "the token of an attempt that goes on, or the key that `coevolve serve` printed"
+    return _failure(401, f"a request needs {needed}")
 
 
 def _json(status: int, value: Mapping[str, object]) -> Response:

@@ -7,6 +7,7 @@ go on.
 """
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -72,9 +73,12 @@ class HttpServer:
         self._patience_s = patience_s
         self._server: asyncio.Server | None = None
 
-    async def start(self, host: str) -> int:
-        """Listen; return the port. Raises OSError."""
-        self._server = await asyncio.start_server(self._serve, host, 0)
+    async def start(self, host: str, listener: socket.socket | None = None) -> int:
+        """Listen, by default on a free port of ``host``; return the port. Raises OSError."""
+        if listener is None:
+            self._server = await asyncio.start_server(self._serve, host, 0)
+        else:
+            self._server = await asyncio.start_server(self._serve, sock=listener)
         return int(self._server.sockets[0].getsockname()[1])
 
     def close(self) -> None:
