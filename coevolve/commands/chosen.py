@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from coevolve.commands.duration import (
     COLD,
-    REPLAYED,
     SMALL_STEPS,
     Measured,
     Pace,
     fitting_steps,
+    replayed,
     run_seconds,
     score_every,
     seconds,
@@ -183,7 +183,8 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
         ),
         Choice(key="learner.schedule", value="cosine", why="of both rates, down to a tenth"),
         Choice(key="learner.final_rate_share", value=0.1),
-        *_imitation(known, pace, train, found),
+        *_imitation(known, pace, train, found, replayed(pace, groups, size, known)),
+        *_spared(known, pace),
         Choice(key="evaluator.every", value=score_every(found), why="five points of a curve"),
         Choice(key="evaluator.concurrent", value=min(known.held_out, MOST_CONCURRENT)),
     ]
@@ -193,14 +194,16 @@ def _millions(known: Measured) -> str:
     return f"{known.weights / 1e6:.1f} million weights"
 
 
-def _imitation(known: Measured, pace: Pace, train: WeightsFormat, steps: int) -> list[Choice]:
+def _imitation(
+    known: Measured, pace: Pace, train: WeightsFormat, steps: int, again: int
+) -> list[Choice]:
     if not known.references:
         why = "the tasks have no references"
         return [Choice(key="learner.imitation", value={"weight": 0, "replay_per_step": 0}, why=why)]
     value = {
         "weight": 1,
         "learning_rate": imitation_rate(known.weights, train),
-        "replay_per_step": REPLAYED,
+        "replay_per_step": again,
     }
     why = "of references, where every attempt fails; ten times the rate of rewards"
     imitation = Choice(key="learner.imitation", value=value, why=why)
@@ -208,10 +211,22 @@ def _imitation(known: Measured, pace: Pace, train: WeightsFormat, steps: int) ->
         return [imitation]
     why = (
         f"{100 * pace.success:.0f} % of the attempts succeeded: it begins by imitation of "
-        "references alone, until most skills sometimes succeed"
+        "references alone, until most skills succeed half of the time, where rewards differ most"
     )
-    warm = Choice(key="learner.warm_start", value={"steps": warm_steps(steps)}, why=why)
-    return [imitation, warm]
+    value = {"steps": warm_steps(steps), "success_share": 0.5}
+    return [imitation, Choice(key="learner.warm_start", value=value, why=why)]
+
+
+def _spared(known: Measured, pace: Pace) -> list[Choice]:
+    """Return how attempts are spared that teach nothing, where they are slow."""
+    if known.weights < SMALL:
+        return []
+    why = "a step soon stops waiting for groups that teach: replay goes on without them"
+    refill = Choice(key="learner.refill_batches", value=2, why=why)
+    if not pace.makes_tasks:
+        return [refill]
+    why = "a task that all of a group solved makes room for others"
+    return [refill, Choice(key="pool.retire_after", value=1, why=why)]
 
 
 def guard(

@@ -25,8 +25,8 @@ ALONE = 1.6
 COLD = 0.25
 """Share of successful attempts below which a run begins with a warm start."""
 
-REPLAYED = 8
-"""References that each step imitates again."""
+REPLAYED = (8, 16)
+"""Least and most references that each step imitates again."""
 
 PROBED = 0.1
 """Share of probes among all rollouts, at most: the default of ``validator.probe_share``."""
@@ -102,6 +102,17 @@ def run_seconds(pace: Pace, groups: int, size: int, known: Measured, steps: int)
     return warm * times.warm + (steps - warm) * times.loop + scores * times.score
 
 
+def replayed(pace: Pace, groups: int, size: int, known: Measured) -> int:
+    """Return how many references a step imitates again.
+
+    As many as the learner reads in a step of a warm start until the engine is done.
+    """
+    least, most = REPLAYED
+    engine_s = groups * size * pace.attempt_s * ALONE
+    fits = engine_s / max(pace.row_s, 1e-9) - groups if known.cores > 1 else least
+    return round(max(least, min(most, fits)))
+
+
 class Seconds(NamedTuple):
     """About how long the pieces of a run take."""
 
@@ -119,10 +130,10 @@ def seconds(pace: Pace, groups: int, size: int, known: Measured) -> Seconds:
     """Return about how long the pieces of a run take."""
     rollouts = groups * size
     attempts = rollouts / (1 - PROBED) if pace.makes_tasks else rollouts
-    replayed = REPLAYED if known.references else 0
+    again = replayed(pace, groups, size, known) if known.references else 0
     return Seconds(
-        warm=_both(pace, rollouts, groups + REPLAYED, known),
-        loop=_both(pace, attempts, rollouts + replayed, known),
+        warm=_both(pace, rollouts, groups + again, known),
+        loop=_both(pace, attempts, rollouts + again, known),
         score=known.held_out * pace.attempt_s * ALONE,
     )
 

@@ -15,6 +15,7 @@ from coevolve.commands.duration import (
     STEPS,
     Measured,
     Pace,
+    replayed,
     run_seconds,
 )
 from coevolve.environments.tools.lengths import Lengths
@@ -48,16 +49,30 @@ def settings(found: Pace, of: Measured, steps: int = 0) -> dict[str, tuple[objec
 
 def test_a_run_takes_its_warm_start_its_later_steps_and_its_scores():
     # 6 warm steps of 2 references, 6 of 8 rollouts, replay in both; scores at 0, 3, 6, 9 and 12.
-    warm = 6 * (DELIVERY_S + (2 + REPLAYED) * 2.0)
-    later = 6 * (DELIVERY_S + (8 + REPLAYED) * 2.0)
+    warm = 6 * (DELIVERY_S + (2 + REPLAYED[0]) * 2.0)
+    later = 6 * (DELIVERY_S + (8 + REPLAYED[0]) * 2.0)
     scores = 5 * 12 * 0.5 * ALONE
     assert run_seconds(pace(0.5, 2.0), 2, 4, known(), 12) == pytest.approx(warm + later + scores)
 
 
 def test_a_run_that_begins_without_a_warm_start_has_later_steps_alone():
     found = run_seconds(pace(0.5, 2.0, success=0.5), 2, 4, known(), 12)
-    steps = 12 * (DELIVERY_S + (8 + REPLAYED) * 2.0)
+    steps = 12 * (DELIVERY_S + (8 + REPLAYED[0]) * 2.0)
     assert found == pytest.approx(steps + 5 * 12 * 0.5 * ALONE)
+
+
+@pytest.mark.parametrize(("row_s", "again"), [(4.0, 8), (1.0, 11), (0.9, 12), (0.1, 16)])
+def test_references_are_replayed_until_the_engine_is_done(row_s: float, again: int):
+    assert replayed(pace(1.0, row_s), 2, 4, known()) == again  # 8 attempts take 12.8 s
+    assert replayed(pace(1.0, row_s), 2, 4, known(cores=1)) == REPLAYED[0]
+
+
+def test_groups_that_teach_nothing_are_spared_where_attempts_are_slow():
+    made = settings(pace(1.0, 1.0, makes_tasks=True), known())
+    assert (made["learner.refill_batches"][0], made["pool.retire_after"][0]) == (2, 1)
+    assert "pool.retire_after" not in settings(pace(1.0, 1.0), known())
+    small = settings(pace(1.0, 1.0, makes_tasks=True), replace(known(), weights=400_000))
+    assert not {"learner.refill_batches", "pool.retire_after"} & set(small)
 
 
 def test_probes_of_made_tasks_lengthen_steps_where_attempts_decide():
