@@ -222,7 +222,7 @@ def _spared(known: Measured, pace: Pace) -> list[Choice]:
     if known.weights < SMALL:
         return []
     why = "a step soon stops waiting for groups that teach: replay goes on without them"
-    refill = Choice(key="learner.refill_batches", value=2, why=why)
+    refill = Choice(key="learner.refill_batches", value=1, why=why)
     if not pace.makes_tasks:
         return [refill]
     why = "a task that all of a group solved makes room for others"

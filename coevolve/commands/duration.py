@@ -83,7 +83,7 @@ def score_every(steps: int) -> int:
 
 def warm_steps(steps: int) -> int:
     """Return the most steps of a warm start."""
-    return max(1, steps // 2)
+    return max(1, 3 * steps // 4)
 
 
 def fitting_steps(pace: Pace, groups: int, size: int, known: Measured) -> int:

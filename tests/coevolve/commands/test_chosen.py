@@ -48,9 +48,9 @@ def settings(found: Pace, of: Measured, steps: int = 0) -> dict[str, tuple[objec
 
 
 def test_a_run_takes_its_warm_start_its_later_steps_and_its_scores():
-    # 6 warm steps of 2 references, 6 of 8 rollouts, replay in both; scores at 0, 3, 6, 9 and 12.
-    warm = 6 * (DELIVERY_S + (2 + REPLAYED[0]) * 2.0)
-    later = 6 * (DELIVERY_S + (8 + REPLAYED[0]) * 2.0)
+    # 9 warm steps of 2 references, 3 of 8 rollouts, replay in both; scores at 0, 3, 6, 9 and 12.
+    warm = 9 * (DELIVERY_S + (2 + REPLAYED[0]) * 2.0)
+    later = 3 * (DELIVERY_S + (8 + REPLAYED[0]) * 2.0)
     scores = 5 * 12 * 0.5 * ALONE
     assert run_seconds(pace(0.5, 2.0), 2, 4, known(), 12) == pytest.approx(warm + later + scores)
 
@@ -69,7 +69,7 @@ def test_references_are_replayed_until_the_engine_is_done(row_s: float, again: i
 
 def test_groups_that_teach_nothing_are_spared_where_attempts_are_slow():
     made = settings(pace(1.0, 1.0, makes_tasks=True), known())
-    assert (made["learner.refill_batches"][0], made["pool.retire_after"][0]) == (2, 1)
+    assert (made["learner.refill_batches"][0], made["pool.retire_after"][0]) == (1, 1)
     assert "pool.retire_after" not in settings(pace(1.0, 1.0), known())
     small = settings(pace(1.0, 1.0, makes_tasks=True), replace(known(), weights=400_000))
     assert not {"learner.refill_batches", "pool.retire_after"} & set(small)
