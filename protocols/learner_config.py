@@ -51,7 +51,7 @@ class ImitationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class WarmStartConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A first stage of the run that only imitates references, until most skills sometimes succeed.
+    """A first stage of the run that only imitates references, until most skills are ready.
 
     A step of the stage imitates each confirmed reference, whatever the group's rollouts did, and
     takes no policy gradient. The stage ends when more than half of the skills of the trained tasks

@@ -200,6 +200,10 @@ def _imitation(
     if not known.references:
         why = "the tasks have no references"
         return [Choice(key="learner.imitation", value={"weight": 0, "replay_per_step": 0}, why=why)]
+    halves: list[Choice] = []
+    if known.weights >= SMALL:
+        why = "two updates a step: few references teach more in more updates"
+        halves = [Choice(key="learner.mini_batches", value=2, why=why)]
     value = {
         "weight": 1,
         "learning_rate": imitation_rate(known.weights, train),
@@ -208,13 +212,13 @@ def _imitation(
     why = "of references, where every attempt fails; ten times the rate of rewards"
     imitation = Choice(key="learner.imitation", value=value, why=why)
     if pace.success >= COLD:
-        return [imitation]
+        return [imitation, *halves]
     why = (
         f"{100 * pace.success:.0f} % of the attempts succeeded: it begins by imitation of "
         "references alone, until most skills succeed half of the time, where rewards differ most"
     )
     value = {"steps": warm_steps(steps), "success_share": 0.5}
-    return [imitation, Choice(key="learner.warm_start", value=value, why=why)]
+    return [imitation, *halves, Choice(key="learner.warm_start", value=value, why=why)]
 
 
 def _spared(known: Measured, pace: Pace) -> list[Choice]:

@@ -7,6 +7,7 @@ import msgspec
 
 from coevolve.history.score import Score
 from protocols.journal import Message
+from protocols.learner_config import WarmStartConfig
 from protocols.learning import StepReport, WarmStartEnded
 
 
@@ -62,16 +63,14 @@ class Stages(msgspec.Struct):
         """Whether the run is in its warm start."""
         return self.warm_steps > 0 and self.ended is None and not self.loop_steps
 
-    def line(self, most: int) -> str:
-        """Return how far the warm start is, or why it ended; empty without one.
-
-        ``most`` is its maximum number of steps.
-        """
+    def line(self, config: WarmStartConfig) -> str:
+        """Return how far the warm start is, or why it ended; empty without one."""
         if not self.warm_steps:
             return ""
-        skills = f"{self.ready} of {self.skills} skills succeed sometimes"
+        share = f"{100 * config.success_share:.0f} % of attempts"
+        skills = f"{self.ready} of {self.skills} skills succeed in {share}"
         if self.is_warm:
-            return f"step {self.warm_steps} of at most {most}; {skills}"
+            return f"step {self.warm_steps} of at most {config.steps}; {skills}"
         reason = "" if self.ended is None or self.ended.reason == "skills" else ", its maximum"
         return f"{self.warm_steps} step{'s' * (self.warm_steps > 1)}{reason}; {skills}"
 

@@ -1,7 +1,7 @@
 """The warm start: the first stage of a run, in which the learner only imitates references.
 
 A policy that fails everything gets nothing from rewards. The warm start imitates references until
-most skills of the trained tasks sometimes succeed; from then on rewards teach.
+most skills of the trained tasks are ready; from then on rewards teach.
 
 The stage of a step is a fold of the reports of the steps before it and of the tasks that the run
 opened with. So a learner that was killed is in the same stage at the same step, and the report of

@@ -19,6 +19,7 @@ from coevolve.screen.facts import NAME, Fact, fact_line, made, score_lines, summ
 from coevolve.screen.lines import curve, duration, fitted, line, spread, wrapped
 from coevolve.screen.parts import part_lines
 from coevolve.screen.view import View
+from protocols.learner_config import WarmStartConfig
 
 GOOD, BAD, FAINT = "green", "red", "dim"
 ARROWS: Mapping[Trend, str] = {"up": "\u2191", "down": "\u2193", "level": "\u2192"}
@@ -50,8 +51,7 @@ def draw(view: View, width: int, height: int, *, ascii_only: bool = False) -> Gr
     lines += alarms[: max(room - len(lines) - 1, 0)]
     progress = view.progress
     labels = score_lines(f"held-out {progress.measure}, %", progress.scores, width)
-    most = view.config.learner.warm_start.steps
-    sections = (_metrics(view, width), _loop(progress, most), labels, part_lines(view.parts))
+    sections = (_metrics(view, width), _loop(progress, view.config.learner.warm_start), labels, part_lines(view.parts))
     # Labels need a high terminal: the held-out line has their mean.
     needed = len(lines) + sum(map(len, sections)) + len(sections)
     if needed > room:
@@ -175,12 +175,9 @@ def _held_out(view: View, width: int) -> Text:
     return found.append(f"at step {versions[-1]}")
 
 
-def _loop(progress: Progress, most: int) -> list[Text]:
-    """Return where the time of a step goes, how far a warm start is, and what the loop made.
-
-    A warm start has ``most`` steps at most.
-    """
-    warm = ("warm start", words) if (words := progress.stages.line(most)) else None
+def _loop(progress: Progress, config: WarmStartConfig) -> list[Text]:
+    """Return where the time of a step goes, how far a warm start is, and what the loop made."""
+    warm = ("warm start", words) if (words := progress.stages.line(config)) else None
     facts = (_times(progress.metrics), _groups(progress), warm, *made(progress))
     return [fact_line(each) for each in facts if each is not None]
 

@@ -168,8 +168,8 @@ def _facts(ending: Ending) -> Iterator[Fact]:
 
 def _staged(ending: Ending) -> Iterator[Fact]:
     """Return why the warm start ended, and the held-out scores before and after each stage."""
-    stages, most = ending.progress.stages, ending.config.learner.warm_start.steps
-    if words := stages.line(most):
+    stages = ending.progress.stages
+    if words := stages.line(ending.config.learner.warm_start):
         yield "warm start", words
     if found := stages.milestones(ending.progress.held_out()):
         yield "held-out by stage", ", ".join(each.words for each in found)

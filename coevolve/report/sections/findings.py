@@ -91,7 +91,7 @@ def _scores(data: RunHistory) -> Iterator[Markup]:
 def _staged(data: RunHistory) -> Iterator[Markup]:
     """Tell the warm start and the loop apart."""
     stages = data.progress.stages
-    if not (words := stages.line(data.config.learner.warm_start.steps)):
+    if not (words := stages.line(data.config.learner.warm_start)):
         return
     found = stages.milestones(data.progress.held_out())
     told = ", ".join(each.words for each in found)

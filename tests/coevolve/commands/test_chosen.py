@@ -67,6 +67,12 @@ def test_references_are_replayed_until_the_engine_is_done(row_s: float, again: i
     assert replayed(pace(1.0, row_s), 2, 4, known(cores=1)) == REPLAYED[0]
 
 
+def test_references_teach_a_pretrained_model_in_two_updates_a_step():
+    assert settings(pace(1.0, 1.0), known())["learner.mini_batches"][0] == 2
+    for other in (replace(known(), weights=400_000), known(references=False)):
+        assert "learner.mini_batches" not in settings(pace(1.0, 1.0), other)
+
+
 def test_groups_that_teach_nothing_are_spared_where_attempts_are_slow():
     made = settings(pace(1.0, 1.0, makes_tasks=True), known())
     assert (made["learner.refill_batches"][0], made["pool.retire_after"][0]) == (1, 1)

@@ -116,7 +116,7 @@ def test_the_warm_start_and_the_gain_of_the_loop_are_told_apart():
         stepped(1), stage="warm_start", warm_start_ended=ended, metrics=counts
     )
     text = told([evaluated(0, 2), warm, evaluated(1, 20), stepped(2), evaluated(2, 30)])
-    assert "Warm start: 1 step, its maximum; 1 of 4 skills succeed sometimes. " in text
+    assert "Warm start: 1 step, its maximum; 1 of 4 skills succeed in 5 % of attempts. " in text
     assert "before (version 0), 50.0 \N{PLUS-MINUS SIGN} 7.6 % after the warm start" in text
     assert "(version 2). Gain of the loop: +25.0 \N{PLUS-MINUS SIGN} 6.9 points, task by" in text
     assert "Warm start" not in told([evaluated(0, 2), stepped(1), evaluated(1, 20)])

@@ -132,11 +132,11 @@ def test_the_screen_says_that_and_how_far_a_run_is_in_its_warm_start(quickstart:
     lines = shown(quickstart, staged(9, 3))
     assert lines[0].endswith("warm start 1:35")
     assert of("warm start", lines) == (
-        "warm start step 3 of at most 0; 4 of 6 skills succeed sometimes"
+        "warm start step 3 of at most 0; 4 of 6 skills succeed in 5 % of attempts"
     )
     over = shown(quickstart, staged(3, 5))
     assert over[0].endswith("runs 1:35")
-    assert of("warm start", over) == "warm start 3 steps; 4 of 6 skills succeed sometimes"
+    assert of("warm start", over) == "warm start 3 steps; 4 of 6 skills succeed in 5 % of attempts"
     assert not any(each.startswith("warm start") for each in shown(quickstart, whole_story()))
 
 

@@ -115,7 +115,7 @@ def test_the_end_fits_one_screen_and_the_scores_come_last(quickstart: RunConfig)
 
 def test_the_end_tells_the_warm_start_and_the_loop_apart(quickstart: RunConfig):
     lines = printed(ending(quickstart, staged(4, 9)), 200)
-    assert of("warm start", lines) == "warm start 4 steps; 4 of 6 skills succeed sometimes"
+    assert of("warm start", lines) == "warm start 4 steps; 4 of 6 skills succeed in 5 % of attempts"
     assert of("held-out by stage", lines) == (
         "held-out by stage 0.0 \u00b1 12.5 % before (version 0), 50.0 \u00b1 17.9 % after the warm "
         "start (version 4), 75.0 \u00b1 16.7 % after the loop (version 9)"
