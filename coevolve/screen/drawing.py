@@ -51,7 +51,12 @@ def draw(view: View, width: int, height: int, *, ascii_only: bool = False) -> Gr
     lines += alarms[: max(room - len(lines) - 1, 0)]
     progress = view.progress
     labels = score_lines(f"held-out {progress.measure}, %", progress.scores, width)
-    sections = (_metrics(view, width), _loop(progress, view.config.learner.warm_start), labels, part_lines(view.parts))
+    sections = (
+        _metrics(view, width),
+        _loop(progress, view.config.learner.warm_start),
+        labels,
+        part_lines(view.parts),
+    )
     # Labels need a high terminal: the held-out line has their mean.
     needed = len(lines) + sum(map(len, sections)) + len(sections)
     if needed > room:
