@@ -23,6 +23,31 @@ Exit codes:
 """
 
 
+@click.command()
+@click.argument("project", nargs=-1, type=FILE, required=True, metavar="PROJECT.f|FILE.sv...")
+@click.option("--top", required=True, help="Module under verification.")
+@click.option("--to", type=FILE, help="Folder to write; default: named like the module.")
+@click.option("-G", "--parameter", multiple=True, metavar="NAME=VALUE", help="A value; repeat.")
+@click.option("-D", "--define", multiple=True, metavar="NAME[=TEXT]", help="A macro; repeat.")
+@click.option("-I", "--include", multiple=True, type=FILE, help="Folder of includes; repeat.")
+@click.option("--data", multiple=True, type=FILE, help="Folder of $readmemh; repeat.")
+@click.option("--bench", multiple=True, type=FILE, help="Take its parameters; repeat.")
+@click.option("--clock", default="", help="Input that a stimulus program toggles.")
+@click.option("--reset", default="", metavar="PORT=low|high", help="Input that resets.")
+def adopt(**options: Any) -> int:
+    """Make a design of a module of a project, as it is.
+
+    PROJECT.f is a file list that Verilator reads. The folder that is written has copies of the
+    module's files, its clock and reset, and its coverage points; every command takes it.
+    """
+    require_slang()
+    from coevolve.environments.hdl.adopt.adopting import Options, adopt
+    from coevolve.environments.hdl.evaluation.grade_testbench import reset_of
+
+    adopt(Options(**options | {"reset": reset_of(options["reset"])}))
+    return 0
+
+
 @click.command(epilog=SIMULATE_EXIT_CODES)
 @click.argument("paths", nargs=-1, type=FILE, metavar="DESIGN TB.sv")
 @click.option("--rtl", multiple=True, type=FILE, help="A file of RTL; repeat in order of use.")

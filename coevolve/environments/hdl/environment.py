@@ -58,7 +58,7 @@ class Hdl(Environment):
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
     commands: ClassVar[Mapping[str, str]] = {
         name: f"coevolve.environments.hdl.cli:{name.replace('-', '_')}"
-        for name in ("simulate", "qualify", "baselines", "serve-queue")
+        for name in ("adopt", "simulate", "qualify", "baselines", "serve-queue")
     }
     evaluation: ClassVar[str] = "coevolve.environments.hdl.evaluation.options:EVALUATION"
     own_models: ClassVar[Mapping[str, ModelConfig]] = {TINY_HDL: MODEL}

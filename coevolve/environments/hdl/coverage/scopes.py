@@ -25,7 +25,9 @@ SOURCE = f"{PREFIX}__Syms__Slow.cpp"
 ROOT = "TOP"
 """The member that holds all others."""
 
-_MEMBER = re.compile(rf"^ +{PREFIX}_(\w+) +(TOP\w*);$", re.MULTILINE)
+_MEMBER = re.compile(rf"^ +{PREFIX}_(?:__SYM__)?(\w+) +(TOP\w*);$", re.MULTILINE)
+"""Verilator marks the name of a module that has a meaning in C++, such as ``queue``."""
+
 _PRINTED = re.compile(r'^ +(TOP\w*)\.ctor\(this, "(.*)"\);$', re.MULTILINE)
 _HELD = re.compile(r"^ +(TOP\w*)\.\w+ = &(TOP\w*);$", re.MULTILINE)
 _PLAIN = re.compile(r"[\w$.\[\]-]+")

@@ -39,19 +39,26 @@ class DesignFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     top: Name
     """Module under verification."""
 
-    family: Name
+    adopted: bool = False
+    """Written by ``coevolve hdl adopt``: the folder needs no specification, reference testbenches
+    or mutants, since the design is measured but no prompt shows it."""
+
+    family: Name = "adopted"
     """Name of the family; all designs of one family are in one split."""
 
-    split: Split
+    split: Split = "train"
     files: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     """RTL, in the order of compilation."""
+
+    data: tuple[str, ...] = ()
+    """Files of the folder that the RTL reads by ``$readmemh`` or ``$readmemb``, by these names."""
 
     clock: str = ""
     """Input that a stimulus program toggles each cycle; empty for a combinational design."""
 
     reset: Reset | None = None
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 1
-    threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
+    threshold: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = GOOD_AT_LEAST
     """Overall average from which a testbench counts as a pass."""
 
     secret: str = ""

@@ -16,7 +16,7 @@ from coevolve.environments.hdl.coverage.points import is_point_text
 from coevolve.environments.hdl.designs.design import QUALITIES, Design, DesignFile, Mutant, Quality
 from coevolve.environments.hdl.designs.rtl import elaborate, ports, ports_of
 from coevolve.environments.hdl.gate.encoding import rtl_text
-from coevolve.environments.hdl.simulate.messages import Port, Reset, SourceFile, Unit
+from coevolve.environments.hdl.simulate.messages import DataFile, Port, Reset, SourceFile, Unit
 from coevolve.environments.sdk import NotYamlError, check_section, parse_yaml
 from protocols.errors import ConfigError
 
@@ -30,11 +30,17 @@ def load(folder: Path) -> Design:
     file = _design_file(folder)
     faults: list[str] = []
     sources = tuple(_source(folder / name, faults) for name in file.files)
-    specification = _text(folder / "spec.md", faults)
-    benches = {each: _text(folder / "testbenches" / f"{each}.sv", faults) for each in QUALITIES}
-    mutants = _mutants(folder, sources, faults)
+    data = tuple(_data(folder, name, faults) for name in file.data)
+
+    def has(name: str) -> bool:
+        return not file.adopted or (folder / name).exists()
+
+    specification = _text(folder / "spec.md", faults) if has("spec.md") else ""
+    paths = {each: f"testbenches/{each}.sv" for each in QUALITIES}
+    benches = {each: _text(folder / path, faults) for each, path in paths.items() if has(path)}
+    mutants = _mutants(folder, sources, faults) if has("mutants.yaml") else ()
     _refuse(folder, faults)
-    unit = unit_of(folder.name, file, sources)
+    unit = msgspec.structs.replace(unit_of(folder.name, file, sources), data=data)
     found = ports_of(elaborate(unit))
     _refuse(folder, _unit_faults(unit, found))
     return Design(
@@ -206,6 +212,16 @@ def _source(path: Path, faults: list[str]) -> SourceFile:
     if source.name == TESTBENCH_FILE:
         faults.append(f"{TESTBENCH_FILE} is the name of the testbench; rename the RTL file")
     return source
+
+
+def _data(folder: Path, name: str, faults: list[str]) -> DataFile:
+    try:
+        return msgspec.convert({"name": name, "text": (folder / name).read_text()}, DataFile)
+    except msgspec.ValidationError:
+        faults.append(f"data: needs paths of letters, digits, '_', '.' and '-', found {name!r}")
+    except (OSError, UnicodeDecodeError) as error:
+        faults.append(f"{name} cannot be read: {error}")
+    return DataFile(name="invalid", text="")
 
 
 def _text(path: Path, faults: list[str], decode: Callable[[bytes], str] = bytes.decode) -> str:

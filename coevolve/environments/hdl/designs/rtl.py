@@ -10,30 +10,40 @@ A design may be foreign text, so `elaborate` first reads it in a process with li
 nested too deeply or takes too much ends that process.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, cast
 
-from pyslang import Bag, Diagnostic, DiagnosticEngine, SourceLocation, SourceManager, TimeScale
+from pyslang import (
+    Bag,
+    Diagnostic,
+    DiagnosticEngine,
+    Diags,
+    SourceLocation,
+    SourceManager,
+    TimeScale,
+)
 from pyslang.ast import (
     ArgumentDirection,
     CallExpression,
     Compilation,
     CompilationFlags,
     CompilationOptions,
+    EvalContext,
+    Expression,
     InstanceBodySymbol,
     InstanceSymbol,
+    InterfacePortSymbol,
     PortSymbol,
     Symbol,
     VisitAction,
 )
-from pyslang.syntax import (
-    SyntaxTree,
-)
+from pyslang.parsing import PreprocessorOptions
+from pyslang.syntax import SyntaxTree
 
 from coevolve.environments.hdl.gate.elaboration import check_design
-from coevolve.environments.hdl.gate.tokens import Positions, read
+from coevolve.environments.hdl.gate.tokens import Positions, Word, read
 from coevolve.environments.hdl.simulate.messages import Port, SourceFile, Unit
 from protocols.errors import ConfigError
 
@@ -60,10 +70,19 @@ INCLUDES = (
     "included as one of them"
 )
 
+PREDEFINES = ("VERILATOR=1", "verilator=1", "verilator3=1", "SYSTEMVERILOG=1", "VERILATOR_TIMING=1")
+"""Macros that Verilator sets; both read the same branches of an ``ifdef``."""
+
+_UNNAMED = "<unnamed_buffer"
+"""How pyslang's names of the places of these macros begin."""
+
 READS = frozenset(
     {"$readmemh", "$readmemb", "$fread", "$fscanf", "$fgets", "$fgetc", "$sdf_annotate"}
 )
 """System tasks that read a file."""
+
+LOADS = frozenset({"$readmemh", "$readmemb"})
+"""Those that may read data of the design."""
 
 _DIRECTIONS: dict[ArgumentDirection, Literal["in", "out", "inout"]] = {
     ArgumentDirection.In: "in",
@@ -110,16 +129,22 @@ def elaborate(unit: Unit) -> Rtl:
     infrastructure failure.
     """
     check_design(unit)
-    return elaborate_here(unit)
+    rtl = elaborate_here(unit)
+    if reads := _file_reads(rtl):
+        raise _compile_error(unit, reads[:MOST_ERRORS])
+    return rtl
 
 
 def elaborate_here(unit: Unit) -> Rtl:
-    """Return the elaborated design, as `elaborate`, but without limits on time and memory."""
+    """Return the elaborated design, without limits on time and memory, whatever files it reads.
+
+    Raises ConfigError where the design does not compile by itself.
+    """
     if faults := list(_faults(unit)):
         raise _compile_error(unit, faults)
     sources = SourceManager()
     tree = parse(unit.files, sources)
-    if _has_read(sources):
+    if _has_read(sources, unit):
         raise _compile_error(unit, [INCLUDES])
     compilation = compilation_of(tree, options_for(unit.top))
     names = sorted(each.name for each in compilation.getDefinitions())
@@ -133,39 +158,83 @@ def elaborate_here(unit: Unit) -> Rtl:
     if errors:
         raise _compile_error(unit, errors)
     instance = cast("InstanceSymbol", compilation.getRoot().topInstances[0])
-    if reads := _file_reads(instance, sources):
-        raise _compile_error(unit, reads[:MOST_ERRORS])
     return Rtl(unit=unit, sources=sources, tree=tree, compilation=compilation, top=instance.body)
 
 
 def parse(files: Sequence[SourceFile], sources: SourceManager) -> SyntaxTree:
     """Return the syntax tree of all files except headers, which the others can include."""
-    buffers = {file.name: sources.assignText(file.name, file.text) for file in files}
+    sources.setDisableProximatePaths(True)
+    options = PreprocessorOptions()
+    options.predefines = list(PREDEFINES)
+    known = {file.name for file in files}
+    buffers = {
+        file.name: sources.assignText(file.name, _unreadable(file.text, known)) for file in files
+    }
     compiled = [buffer for name, buffer in buffers.items() if not name.endswith(HEADERS)]
-    return SyntaxTree.fromBuffers(compiled, sources)
+    return SyntaxTree.fromBuffers(compiled, sources, Bag([options]))
+
+
+def _unreadable(text: str, known: Collection[str]) -> str:
+    """Return the text with slashes in place of the names of included files that are not known.
+
+    No file has such a name, so none is read, and an ``include`` that is not compiled does no harm.
+    """
+    made = bytearray(text.encode())
+    for name in _included(text):
+        if name.kind == "string" and name.name[1:-1] not in known:
+            end = name.offset + len(name.name.encode()) - 1
+            made[name.offset + 1 : end] = b"/" * (end - name.offset - 1)
+    return made.decode()
+
+
+def _included(text: str) -> Iterator[Word]:
+    """Yield the word behind each ``include``."""
+    words, _ = read(text)
+    for word, after in pairwise((*words, *words[-1:])):
+        if (word.kind, word.name) == ("directive", "include"):
+            yield after
 
 
 def ports(unit: Unit) -> tuple[Port, ...]:
     """Return the ports of the unit's top module, in the order of its header.
 
-    Raises ConfigError if the unit does not compile, or a port does not consist of bits.
+    Raises ConfigError if the unit does not compile.
     """
     return ports_of(elaborate(unit))
 
 
 def ports_of(rtl: Rtl) -> tuple[Port, ...]:
-    """Return the ports of the design's top module, in the order of its header."""
+    """Return the ports of bits of the design's top module, in the order of its header.
+
+    A stimulus program drives no others: arrays and interfaces.
+    """
     made: list[Port] = []
     for symbol in cast("Sequence[Symbol]", rtl.top.portList):
         direction = _DIRECTIONS.get(symbol.direction) if isinstance(symbol, PortSymbol) else None
-        if not isinstance(symbol, PortSymbol) or direction is None or not symbol.type.isIntegral:
-            raise ConfigError(
-                f"design {rtl.unit.name}: port {symbol.name!r} of {rtl.unit.top} needs to be an "
-                "input, output or inout of bits, found another kind; wrap the module in one that "
-                "has such ports"
-            )
-        made.append(Port(name=symbol.name, direction=direction, width=symbol.type.bitWidth))
+        if isinstance(symbol, PortSymbol) and direction and symbol.type.isIntegral:
+            made.append(Port(name=symbol.name, direction=direction, width=symbol.type.bitWidth))
     return tuple(made)
+
+
+def alone(rtl: Rtl, name: str) -> str:
+    """Return a module ``name`` with an instance ``dut`` of the design and its ports' interfaces.
+
+    Raises ConfigError for a port of any interface.
+    """
+    lines: list[str] = []
+    connected: list[str] = []
+    for symbol in cast("Sequence[Symbol]", rtl.top.portList):
+        if isinstance(symbol, InterfacePortSymbol):
+            if symbol.interfaceDef is None:
+                _, place = located(rtl.sources, symbol.location)
+                raise ConfigError(
+                    f"{place}: port {symbol.name!r} of {rtl.unit.top} needs an interface with a "
+                    "name, found any interface; adopt a module that instantiates this one"
+                )
+            lines.append(f"  {symbol.interfaceDef.name} {symbol.name}_{len(lines)} ();")
+            connected.append(f".{symbol.name}({symbol.name}_{len(lines) - 1})")
+    lines.append(f"  {rtl.unit.top} dut ({', '.join(connected)});")
+    return "\n".join((f"module {name};", *lines, "  initial $finish;", "endmodule", ""))
 
 
 def _compile_error(unit: Unit, reasons: Sequence[str]) -> ConfigError:
@@ -176,39 +245,53 @@ def _faults(unit: Unit) -> Iterator[str]:
     if all(file.name.endswith(HEADERS) for file in unit.files):
         yield f"it needs a file that does not end in {' or '.join(HEADERS)}, as headers do"
     for file in unit.files:
-        yield from _foreign_includes(file, unit)
+        yield from _built_includes(file)
 
 
-def _foreign_includes(file: SourceFile, unit: Unit) -> Iterator[str]:
-    """Yield a message for each ``include`` of a file outside the unit."""
-    words, _ = read(file.text)
-    known = {f'"{each.name}"' for each in unit.files}
+def _built_includes(file: SourceFile) -> Iterator[str]:
+    """Yield a message for each ``include`` that does not name its file in a string."""
     positions = Positions(file.text.encode())
-    for word, after in pairwise((*words, *words[-1:])):
-        if (word.kind, word.name) == ("directive", "include") and after.name not in known:
-            line, column = positions.of(word.offset)
+    for name in _included(file.text):
+        if name.kind != "string":
+            line, column = positions.of(name.offset)
             yield f"{file.name}:{line}:{column}: error: {INCLUDES}"
 
 
-def _has_read(sources: SourceManager) -> bool:
+def _has_read(sources: SourceManager, unit: Unit) -> bool:
     """Return whether pyslang read a file of the machine, for an ``include`` built by macros."""
-    return any(sources.getFullPath(each).is_absolute() for each in sources.getAllBuffers())
+    known = {file.name for file in unit.files}
+    names = (sources.getRawFileName(each) for each in sources.getAllBuffers())
+    return any(name not in known and not name.startswith(_UNNAMED) for name in names if name)
 
 
-def _file_reads(top: InstanceSymbol, sources: SourceManager) -> list[str]:
-    """Return a message for each call that reads a file in the elaborated design."""
-    found: list[str] = []
+def _file_reads(rtl: Rtl) -> list[str]:
+    """Return a message for each call that reads a file that the design does not have."""
+    known = {each.name for each in rtl.unit.data}
+    return [
+        f"{place}: error: {task} reads {name or 'a file'}, and a design has no files but its "
+        "sources and its data; give the file as data of the design (`coevolve hdl adopt` does)"
+        for place, task, name in file_reads(rtl)
+        if task not in LOADS or (name and name not in known)
+    ]
+
+
+def file_reads(rtl: Rtl) -> list[tuple[str, str, str]]:
+    """Return place, system task and file of each call that reads one in the elaborated design.
+
+    The name is empty where it is known only while the simulation runs, or is empty.
+    """
+    found: list[tuple[str, str, str]] = []
+    context = EvalContext(rtl.compilation.getRoot())
 
     def visit(node: object) -> VisitAction:
         if isinstance(node, CallExpression) and node.isSystemCall and node.subroutineName in READS:
-            _, place = located(sources, node.sourceRange.start)
-            found.append(
-                f"{place}: error: {node.subroutineName} reads a file, and a design has none "
-                "but its sources; write the values into them"
-            )
+            _, place = located(rtl.sources, node.sourceRange.start)
+            first = next(iter(cast("Sequence[Expression]", node.arguments)), None)
+            name = str(first.eval(context).convertToStr().value or "") if first else ""
+            found.append((place, node.subroutineName, name))
         return VisitAction.Advance
 
-    top.visit(visit)
+    rtl.top.visit(visit)
     return found
 
 
@@ -216,7 +299,8 @@ def _errors(compilation: Compilation, sources: SourceManager, names: set[str]) -
     engine = DiagnosticEngine(sources)
     found = [each for each in compilation.getAllDiagnostics() if each.isError()]
     return [
-        f"{_place(each, sources, names)}error: {engine.formatMessage(each)}"
+        f"{_place(each, sources, names)}error: "
+        + (INCLUDES if each.code == Diags.CouldNotOpenIncludeFile else engine.formatMessage(each))
         for each in found[:MOST_ERRORS]
     ]
 

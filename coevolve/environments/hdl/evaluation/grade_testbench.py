@@ -139,7 +139,7 @@ def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant]]":
     seed = 1
     mutants: Sequence[Mutant] = ()
     if options.rtl:
-        unit = unit_from_files(options.rtl, options.dut, options.clock, _reset(options.reset))
+        unit = unit_from_files(options.rtl, options.dut, options.clock, reset_of(options.reset))
     else:
         design = load(options.paths[0])
         unit, seed, mutants = design.unit, design.file.seed, design.mutants
@@ -158,7 +158,8 @@ def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant]]":
         raise ConfigError(f"{option}: {error}") from error
 
 
-def _reset(told: str) -> Reset | None:
+def reset_of(told: str) -> Reset | None:
+    """Return the reset of an option ``PORT=low``; None for an empty one. Raises ConfigError."""
     port, _, active = told.partition("=")
     try:
         return msgspec.convert({"port": port, "active": active}, Reset) if told else None

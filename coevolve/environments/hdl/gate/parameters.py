@@ -34,8 +34,8 @@ def changed_parameters(root: RootSymbol, unit: Unit) -> Iterator[tuple[SourceLoc
     """
     overridden = [
         (instance, parameter)
-        for instance in _instances(root, unit.top)
-        for parameter in _parameters(instance)
+        for instance in instances(root, unit.top)
+        for parameter in parameters(instance)
         if parameter.isOverridden
     ]
     if not overridden:
@@ -74,7 +74,8 @@ def without_parameters(testbench: str, unit: Unit) -> str:
     return text.decode()
 
 
-def _instances(root: RootSymbol, module: str) -> list[InstanceSymbol]:
+def instances(root: RootSymbol, module: str) -> list[InstanceSymbol]:
+    """Return the instances of the module that are in no other one of it."""
     found: list[InstanceSymbol] = []
 
     def visit(node: object) -> VisitAction:
@@ -87,7 +88,8 @@ def _instances(root: RootSymbol, module: str) -> list[InstanceSymbol]:
     return found
 
 
-def _parameters(instance: InstanceSymbol) -> Iterator[_Symbol]:
+def parameters(instance: InstanceSymbol) -> Iterator[_Symbol]:
+    """Yield the parameters of an instance, local ones too."""
     for each in cast("Iterable[object]", instance.body.parameters):
         if isinstance(each, ParameterSymbol | TypeParameterSymbol):
             yield each
@@ -98,7 +100,7 @@ def _own(unit: Unit) -> tuple[Mapping[str, str], Compilation]:
     tree = parse(unit.files, SourceManager())
     compilation = compilation_of(tree, options_for(unit.top))
     tops = cast("Sequence[InstanceSymbol]", compilation.getRoot().topInstances)
-    return {each.name: _shown(each) for top in tops for each in _parameters(top)}, compilation
+    return {each.name: _shown(each) for top in tops for each in parameters(top)}, compilation
 
 
 def _shown(parameter: _Symbol) -> str:

@@ -36,6 +36,17 @@ class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class DataFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that the design reads while it is simulated, by ``$readmemh`` or ``$readmemb``."""
+
+    name: Annotated[
+        str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][\w.-]{0,99}(/[A-Za-z0-9_][\w.-]{0,99}){0,9}\Z")
+    ]
+    """The name by which the design opens it; it may be in folders."""
+
+    text: str
+
+
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
 
 
@@ -58,6 +69,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     plan: tuple[SourceFile, ...] = ()
     """Files with modules that ``bind`` adds to the design, whose covergroups and ``cover``
     statements count; see `hdl.coverage.plan`."""
+
+    data: tuple[DataFile, ...] = ()
 
     top: str
     """Name of the module under verification."""

@@ -25,6 +25,7 @@ from coevolve.environments.hdl.gate.diagnostics import explain
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH
 from coevolve.environments.hdl.simulate.messages import (
     CompileFailed,
+    DataFile,
     NotCovered,
     Outcome,
     SimulationFailed,
@@ -158,6 +159,7 @@ class Simulation:
         files = (*files, *self.unit.plan)
         for file in files:
             self._write(file.name, file.text)
+        write_data(self.folder, self.unit.data)
         self._write(TESTBENCH, testbench)
         self._write("settings.vlt", SETTINGS + settings)
         self.tools.sandbox.own(self.folder)
@@ -371,6 +373,14 @@ class Simulation:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             os.fchmod(handle, 0o644)  # whatever the umask: the sandbox's user reads it
             file.write(text)
+
+
+def write_data(folder: Path, data: Sequence[DataFile]) -> None:
+    """Write what a design reads while it is simulated into its work folder."""
+    for each in data:
+        path = folder / each.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(each.text, encoding="utf-8")
 
 
 def _solver(limits: SimulationLimits) -> str:

@@ -33,7 +33,7 @@ from coevolve.environments.hdl.coverage.points import (
     records,
     score,
 )
-from coevolve.environments.hdl.designs.rtl import elaborate, ports_of
+from coevolve.environments.hdl.designs.rtl import alone, elaborate, ports_of
 from coevolve.environments.hdl.gate.elaboration import find_top, without_parameters
 from coevolve.environments.hdl.gate.patch import PatchError, apply
 from coevolve.environments.hdl.gate.source import violations
@@ -96,6 +96,8 @@ class Prepared:
     instrumented: Instrumented
     ports: tuple[Port, ...]
     points: PointSet
+    blank: str
+    """A testbench that only instantiates it."""
 
 
 class VerilatorSimulator:
@@ -183,16 +185,16 @@ class VerilatorSimulator:
 
         Raises SimulatorError if that fails, because the design compiled before.
         """
-        with simulation(self.tools, design.unit, SimulationLimits()) as alone:
+        with simulation(self.tools, design.unit, SimulationLimits()) as lone:
             try:
-                alone.translate(design.instrumented.files, _blank(design.unit), BLANK_TOP)
-                alone.compile()
+                lone.translate(design.instrumented.files, design.blank, BLANK_TOP)
+                lone.compile()
             except Stopped as stopped:
                 raise SimulatorError(
                     f"design {design.unit.name} compiled before and no longer does: "
                     f"{_reason(stopped.outcome)}"
                 ) from stopped
-            return alone.costs
+            return lone.costs
 
     def _top_of(self, text: str, request: Evaluate) -> str | Outcome:
         """Return the module to simulate, or the outcome if nothing can be simulated."""
@@ -224,9 +226,10 @@ def prepared(tools: Tools, unit: Unit) -> Prepared:
     rtl = elaborate(unit)
     check_plan(unit)
     instrumented = instrument(rtl)
+    blank = alone(rtl, BLANK_TOP)
     with simulation(tools, unit, SimulationLimits()) as under_way:
         try:
-            under_way.translate(instrumented.files, _blank(unit), BLANK_TOP)
+            under_way.translate(instrumented.files, blank, BLANK_TOP)
             dut = under_way.find_dut()
             under_way.compile()
             under_way.run(seed=1)
@@ -237,7 +240,9 @@ def prepared(tools: Tools, unit: Unit) -> Prepared:
             ) from stopped
     over = point_set(counts(found, dut, instrumented, _plan(unit)))
     check_points(over, unit)
-    return Prepared(unit=unit, instrumented=instrumented, ports=ports_of(rtl), points=over)
+    return Prepared(
+        unit=unit, instrumented=instrumented, ports=ports_of(rtl), points=over, blank=blank
+    )
 
 
 def _simulate(
@@ -285,10 +290,6 @@ def _text(request: Evaluate, design: Prepared) -> str | Outcome:
 
 def _plan(unit: Unit) -> frozenset[str]:
     return frozenset(file.name for file in unit.plan)
-
-
-def _blank(unit: Unit) -> str:
-    return f"module {BLANK_TOP};\n  {unit.top} dut ();\n  initial $finish;\nendmodule\n"
 
 
 def _reason(outcome: Outcome) -> str:

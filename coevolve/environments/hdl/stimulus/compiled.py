@@ -31,6 +31,7 @@ from coevolve.environments.hdl.coverage.points import (
 from coevolve.environments.hdl.designs.rtl import elaborate
 from coevolve.environments.hdl.simulate.messages import (
     CompileFailed,
+    DataFile,
     Point,
     Port,
     SimulationLimits,
@@ -77,6 +78,7 @@ class Compiled:
 
     folder: Path
     points: PointSet
+    data: tuple[DataFile, ...] = ()
 
     @property
     def program(self) -> Path:
@@ -127,7 +129,7 @@ def compiled(
                 f"space there, or set {CACHE_VARIABLE} to another folder"
             ) from error
     points = msgspec.msgpack.decode((folder / "points").read_bytes(), type=tuple[Point, ...])
-    found = Compiled(folder=folder, points=point_set(points))
+    found = Compiled(folder=folder, points=point_set(points), data=unit.data)
     check_points(found.points, unit)
     return found
 

@@ -7,6 +7,7 @@ raises SimulatorError, and the next call starts a new one.
 import shutil
 from collections.abc import Sequence
 
+from coevolve.environments.hdl.simulate.simulation import write_data
 from coevolve.environments.hdl.stimulus.compiled import Compiled
 from coevolve.environments.hdl.stimulus.dialogue import ANSWERS, REQUESTS, Dialogue
 from coevolve.environments.sdk import Sandbox, StageLimits, WorkFolder
@@ -82,6 +83,7 @@ class Server:
         work = self._work.path
         program = shutil.copy(self._design.program, work)
         shutil.copy(self._design.owners, work)
+        write_data(work, self._design.data)
         argv = (str(program), *self._mode, REQUESTS, ANSWERS, str(self._program_s))
         self._child = Dialogue(self._sandbox, argv, work=work, limits=LIMITS)
         return self._child

@@ -1,10 +1,11 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from coevolve.environments.hdl.designs.rtl import elaborate
-from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
+from coevolve.environments.hdl.simulate.messages import DataFile, SourceFile, Unit
 from protocols.errors import ConfigError
 
 MODULE = "module m (input logic a, output logic y);\n  assign y = a;\nendmodule\n"
@@ -68,12 +69,45 @@ def test_a_design_that_needs_a_file_is_refused(call: str):
     inside = f"logic [7:0] rom [0:3]; initial begin {call}; end"
     text = f"module part (input logic a); {inside} endmodule\n"
     top = "module m (input logic a); part p (.a); endmodule\n"
-    with pytest.raises(ConfigError, match=r"m\.sv:1:\d+: error: \$readmem[hb] reads a file"):
+    with pytest.raises(ConfigError, match=r"m\.sv:1:\d+: error: \$readmem[hb] reads rom"):
         elaborate(unit(text + top))
     left_out = text.replace("initial", "`ifdef SIMULATION\ninitial").replace(
         " endmodule", "\n`endif\nendmodule"
     )
     assert elaborate(unit(left_out + top))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        '$readmemh("rom.hex", rom)',
+        '$readmemb({"rom", ".hex"}, rom)',
+        'if (FILE != "") $readmemh(FILE, rom)',
+        'if ($value$plusargs("rom=%s", given)) $readmemh(given, rom)',
+    ],
+)
+def test_a_design_reads_its_data_and_names_that_only_a_run_knows(call: str):
+    inside = f"logic [7:0] rom [0:3]; string given; initial begin {call}; end"
+    made = unit(f'module m #(parameter FILE = "") (input logic a); {inside} endmodule\n')
+    data = (DataFile(name="rom.hex", text="00 01 02 03\n"),)
+    assert elaborate(msgspec.structs.replace(made, data=data))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '`ifdef FORMAL\n`include "formal/checks.svh"\n`endif\nmodule m; endmodule\n',
+        '`ifndef VERILATOR\n`include "/etc/passwd"\n`endif\nmodule m; endmodule\n',
+        'module m; endmodule\n`define OFF\n`ifndef OFF\n`include /* */ "no.vh"\n`endif\n',
+        'module m; string s = "`include \\"x.vh\\""; endmodule // `include "y.vh"\n',
+    ],
+)
+def test_an_include_that_is_not_compiled_is_left_alone(text: str):
+    assert elaborate(unit(text))
+
+
+def test_a_design_is_read_with_the_macros_that_verilator_sets():
+    assert elaborate(unit("`ifdef VERILATOR\nmodule m; endmodule\n`endif\n"))
 
 
 def test_a_design_needs_a_file_that_is_not_a_header():

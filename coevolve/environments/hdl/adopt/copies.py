@@ -1,0 +1,171 @@
+"""Copies the files of a project into one folder, each under a name of its own.
+
+A copy has the lines of its original. What changes is the operand of an ``include``, which names the
+copy; a parameter's value, where the design is adopted with another one; and the name of a data file
+outside of the project's folder. An ``include`` in a branch that is not compiled stays as it is.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from pyslang import SourceManager
+from pyslang.ast import ParameterSymbol
+from pyslang.syntax import CompilationUnitSyntax, DeclaratorSyntax, SyntaxKind, SyntaxNode
+
+from coevolve.environments.hdl.adopt.reading import Sources
+from coevolve.environments.hdl.designs.rtl import HEADERS, Rtl, parse
+from coevolve.environments.hdl.gate.encoding import rtl_text
+from coevolve.environments.hdl.simulate.messages import SourceFile
+from protocols.errors import ConfigError
+
+DEFINES = "adopted_macros.sv"
+"""The file with the macros of the command line, which is compiled first."""
+
+RESERVED = frozenset({"tb.sv", DEFINES})
+_INCLUDE = re.compile(r'`include[ \t]+("[^"\n]*"|<[^>\n]*>|`\w+)')
+_MODULES = (SyntaxKind.ModuleDeclaration, SyntaxKind.InterfaceDeclaration)
+_STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copies:
+    """The files of a design, and the original of each."""
+
+    files: tuple[SourceFile, ...]
+    origins: Mapping[str, Path]
+
+
+def copies(sources: Sources, defines: Mapping[str, str]) -> Copies:
+    """Return the copies. Raises ConfigError where a file is no text."""
+    compiled = list(dict.fromkeys(path.resolve() for path in sources.compiled))
+    included = list(dict.fromkeys(path.resolve() for path in sources.includes.values()))
+    names = _names(compiled, included)
+    files: list[SourceFile] = []
+    if defines:
+        lines = (f"`define {name} {value}".rstrip() for name, value in defines.items())
+        files.append(SourceFile(name=DEFINES, text="\n".join(lines) + "\n"))
+    for (path, _), name in names.items():
+        text = _with_includes(_text(path), path, sources, names)
+        files.append(SourceFile(name=name, text=text))
+    return Copies(files=tuple(files), origins={name: path for (path, _), name in names.items()})
+
+
+_Names = Mapping[tuple[Path, bool], str]
+"""Names of the copies, by the original and whether it is a header."""
+
+
+def _names(compiled: Sequence[Path], included: Sequence[Path]) -> _Names:
+    """Return the last parts of each path, as many as make the name unique."""
+    every = [*((path, True) for path in included), *((path, False) for path in compiled)]
+    made: dict[tuple[Path, bool], str] = {}
+    taken = set(RESERVED)
+    for path, header in every:
+        name = next(each for each in _candidates(path, header=header) if each not in taken)
+        taken.add(name)
+        made[path, header] = name
+    return made
+
+
+def _candidates(path: Path, *, header: bool) -> Iterator[str]:
+    parts = path.parts[1:]
+    for count in range(1, len(parts) + 1):
+        name = _STRANGE.sub("_", "-".join(parts[-count:])).lstrip(".-")[-90:]
+        yield _suffixed(name, header=header)
+    for number in range(2, 1000):
+        yield _suffixed(f"{number}-{_STRANGE.sub('_', path.name)}", header=header)
+
+
+def _suffixed(name: str, *, header: bool) -> str:
+    """Return the name with an ending that says whether it is compiled by itself."""
+    if header:
+        return name if name.endswith(HEADERS) else f"{name}.svh"
+    return name if name.endswith((".v", ".sv")) else f"{name}.sv"
+
+
+def _text(path: Path) -> str:
+    try:
+        return rtl_text(path.read_bytes()).replace("\r\n", "\n").replace("\r", "\n")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+
+
+def _with_includes(text: str, path: Path, sources: Sources, names: _Names) -> str:
+    def renamed(match: re.Match[str]) -> str:
+        line = text.count("\n", 0, match.start()) + 1
+        target = sources.includes.get((path, line))
+        if target is None:
+            return match[0]
+        return f'`include "{names[target.resolve(), True]}"'
+
+    return _INCLUDE.sub(renamed, text)
+
+
+def with_parameters(rtl: Rtl, values: Mapping[str, str]) -> tuple[SourceFile, ...]:
+    """Return the files of ``rtl`` with other values for parameters of its top module.
+
+    Raises ConfigError where the top has no such parameter, or a macro writes its value.
+    """
+    found = {
+        each.name: each
+        for each in cast("Iterable[object]", rtl.top.parameters)
+        if isinstance(each, ParameterSymbol) and not each.isLocalParam
+    }
+    texts = {file.name: file.text.encode() for file in rtl.unit.files}
+    edits = sorted((_edit(rtl, found, name, value) for name, value in values.items()), reverse=True)
+    for file, start, end, value in edits:
+        texts[file] = texts[file][:start] + value.encode() + texts[file][end:]
+    return tuple(
+        SourceFile(name=file.name, text=texts[file.name].decode()) for file in rtl.unit.files
+    )
+
+
+def _edit(
+    rtl: Rtl, found: Mapping[str, ParameterSymbol], name: str, value: str
+) -> tuple[str, int, int, str]:
+    """Return the file, first and last byte of a parameter's value, and the new one."""
+    if name not in found:
+        raise ConfigError(
+            f"{rtl.unit.top}: there is no parameter {name} to give the value {value}; it has "
+            f"{', '.join(found) or 'none'}"
+        )
+    syntax = found[name].syntax
+    where = found[name].location
+    place = f"{rtl.sources.getFileName(where)}:{rtl.sources.getLineNumber(where)}"
+    if not isinstance(syntax, DeclaratorSyntax):
+        raise ConfigError(f"{place}: the parameter {name} has no value of its own to replace")
+    node = cast("SyntaxNode | None", syntax.initializer)
+    if node is None:
+        end = syntax.sourceRange.end
+        return rtl.sources.getFileName(end), end.offset, end.offset, f" = {value}"
+    at = cast("SyntaxNode", syntax.initializer.expr).sourceRange
+    if rtl.sources.isMacroLoc(at.start) or rtl.sources.isMacroLoc(at.end):
+        raise ConfigError(
+            f"{place}: a macro writes the value of the parameter {name}; give the macro by "
+            "+define+ instead"
+        )
+    return rtl.sources.getFileName(at.start), at.start.offset, at.end.offset, value
+
+
+def needed(rtl: Rtl, used: Iterable[str]) -> tuple[SourceFile, ...]:
+    """Return the files without those that have only modules which the top does not use.
+
+    ``used`` has the files of the modules below the top. A file that also sets macros or declares
+    packages stays, since others may need them.
+    """
+    keep = set(used)
+    return tuple(
+        file
+        for file in rtl.unit.files
+        if file.name in keep or file.name.endswith(HEADERS) or not _only_modules(file)
+    )
+
+
+def _only_modules(file: SourceFile) -> bool:
+    if re.search(r"`(define|undef|include)", file.text):
+        return False
+    root = cast("SyntaxNode", parse([file], SourceManager()).root)
+    members = root.members if isinstance(root, CompilationUnitSyntax) else (root,)
+    return all(each.kind in _MODULES for each in cast("Iterable[SyntaxNode]", members))

@@ -1,0 +1,196 @@
+"""Each construct of a file list, and what of it becomes the design."""
+
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments.hdl.adopt.adopting import Options, adopt
+from coevolve.environments.hdl.designs.folders import load
+from coevolve.environments.hdl.designs.rtl import elaborate, ports_of
+from coevolve.environments.hdl.simulate.messages import Reset
+from protocols.errors import ConfigError
+from tests.coevolve.environments.hdl.adopt.conftest import Adopt
+
+COUNTER = """module top #(parameter W = 4) (input clk, input rst_n, output reg [W-1:0] q);
+always @(posedge clk or negedge rst_n) if (!rst_n) q <= 0; else q <= q + 1;
+endmodule
+"""
+
+
+def text(found: object, name: str) -> str:
+    return next(file.text for file in found.unit.files if file.name == name)  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType,reportUnknownVariableType]
+
+
+def names(found: object) -> list[str]:
+    return [file.name for file in found.unit.files]  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType,reportUnknownVariableType]
+
+
+def test_a_list_in_a_list_names_folders_macros_and_libraries(adopted: Adopt):
+    found = adopted(
+        {
+            "p.f": "// a core\n-F sub/core.f # nested\n+define+WIDE+DEPTH=3\n--trace -CFLAGS -O3\n",
+            "sub/core.f": "+incdir+inc\n-y lib +libext+.v\nrtl/top.v\n",
+            "sub/inc/w.vh": "`ifdef WIDE\n`define W 8\n`endif\n",
+            "sub/rtl/top.v": '`include "w.vh"\nmodule top(input [`W-1:0] a, output [`DEPTH:0] y);\n'
+            "leaf u(.a(a[3:0]), .y(y));\nendmodule\n",
+            "sub/lib/leaf.v": "module leaf(input [3:0] a, output [3:0] y); assign y = ~a;\n"
+            "endmodule\n",
+            "sub/lib/other.v": "module other; nonsense\n",
+        }
+    )
+    assert names(found) == ["adopted_macros.sv", "w.vh", "top.v", "leaf.v"]
+    widths = {port.name: port.width for port in ports_of(elaborate(found.unit))}
+    assert widths == {"a": 8, "y": 4}
+
+
+def test_files_of_one_name_in_several_folders_get_names_of_their_own(adopted: Adopt):
+    found = adopted(
+        {
+            "a/part.v": 'module part_a(input a, output y); `include "defs.vh"\nendmodule\n',
+            "a/defs.vh": "assign y = a;\n",
+            "b/part.v": 'module part_b(input a, output y); `include "b/defs.vh"\nendmodule\n',
+            "b/defs.vh": "assign y = !a;\n",
+            "top.v": "module top(input a, output y, z); part_a p(a, y); part_b q(a, z);\n"
+            "endmodule\n",
+            "p.f": "+incdir+a +incdir+.\na/part.v b/part.v\ntop.v\n",
+        }
+    )
+    assert sorted(names(found)) == ["a-defs.vh"[2:], "b-defs.vh", "b-part.v", "part.v", "top.v"]
+    assert '`include "b-defs.vh"' in text(found, "b-part.v")
+    assert elaborate(found.unit)
+
+
+@pytest.mark.parametrize(
+    ("files", "kept"),
+    [
+        ({"top.sv": '`ifdef FORMAL\n`include "no/such.sv"\n`endif\n' + COUNTER}, "no/such.sv"),
+        ({"top.sv": '`define H "h.sv"\n`include `H\n' + COUNTER, "h.sv": "`define X 1\n"}, "h.sv"),
+        ({"top.sv": COUNTER, "unused.sv": "module unused; part p(); endmodule\n"}, "module top"),
+        ({"top.svh": COUNTER}, "module top"),
+        ({"a b.sv": COUNTER}, "module top"),
+    ],
+)
+def test_what_verilator_reads_is_adopted(adopted: Adopt, files: dict[str, str], kept: str):
+    given = {name: text for name, text in files.items() if name != "h.sv"}
+    found = adopted({**files, "p.f": "\n".join(f'"{name}"' for name in given)})
+    assert any(kept in file.text for file in found.unit.files)
+    assert "unused.sv" not in names(found)
+    assert elaborate(found.unit)
+
+
+@pytest.mark.parametrize(
+    ("options", "width"),
+    [({}, 4), ({"parameter": ("W=9",)}, 9), ({"bench": (Path("tb.sv"),)}, 12)],
+)
+def test_parameters_are_those_of_the_option_or_of_the_benchs_instance(
+    adopted: Adopt, options: dict[str, object], width: int
+):
+    files = {
+        "top.v": COUNTER,
+        "tb.sv": '`include "size.vh"\nmodule tb; reg clk, rst_n; wire [`SIZE-1:0] q;\n'
+        "top #(.W(`SIZE)) dut(.*);\nendmodule\n",
+        "size.vh": "`define SIZE 12\n",
+        "p.f": "top.v\n",
+    }
+    found = adopted(files, **options)
+    assert ports_of(elaborate(found.unit))[-1].width == width
+
+
+def test_a_parameter_that_the_module_does_not_have_is_refused(adopted: Adopt):
+    with pytest.raises(ConfigError, match=r"parameter.*DEPTH"):
+        adopted({"top.v": COUNTER}, parameter=("DEPTH=9",))
+
+
+@pytest.mark.parametrize(
+    ("name", "copy", "told"),
+    [
+        ("rom.hex", "rom.hex", False),
+        ("data/rom.hex", "data/rom.hex", False),
+        ("../elsewhere/rom.hex", "rom.hex", False),
+        ("missing.hex", "missing.hex", True),
+    ],
+)
+def test_data_files_come_along(adopted: Adopt, name: str, copy: str, told: bool):
+    found = adopted(
+        {
+            "top.v": f'module top #(parameter F = "{name}") (input [1:0] a, output [7:0] y);\n'
+            "reg [7:0] m [0:3]; initial $readmemh(F, m); assign y = m[a]; endmodule\n",
+            "data/rom.hex": "01 02 03 04\n",
+            "p.f": "top.v\n",
+        },
+        data=(Path("data"),),
+    )
+    (data,) = found.unit.data
+    assert data.name == copy
+    assert bool(data.text) is not told
+    assert any("missing.hex" in note and "--data" in note for note in found.notes) is told
+    assert elaborate(found.unit)
+
+
+@pytest.mark.parametrize(
+    ("ports", "uses", "clock", "reset"),
+    [
+        ("input clk, input rst_n, input d", "posedge clk or negedge rst_n", "clk", "rst_n=low"),
+        ("input i_clk, input i_reset, input d", "posedge i_clk", "i_clk", "i_reset=high"),
+        ("input aclk, input aresetn, input d", "posedge aclk", "aclk", "aresetn=low"),
+        (
+            "input S_AXI_ACLK, input S_AXI_ARESETN",
+            "posedge S_AXI_ACLK",
+            "S_AXI_ACLK",
+            "S_AXI_ARESETN=low",
+        ),
+        ("input rd_clk, input wr_clk, input rst", "posedge wr_clk", "wr_clk", "rst=high"),
+        ("input phi, input d", "posedge phi", "phi", ""),
+        ("input a, input b", "a or b", "", ""),
+    ],
+)
+def test_clock_and_reset_are_found(adopted: Adopt, ports: str, uses: str, clock: str, reset: str):
+    found = adopted(
+        {"top.v": f"module top({ports}, output reg q);\nalways @({uses}) q <= 1;\nendmodule\n"}
+    )
+    port, _, active = reset.partition("=")
+    assert found.unit.clock == clock
+    assert found.unit.reset == (Reset(port=port, active=active) if reset else None)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"top.v": "module top; part p(); endmodule\n"}, r"top\.v:1:13: Cannot find.*part"),
+        ({"top.v": "module top; wire a = ; endmodule\n"}, r"top\.v:1:\d+: syntax error"),
+        ({"p.f": "rtl/no.v\n"}, r"p\.f:1: needs the file rtl/no\.v, found none; give the list"),
+        ({"p.f": "-f\n"}, r"p\.f:1: -f needs a value"),
+        ({"p.f": "// nothing\n"}, r"p\.f: needs at least one source"),
+    ],
+)
+def test_a_refusal_names_the_place(adopted: Adopt, files: dict[str, str], told: str):
+    with pytest.raises(ConfigError, match=told):
+        adopted(files)
+
+
+def test_a_command_writes_a_folder_that_loads_with_its_points(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    source = tmp_path / "rtl.sv"
+    source.write_text(
+        COUNTER.replace("top", "queue").replace("input rst_n,", "input rst_n, input [3:0] x [2],")
+    )
+    made = adopt(
+        Options(
+            project=(source,),
+            top="queue",
+            to=tmp_path / "made",
+            parameter=("W=3",),
+            define=(),
+            include=(),
+            data=(),
+            bench=(),
+            clock="",
+            reset=None,
+        )
+    )
+    design = load(made)
+    assert design.file.points
+    assert f"queue with {design.file.points.count} points" in capsys.readouterr().out
+    assert (design.unit.clock, design.file.adopted) == ("clk", True)
+    assert design.ports[-1].width == 3
