@@ -49,7 +49,7 @@ def adopt(**options: Any) -> int:
 
 
 @click.command(epilog=SIMULATE_EXIT_CODES)
-@click.argument("paths", nargs=-1, type=FILE, metavar="DESIGN TB.sv")
+@click.argument("paths", nargs=-1, type=FILE, metavar="DESIGN TB.sv...")
 @click.option("--rtl", multiple=True, type=FILE, help="A file of RTL; repeat in order of use.")
 @click.option("--dut", default="", help="With --rtl: module under verification.")
 @click.option("--plan", multiple=True, type=FILE, help="Covergroups bound to the design; repeat.")
@@ -60,6 +60,17 @@ def adopt(**options: Any) -> int:
 @click.option("--base", type=FILE, help="Testbench that the hunks apply to.")
 @click.option("--top", default="", help="Module to simulate; default: it is found.")
 @click.option("--instance", default="", help="Name of the DUT's instance; default: it is found.")
+@click.option(
+    "--gate",
+    type=click.Choice(("policy", "trusted")),
+    default="policy",
+    show_default=True,
+    help="trusted: your own testbench, which only the sandbox confines.",
+)
+@click.option("-I", "--include", multiple=True, type=FILE, help="Folder of includes; repeat.")
+@click.option("--data", multiple=True, type=FILE, help="Folder of $readmemh; repeat.")
+@click.option("--slots", type=int, help="Maximum time slots of the simulation.")
+@click.option("--cpu-s", type=float, help="Maximum CPU seconds of the simulation.")
 @click.option("--seed", type=int, help="Seed of $urandom; default: the design's own, else 1.")
 @click.option(
     "--fail-on", multiple=True, metavar="REGEX", help="Output that fails the run; repeat."
@@ -100,9 +111,10 @@ def _check_simulate(
     del others
     expected = [] if rtl else ["DESIGN"]
     expected += [] if stimulus or patch else ["TB.sv"]
+    several = "TB.sv" in expected and len(paths) > len(expected)
     for wrong, fault in (
         (
-            len(paths) != len(expected),
+            len(paths) != len(expected) and not several,
             f"needs {' and '.join(expected) or 'no path'} here, found {len(paths)} paths",
         ),
         (bool(rtl) != bool(dut), "--rtl and --dut go together"),

@@ -24,22 +24,26 @@ def bench_parameters(
 
     Raises ConfigError where the bench has no instance of the design, or several with others.
     """
-    text = bench_text(paths, include).text
+    found = instance_parameters(bench_text(paths, include).text, unit)
+    if isinstance(found, NotCovered):
+        raise ConfigError(f"{paths[0]}: {found.message}")
+    return found
+
+
+def instance_parameters(testbench: str, unit: Unit, told: str = "") -> dict[str, str] | NotCovered:
+    """Return the values, as text, of the parameters that the testbench gives to the design."""
     sources = SourceManager()
-    files = (*unit.files, SourceFile(name="tb.sv", text=text))
-    tree = parse(files, sources)
-    own = parse([files[-1]], SourceManager())
-    top = top_module(own.root, unit, "")
+    bench = SourceFile(name="tb.sv", text=testbench)
+    tree = parse((*unit.files, bench), sources)
+    top = top_module(parse([bench], SourceManager()).root, unit, told)
     if isinstance(top, NotCovered):
-        raise ConfigError(f"{paths[0]}: {top.message}")
+        return top
     compilation = compilation_of(tree, options_for(top))
     found = [dict(_changed(each)) for each in instances(compilation.getRoot(), unit.top)]
-    if not found:
-        raise ConfigError(f"{paths[0]}: needs an instance of {unit.top}, found none")
-    if any(each != found[0] for each in found):
-        raise ConfigError(
-            f"{paths[0]}: needs instances of {unit.top} with the same parameters, found several; "
-            "give those of one by --parameter"
+    if not found or any(each != found[0] for each in found):
+        return NotCovered(
+            message=f"needs instances of {unit.top} with the same parameters, found {len(found)} "
+            "with others; give those of one by --parameter"
         )
     return found[0]
 

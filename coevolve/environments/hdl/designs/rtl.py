@@ -43,6 +43,7 @@ from pyslang.parsing import PreprocessorOptions
 from pyslang.syntax import SyntaxTree
 
 from coevolve.environments.hdl.gate.elaboration import check_design
+from coevolve.environments.hdl.gate.rules import LOADS
 from coevolve.environments.hdl.gate.tokens import Positions, Word, read
 from coevolve.environments.hdl.simulate.messages import Port, SourceFile, Unit
 from protocols.errors import ConfigError
@@ -80,9 +81,6 @@ READS = frozenset(
     {"$readmemh", "$readmemb", "$fread", "$fscanf", "$fgets", "$fgetc", "$sdf_annotate"}
 )
 """System tasks that read a file."""
-
-LOADS = frozenset({"$readmemh", "$readmemb"})
-"""Those that may read data of the design."""
 
 _DIRECTIONS: dict[ArgumentDirection, Literal["in", "out", "inout"]] = {
     ArgumentDirection.In: "in",

@@ -14,6 +14,7 @@ from coevolve.environments.hdl.simulate.messages import (
     Covered,
     Evaluate,
     Evaluated,
+    GateLevel,
     Outcome,
     Patch,
     Point,
@@ -21,17 +22,25 @@ from coevolve.environments.hdl.simulate.messages import (
     Stimulus,
     Submission,
     Testbench,
+    Unit,
     verdict_of,
 )
 from protocols.errors import ConfigError, DependencyError, SimulatorError
 
 if TYPE_CHECKING:
+    from coevolve.environments.hdl.adopt.bench_text import BenchText
     from coevolve.environments.hdl.designs.design import Mutant
     from coevolve.environments.hdl.evaluation.mutation import Mutation
 
 RAN, BLAMED, MISUSED, BROKEN, FAILED, UNNOTICED = range(6)
-MOST_BYTES = 16 << 20
-"""Of a submission: a device or a pipe may have no end."""
+TRUSTED_LIMITS = {
+    "slots": 10**9,
+    "cpu_s": 60.0,
+    "wall_s": 600.0,
+    "compile_cpu_s": 200.0,
+    "log_bytes": 1 << 20,
+}
+"""Defaults for a person's own testbench, which may run long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +58,11 @@ class Options:
     base: Path | None
     top: str
     instance: str
+    gate: GateLevel
+    include: tuple[Path, ...]
+    data: tuple[Path, ...]
+    slots: int | None
+    cpu_s: float | None
     seed: int | None
     fail_on: tuple[str, ...]
     mutants: Literal["auto", "given"] | None
@@ -70,6 +84,8 @@ class _Report:
     mutation: "Mutation | None"
     """None without mutants, and for a testbench that does not pass on the design itself."""
 
+    bench: "BenchText"
+
 
 def grade(options: Options) -> int:
     """Grade and print; return the exit code.
@@ -89,7 +105,7 @@ def grade(options: Options) -> int:
         sys.stderr.write(f"coevolve: {error}\n")
         return BROKEN
     shown = _json if options.as_json else _text
-    sys.stdout.write(shown(report, options.limit))
+    sys.stdout.write(report.bench.placed(shown(report, options.limit)))
     outcome = report.evaluated.outcome
     if verdict_of(outcome) == "failed":
         return FAILED
@@ -118,7 +134,7 @@ def _report(options: Options) -> _Report:
     from coevolve.environments.hdl.designs.mutating import mutants_of
     from coevolve.environments.hdl.designs.rtl import elaborate
 
-    request, mutants = _request(options)
+    request, mutants, bench = _request(options)
     rtl = elaborate(request.unit)
     if options.mutants == "auto":
         mutants = mutants_of(rtl)
@@ -129,11 +145,13 @@ def _report(options: Options) -> _Report:
         points=points,
         without=unmeasured(rtl),
         mutation=found,
+        bench=bench,
     )
 
 
-def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant]]":
-    """Return the request, and the mutants in the folder of the design."""
+def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant], BenchText]":
+    """Return the request, the mutants in the folder of the design, and the testbench's lines."""
+    from coevolve.environments.hdl.adopt.bench_text import bench_text
     from coevolve.environments.hdl.designs.folders import load, unit_from_files, with_plan
 
     seed = 1
@@ -143,19 +161,52 @@ def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant]]":
     else:
         design = load(options.paths[0])
         unit, seed, mutants = design.unit, design.file.seed, design.mutants
+    bench = bench_text(_files(options), options.include)
+    unit, submission = _own(options, unit, bench)
+    limits: dict[str, object] = {"fail_on": options.fail_on}
+    limits |= TRUSTED_LIMITS if options.gate == "trusted" else {}
+    limits |= {} if options.slots is None else {"slots": options.slots}
+    limits |= {} if options.cpu_s is None else {"cpu_s": options.cpu_s}
     request = {
         "unit": with_plan(unit, options.plan),
-        "submission": _submission(options),
+        "submission": submission,
         "testbench_top": options.top,
         "instance": options.instance,
         "seed": seed if options.seed is None else options.seed,
-        "limits": {"fail_on": options.fail_on},
+        "limits": limits,
+        "gate": options.gate,
     }
     try:
-        return msgspec.convert(request, Evaluate), mutants
+        return msgspec.convert(request, Evaluate), mutants, bench
     except msgspec.ValidationError as error:
-        option = "--fail-on" if "fail_on" in str(error) else "--seed"
-        raise ConfigError(f"{option}: {error}") from error
+        at = next((each for each in ("fail_on", "slots", "cpu_s") if each in str(error)), "seed")
+        raise ConfigError(f"--{at.replace('_', '-')}: {error}") from error
+
+
+def _files(options: Options) -> Sequence[Path]:
+    """Return the files of the testbench; that of a patch is its base."""
+    if options.stimulus:
+        return ()
+    return [options.base] if options.base else options.paths[0 if options.rtl else 1 :]
+
+
+def _own(options: Options, unit: Unit, bench: "BenchText") -> tuple[Unit, Submission]:
+    """Return the design as the testbench uses it, with the data that it reads, and the submission.
+
+    Where no points are frozen, or the testbench is trusted, the design has the parameters of the
+    testbench's instance.
+    """
+    from coevolve.environments.hdl.adopt.bench_text import bench_text
+    from coevolve.environments.hdl.adopt.bench_use import as_instantiated, with_bench_data
+
+    if options.stimulus:
+        return unit, Stimulus(program=bench_text([options.stimulus]).text)
+    if options.gate == "trusted" or not unit.points_sha256:
+        unit = as_instantiated(unit, bench.text, options.top)
+    unit, text = with_bench_data(unit, bench.text, _files(options), options.data)
+    if options.patch:
+        return unit, Patch(text=bench_text([options.patch]).text, base=text)
+    return unit, Testbench(text=text)
 
 
 def reset_of(told: str) -> Reset | None:
@@ -165,30 +216,6 @@ def reset_of(told: str) -> Reset | None:
         return msgspec.convert({"port": port, "active": active}, Reset) if told else None
     except msgspec.ValidationError as error:
         raise ConfigError(f"--reset: needs PORT=low or PORT=high, found {told!r}") from error
-
-
-def _submission(options: Options) -> Submission:
-    if options.stimulus:
-        return Stimulus(program=_read(options.stimulus))
-    if options.patch and options.base:
-        return Patch(text=_read(options.patch), base=_read(options.base))
-    return Testbench(text=_read(options.paths[-1]))
-
-
-def _read(path: Path) -> str:
-    from coevolve.environments.hdl.gate.encoding import bench_text
-
-    try:
-        with path.open("rb") as file:
-            found = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(found) > MOST_BYTES:
-        raise ConfigError(f"{path}: needs to have at most {MOST_BYTES} bytes, has more")
-    try:
-        return bench_text(found)
-    except ValueError as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
 
 
 async def _graded(

@@ -18,9 +18,10 @@ from coevolve.environments.hdl.designs.rtl import (
     parse,
 )
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH, Question, Refusal
-from coevolve.environments.hdl.gate.extents import excesses
+from coevolve.environments.hdl.gate.extents import bounded_options, changes, excesses
 from coevolve.environments.hdl.gate.fork_server import serve
 from coevolve.environments.hdl.gate.parameters import without_parameters
+from coevolve.environments.hdl.gate.reads import proven_reads
 from coevolve.environments.hdl.gate.testbench_top import top_module
 from coevolve.environments.hdl.simulate.messages import (
     CompileFailed,
@@ -55,7 +56,9 @@ def _answer(question: Question) -> object:
         case "parameters":
             return without_parameters(question.testbench, question.unit)
         case "design":
-            return _reads(question.unit)
+            return _is_readable(question.unit)
+        case "reads":
+            return _reads(question)
 
 
 def _complaints(question: Question) -> list[str]:
@@ -85,7 +88,8 @@ def _violations(question: Question, top: str) -> tuple[Violation, ...]:
     sources = SourceManager()
     tree = parse(_files(question), sources)
     found: set[tuple[int, int, str]] = set()
-    for where, message in excesses(tree, sources, top, question.unit):
+    check = changes if question.trusted else excesses
+    for where, message in check(tree, sources, top, question.unit):
         name, line, column = where.rsplit(":", 2)
         if name == TESTBENCH:
             found.add((int(line), int(column), message))
@@ -95,7 +99,19 @@ def _violations(question: Question, top: str) -> tuple[Violation, ...]:
     )
 
 
-def _reads(unit: Unit) -> bool:
+def _reads(question: Question) -> list[tuple[int, int]]:
+    sources = SourceManager()
+    top = top_module(parse([_testbench(question)], sources).root, question.unit, question.told_top)
+    if isinstance(top, NotCovered):
+        return []
+    sources = SourceManager()
+    options = bounded_options(top)
+    return proven_reads(
+        compilation_of(parse(_files(question), sources), options), sources, TESTBENCH
+    )
+
+
+def _is_readable(unit: Unit) -> bool:
     """Return whether the design elaborates and can be instrumented."""
     try:
         instrument(elaborate_here(unit))

@@ -51,11 +51,14 @@ _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHU
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A question about a design or a testbench."""
 
-    about: Literal["complaints", "top", "parameters", "design"]
+    about: Literal["complaints", "top", "parameters", "design", "reads"]
     unit: Unit
     testbench: str = ""
     told_top: str = ""
     """The module to simulate, if the request names one."""
+
+    trusted: bool = False
+    """Whether sizes and other excesses are left to the sandbox."""
 
 
 Refusal = Rejected | CompileFailed | NotCovered | TimedOut
@@ -76,19 +79,31 @@ def complaints(testbench: str, unit: Unit) -> tuple[str, ...]:
     return ()
 
 
-def find_top(testbench: str, unit: Unit, told: str = "") -> str | Refusal:
+def find_top(testbench: str, unit: Unit, told: str = "", *, trusted: bool = False) -> str | Refusal:
     """Return the module to simulate, or the outcome if the testbench should not compile. Blocks.
+
+    In a ``trusted`` text only parameters of the design are checked.
 
     Raises SimulatorError on an infrastructure failure.
     """
-    question = Question(about="top", testbench=testbench, unit=unit, told_top=told)
-    status, answer = _ask_server(question, LIMITS)
+    question = Question(about="top", testbench=testbench, unit=unit, told_top=told, trusted=trusted)
+    status, answer = _ask_server(question, DESIGN_LIMITS if trusted else LIMITS)
     if status in _SPENT:
         return TimedOut(stage="compile", message=TOO_MUCH)
     if status:
         message = NESTED if status in _OVERFLOWN else UNREADABLE
         return Rejected(violations=(Violation(line=1, column=1, message=message),))
     return msgspec.json.decode(answer, type=str | Refusal)
+
+
+def reads(testbench: str, unit: Unit, told: str = "") -> tuple[tuple[int, int], ...]:
+    """Return the places of references into the design that are proven to read only. Blocks.
+
+    Empty if pyslang exceeds its limits. Raises SimulatorError on an infrastructure failure.
+    """
+    question = Question(about="reads", testbench=testbench, unit=unit, told_top=told)
+    status, answer = _ask_server(question, LIMITS)
+    return () if status else msgspec.json.decode(answer, type=tuple[tuple[int, int], ...])
 
 
 def without_parameters(testbench: str, unit: Unit) -> str:

@@ -104,7 +104,7 @@ def excesses(
     ``unit`` is the design, whose instances keep its parameters. Each excess is ``file:line:column``
     and a message. Takes as long as elaboration.
     """
-    compilation = compilation_of(tree, _options(top))
+    compilation = compilation_of(tree, bounded_options(top))
     root: SyntaxNode = tree.root
     for where, message in (
         *_fields(root),
@@ -115,7 +115,17 @@ def excesses(
         yield located(sources, where)[1], message
 
 
-def _options(top: str) -> CompilationOptions:
+def changes(
+    tree: SyntaxTree, sources: SourceManager, top: str, unit: Unit
+) -> Iterator[tuple[str, str]]:
+    """Yield the parameters that instances of the design change, as `excesses`."""
+    compilation = compilation_of(tree, options_for(top))
+    for where, message in changed_parameters(compilation.getRoot(), unit):
+        yield located(sources, where)[1], message
+
+
+def bounded_options(top: str) -> CompilationOptions:
+    """Return the options for foreign text, with limits on what elaborating it takes."""
     options = options_for(top)
     options.maxConstexprSteps = MOST_STEPS
     options.maxGenerateSteps = MOST_GENERATED

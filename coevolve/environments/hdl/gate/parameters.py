@@ -47,7 +47,8 @@ def changed_parameters(root: RootSymbol, unit: Unit) -> Iterator[tuple[SourceLoc
             yield (
                 instance.location,
                 f"parameter {parameter.name} of {unit.top} is {here}, and the design's is "
-                f"{expected}; leave it out, or give the design's value",
+                f"{expected}; leave it out, or give the design's value, or make the design by "
+                "`coevolve hdl adopt --bench` with this testbench",
             )
 
 

@@ -56,6 +56,9 @@ TASKS = frozenset({"$"}) | frozenset(
 """System tasks and functions that do not read or write files, call programs or return addresses.
 (Addresses differ from run to run.)"""
 
+LOADS = frozenset({"$readmemh", "$readmemb"})
+"""Those that may read the data of the design, and nothing else."""
+
 CONDITIONS = frozenset({"ifdef", "ifndef", "elsif"})
 DIRECTIVES = CONDITIONS | {
     *("define", "undef", "undefineall", "else", "endif", "timescale", "default_nettype"),

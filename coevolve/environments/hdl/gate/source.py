@@ -8,8 +8,9 @@ and comments may contain anything, except that a comment may not be a simulator'
 
 The gate covers access to files and programs, foreign functions, coverage pragmas and forged
 positions; for the design, its redefinition, parameters of its parts, and any reference past its
-ports. (`hdl.gate.parameters` compares those of the design itself.) It returns for any text, in time
-proportional to the text or to `MOST_TOKENS`.
+ports that is not proven to read only (`hdl.gate.reads`). (`hdl.gate.parameters` compares the
+parameters of the design itself.) It returns for any text, in time proportional to the text or to
+`MOST_TOKENS`.
 
 It does not cover the time and memory of a testbench, which the sandbox limits, nor whether it
 compiles. It recognizes an instance of the design by the name of its module; anything else with the
@@ -18,7 +19,7 @@ name of an instance, for example a variable with members, is treated as the inst
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -29,6 +30,7 @@ from coevolve.environments.hdl.gate.rules import (
     DIRECTIVES,
     HIERARCHY,
     KEYWORDS,
+    LOADS,
     MOST_BYTES,
     MOST_MESSAGE,
     MOST_VIOLATIONS,
@@ -48,23 +50,30 @@ _FORBIDDEN_BYTES = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _PLAIN_FILE = re.compile(r'"\w[\w.-]*"')
 _MODULES = frozenset({"module", "macromodule"})
 _DEFINE = ("directive", "define")
+_REFERENCE = "a reference into "
 _LIFETIMES = frozenset({"automatic", "static"})
 
 Finding = tuple[int, str]
 """Offset and message."""
 
+Span = tuple[int, int]
+"""Bytes before a place and before what follows it."""
 
-def violations(text: str, unit: Unit, *, instance: str = "") -> tuple[Violation, ...]:
+
+def violations(
+    text: str, unit: Unit, *, instance: str = "", reads: Sequence[Span] = ()
+) -> tuple[Violation, ...]:
     """Return the violations in the testbench ``text`` of ``unit``, in the order of the text.
 
-    ``instance`` is a name that always counts as the design's instance.
+    ``instance`` is a name that always counts as the design's instance, ``reads`` has the places of
+    references into the design that `hdl.gate.reads` has proven to be harmless.
     """
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
         return (Violation(line=1, column=1, message="the text is not Unicode"),)
     positions = Positions(encoded)
-    findings = sorted(set(_findings(text, encoded, unit, instance)))
+    findings = sorted(set(_findings(text, encoded, unit, instance, reads)))
     return tuple(
         Violation(line=line, column=column, message=plain(message, MOST_MESSAGE))
         for offset, message in findings[:MOST_VIOLATIONS]
@@ -72,7 +81,14 @@ def violations(text: str, unit: Unit, *, instance: str = "") -> tuple[Violation,
     )
 
 
-def _findings(text: str, encoded: bytes, unit: Unit, instance: str) -> Iterator[Finding]:
+def only_references(found: Sequence[Violation]) -> bool:
+    """Return whether every violation is a reference into the design, which may only read it."""
+    return all(each.message.endswith(HIERARCHY) and _REFERENCE in each.message for each in found)
+
+
+def _findings(
+    text: str, encoded: bytes, unit: Unit, instance: str, reads: Sequence[Span]
+) -> Iterator[Finding]:
     if len(encoded) > MOST_BYTES:
         yield 0, f"a testbench has at most {MOST_BYTES} bytes, this one {len(encoded)}"
         return
@@ -82,7 +98,7 @@ def _findings(text: str, encoded: bytes, unit: Unit, instance: str) -> Iterator[
     design = _design(unit.files)
     words, comments = read(text)
     yield from _in_comments(comments)
-    yield from _in_words(words, design)
+    yield from _in_words(words, design, {each.name for each in unit.data})
     yield from _in_pairs(words)
     try:
         source = separate(words, design.macros)
@@ -90,7 +106,9 @@ def _findings(text: str, encoded: bytes, unit: Unit, instance: str) -> Iterator[
     except RefusedError as refused:
         yield refused.word.offset, refused.reason
         return
-    yield from _in_references(expanded, design.modules, instance, unit.top)
+    for offset, message in _in_references(expanded, design.modules, instance, unit.top):
+        if _REFERENCE not in message or not any(start <= offset < end for start, end in reads):
+            yield offset, message
     yield from _in_declarations(expanded, design.units)
     if design.imports_outside:
         yield from declared_outside(expanded)
@@ -150,15 +168,13 @@ def _in_comments(comments: Sequence[Comment]) -> Iterator[Finding]:
             yield comment.offset, "a comment may not end with a backslash"
 
 
-def _in_words(words: Sequence[Word], design: _Design) -> Iterator[Finding]:
+def _in_words(words: Sequence[Word], design: _Design, data: Collection[str]) -> Iterator[Finding]:
     defined = {after.name for word, after in pairwise(words) if (word.kind, word.name) == _DEFINE}
     directives = DIRECTIVES | PREDEFINED | defined | design.macros.keys()
     for at, word in enumerate(words):
         match word.kind:
-            case "task" if word.name not in TASKS:
-                yield word.offset, f"{word.name} may not be used"
-            case "task" if not _harmless(word, words[at + 1 : at + 4]):
-                yield word.offset, f"{word.name} needs the plain name of a file, as a string"
+            case "task":
+                yield from _in_task(word, words[at + 1 : at + 4], data)
             case "directive" if word.name not in directives:
                 yield (
                     word.offset,
@@ -174,6 +190,26 @@ def _in_words(words: Sequence[Word], design: _Design) -> Iterator[Finding]:
                 yield word.offset, "a backquote needs the name of a macro"
             case _:
                 pass
+
+
+def _in_task(task: Word, after: Sequence[Word], data: Collection[str]) -> Iterator[Finding]:
+    """Yield what is wrong with a system task, which stands before ``after``."""
+    if task.name in LOADS:
+        if not _loads(after, data):
+            yield (
+                task.offset,
+                f"{task.name} needs the name of one of the design's data files, as a string "
+                f"(found {', '.join(sorted(data)) or 'none'})",
+            )
+    elif task.name not in TASKS:
+        yield task.offset, f"{task.name} may not be used"
+    elif not _harmless(task, after):
+        yield task.offset, f"{task.name} needs the plain name of a file, as a string"
+
+
+def _loads(after: Sequence[Word], data: Collection[str]) -> bool:
+    """Return whether the words behind a task begin its arguments with the name of a given file."""
+    return [each.name for each in after[:2]] in [["(", f'"{name}"'] for name in data]
 
 
 def _harmless(task: Word, after: Sequence[Word]) -> bool:
@@ -232,7 +268,7 @@ def _in_references(
         if word.kind != "word" or word.name not in inside:
             continue
         if _is(words, _after_ranges(words, at + 1, closings), "."):
-            yield word.offset, f"a reference into {word.name!r}; {HIERARCHY}"
+            yield word.offset, f"{_REFERENCE}{word.name!r}; {HIERARCHY}"
 
 
 def _instances(words: Sequence[Word], at: int, closings: Mapping[int, int]) -> set[str]:

@@ -170,6 +170,12 @@ class SimulationLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                 ) from error
 
 
+GateLevel = Literal["policy", "trusted"]
+"""``policy``: the source gate refuses what could harm the machine or fake coverage. ``trusted``:
+only the sandbox protects the machine, since a person gives the testbench; the run is graded if its
+points are the design's own."""
+
+
 class Evaluate(msgspec.Struct, frozen=True, kw_only=True, tag="evaluate"):
     """A request to grade one submission."""
 
@@ -185,6 +191,7 @@ class Evaluate(msgspec.Struct, frozen=True, kw_only=True, tag="evaluate"):
     """Seed of ``$urandom`` and related functions."""
 
     limits: SimulationLimits = SimulationLimits()
+    gate: GateLevel = "policy"
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, order=True):

@@ -17,7 +17,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,13 +30,14 @@ from coevolve.environments.hdl.coverage.points import (
     check_points,
     counts,
     point_set,
+    point_text,
     records,
     score,
 )
 from coevolve.environments.hdl.designs.rtl import alone, elaborate, ports_of
-from coevolve.environments.hdl.gate.elaboration import find_top, without_parameters
+from coevolve.environments.hdl.gate.elaboration import find_top, reads, without_parameters
 from coevolve.environments.hdl.gate.patch import PatchError, apply
-from coevolve.environments.hdl.gate.source import violations
+from coevolve.environments.hdl.gate.source import only_references, violations
 from coevolve.environments.hdl.simulate.grading import encodable
 from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,
@@ -83,8 +84,10 @@ BLANK_TOP = "coevolve_blank_testbench"
 class Gate(Protocol):
     """A check that refuses a text before any of it is compiled."""
 
-    def __call__(self, text: str, unit: Unit, *, instance: str = "") -> tuple[Violation, ...]:
-        """Return the violations in the testbench."""
+    def __call__(
+        self, text: str, unit: Unit, *, instance: str = "", reads: Sequence[tuple[int, int]] = ()
+    ) -> tuple[Violation, ...]:
+        """Return the violations in the testbench, without the places in ``reads``."""
         ...
 
 
@@ -198,12 +201,17 @@ class VerilatorSimulator:
 
     def _top_of(self, text: str, request: Evaluate) -> str | Outcome:
         """Return the module to simulate, or the outcome if nothing can be simulated."""
-        unit = request.unit
+        unit, told = request.unit, request.testbench_top
+        if request.gate == "trusted":
+            return find_top(text, unit, told, trusted=True)
         planned = msgspec.structs.replace(unit, files=(*unit.files, *unit.plan))
         found = self._gate(text, planned, instance=request.instance)
+        if found and only_references(found):
+            proven = reads(text, unit, told)
+            found = self._gate(text, planned, instance=request.instance, reads=proven)
         if found:
             return Rejected(violations=found)
-        return find_top(text, request.unit, request.testbench_top)
+        return find_top(text, unit, told)
 
 
 def open_simulator() -> VerilatorSimulator:
@@ -258,6 +266,8 @@ def _simulate(
     started, cpu = time.monotonic(), time.thread_time()
     found = records(under_way.read("coverage.dat"))
     made = counts(found, dut, design.instrumented, _plan(request.unit))
+    if request.gate == "trusted":
+        check_own_points(made, design.points)
     coverage = score(made, design.points, request.unit)
     under_way.costs.append(_cost("read", started, cpu))
     return Covered(
@@ -269,6 +279,24 @@ def _simulate(
         faults=faults(ran, model, request.limits),
         checks=checks(model, compiled, request.limits.fail_on),
     )
+
+
+def check_own_points(made: Mapping[Point, int], over: PointSet) -> None:
+    """Raise Stopped with NotCovered if a run has other code points than the design by itself.
+
+    Then its parameters, or its text, are others than those of the design.
+    """
+    own = {point for point in over.points if point.metric != "plan"}
+    found = {point for point in made if point.metric != "plan"}
+    if found != own:
+        (first, *_) = sorted(found ^ own)
+        which = "is not one of the design" if first in found else "is missing"
+        raise Stopped(
+            NotCovered(
+                message=f"the run needs the design's own {len(own)} points, found {len(found)}: "
+                f"{point_text(first)} {which}; the testbench changes parameters of the design"
+            )
+        )
 
 
 def _text(request: Evaluate, design: Prepared) -> str | Outcome:
@@ -319,5 +347,6 @@ def evaluation_key(toolchain: Toolchain, request: Evaluate, text: str) -> str:
         request.instance,
         request.seed,
         request.limits,
+        request.gate,
     )
     return hashlib.sha256(msgspec.msgpack.encode(inputs)).hexdigest()

@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -128,7 +128,9 @@ def request(text: str) -> Evaluate:
     return Evaluate(unit=UNIT, submission=Testbench(text=text), limits=LIMITS)
 
 
-def open_gate(text: str, unit: Unit, *, instance: str = "") -> tuple[Violation, ...]:
+def open_gate(
+    text: str, unit: Unit, *, instance: str = "", reads: Sequence[tuple[int, int]] = ()
+) -> tuple[Violation, ...]:
     return ()
 
 

@@ -51,7 +51,7 @@ def test_the_design_s_own_values_may_be_given_in_any_form(parameters: str):
 def test_another_value_is_refused_with_both_values(parameters: str, name: str, here: str, own: str):
     assert found(parameters, "localparam K = 8;") == [
         f"parameter {name} of m is {here}, and the design's is {own}; leave it out, or give the "
-        "design's value"
+        "design's value, or make the design by `coevolve hdl adopt --bench` with this testbench"
     ]
 
 

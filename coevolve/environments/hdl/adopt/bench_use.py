@@ -1,0 +1,88 @@
+"""Fits a design to a person's testbench: the parameters of its instance, and the files it reads."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from coevolve.environments.hdl.adopt.bench_parameters import instance_parameters
+from coevolve.environments.hdl.adopt.copies import with_parameters
+from coevolve.environments.hdl.adopt.data_files import MOST_BYTES
+from coevolve.environments.hdl.designs.rtl import elaborate
+from coevolve.environments.hdl.gate.tokens import Word, read
+from coevolve.environments.hdl.simulate.messages import DataFile, NotCovered, Unit
+from protocols.errors import ConfigError
+
+_TASKS = frozenset({"$readmemh", "$readmemb", "$fopen"})
+_STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def as_instantiated(unit: Unit, testbench: str, told: str = "") -> Unit:
+    """Return the design with the parameters that the testbench gives to its instance.
+
+    Points that were frozen for others, and waivers of them, do not count then. A testbench that
+    cannot be read leaves the design as it is; its simulation says why.
+    """
+    rtl = elaborate(unit)
+    values = instance_parameters(testbench, unit, told)
+    if isinstance(values, NotCovered) or not values:
+        return unit
+    files = with_parameters(rtl, values)
+    if files == unit.files:
+        return unit
+    return msgspec.structs.replace(unit, files=files, points_sha256="", unreachable=())
+
+
+def with_bench_data(
+    unit: Unit, testbench: str, files: Sequence[Path], places: Sequence[Path]
+) -> tuple[Unit, str]:
+    """Return the design with the files that the testbench reads, and the text with their names.
+
+    They are looked for in the working folder, ``places``, and the folders of ``files``.
+    """
+    data = {each.name: each for each in unit.data}
+    text = testbench.encode()
+    for word in reversed(list(_opened(testbench))):
+        name = word.name[1:-1]
+        path = next(_found(name, files, places), None)
+        if name in data or path is None:
+            continue
+        own = name if _is_inside(name) else _STRANGE.sub("_", path.name).lstrip(".-")
+        data[own] = DataFile(name=own, text=_text(path))
+        end = word.offset + len(word.name.encode())
+        text = text[: word.offset] + f'"{own}"'.encode() + text[end:]
+    return msgspec.structs.replace(unit, data=tuple(data.values())), text.decode()
+
+
+def _opened(testbench: str) -> Iterator[Word]:
+    """Yield the strings that name a file to read."""
+    words, _ = read(testbench)
+    for task, bracket, name in zip(words, words[1:], words[2:], strict=False):
+        if (task.kind, bracket.name, name.kind) == ("task", "(", "string") and task.name in _TASKS:
+            yield name
+
+
+def _found(name: str, files: Sequence[Path], places: Sequence[Path]) -> Iterator[Path]:
+    for folder in (Path(), *places, *(file.parent for file in files)):
+        for path in (folder / name, folder / Path(name).name):
+            if path.is_file():
+                yield path
+    yield from (each for each in places if each.is_file() and each.name == Path(name).name)
+
+
+def _is_inside(name: str) -> bool:
+    try:
+        msgspec.convert({"name": name, "text": ""}, DataFile)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(f"{path}: needs to have at most {MOST_BYTES} bytes, has more")
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
