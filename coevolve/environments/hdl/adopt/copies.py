@@ -166,6 +166,6 @@ def needed(rtl: Rtl, used: Iterable[str]) -> tuple[SourceFile, ...]:
 def _only_modules(file: SourceFile) -> bool:
     if re.search(r"`(define|undef|include)", file.text):
         return False
-    root = cast("SyntaxNode", parse([file], SourceManager()).root)
-    members = root.members if isinstance(root, CompilationUnitSyntax) else (root,)
+    root = parse([file], SourceManager()).root
+    members: object = root.members if isinstance(root, CompilationUnitSyntax) else (root,)
     return all(each.kind in _MODULES for each in cast("Iterable[SyntaxNode]", members))

@@ -30,6 +30,7 @@ from pyslang.ast import (
     Compilation,
     CompilationFlags,
     CompilationOptions,
+    DefinitionSymbol,
     EvalContext,
     Expression,
     InstanceBodySymbol,
@@ -223,13 +224,14 @@ def alone(rtl: Rtl, name: str) -> str:
     connected: list[str] = []
     for symbol in cast("Sequence[Symbol]", rtl.top.portList):
         if isinstance(symbol, InterfacePortSymbol):
-            if symbol.interfaceDef is None:
+            definition = cast("DefinitionSymbol | None", symbol.interfaceDef)
+            if definition is None:
                 _, place = located(rtl.sources, symbol.location)
                 raise ConfigError(
                     f"{place}: port {symbol.name!r} of {rtl.unit.top} needs an interface with a "
                     "name, found any interface; adopt a module that instantiates this one"
                 )
-            lines.append(f"  {symbol.interfaceDef.name} {symbol.name}_{len(lines)} ();")
+            lines.append(f"  {definition.name} {symbol.name}_{len(lines)} ();")
             connected.append(f".{symbol.name}({symbol.name}_{len(lines) - 1})")
     lines.append(f"  {rtl.unit.top} dut ({', '.join(connected)});")
     return "\n".join((f"module {name};", *lines, "  initial $finish;", "endmodule", ""))

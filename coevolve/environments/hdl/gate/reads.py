@@ -18,9 +18,11 @@ from pyslang.ast import (
     ContinuousAssignSymbol,
     EventTriggerStatement,
     Expression,
+    FormalArgumentSymbol,
     HierarchicalValueExpression,
     InstanceSymbol,
     NetSymbol,
+    PortConnection,
     PrimitiveInstanceSymbol,
     ProceduralBlockSymbol,
     SubroutineSymbol,
@@ -114,14 +116,16 @@ def _targets(node: object) -> Iterable[object]:
 
 def _connected(instance: InstanceSymbol, *, inputs: bool) -> Iterator[Expression]:
     """Yield what is connected to the inputs of an instance, or to its other ports."""
-    for each in instance.portConnections:
+    for each in cast("Iterable[PortConnection]", instance.portConnections):
         is_input = getattr(each.port, "direction", None) == ArgumentDirection.In
-        if each.expression is not None and is_input == inputs:
-            yield each.expression
+        expression = cast("Expression | None", each.expression)
+        if expression is not None and is_input == inputs:
+            yield expression
 
 
 def _only_reads(call: CallExpression) -> bool:
     if call.isSystemCall:
         return call.subroutineName in READERS
     subroutine = cast("SubroutineSymbol", call.subroutine)
-    return all(each.direction == ArgumentDirection.In for each in subroutine.arguments)
+    formals = cast("Iterable[FormalArgumentSymbol]", subroutine.arguments)
+    return all(each.direction == ArgumentDirection.In for each in formals)

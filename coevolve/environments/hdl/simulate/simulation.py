@@ -36,6 +36,7 @@ from coevolve.environments.hdl.simulate.messages import (
     Unit,
 )
 from coevolve.environments.hdl.simulate.runtime import SOURCES, Runtime
+from coevolve.environments.hdl.simulate.stops import endings
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
 from coevolve.environments.sdk import Finished, Sandbox, StageLimits, WorkFolder
 from protocols.errors import SimulatorError
@@ -130,7 +131,7 @@ class Ran:
     """Calls of ``$error`` and failed assertions, of the testbench and of the design."""
 
     stopped: int
-    """Line of the ``$stop`` that ended it; 0 if none did."""
+    """Line of the ``$stop`` that ended it; 0 if none did, or at the end of the stimulus."""
 
     @property
     def log(self) -> str:
@@ -148,6 +149,8 @@ class Simulation:
     limits: SimulationLimits
     started: float = field(default_factory=time.monotonic)
     costs: list[StageCost] = field(default_factory=list[StageCost])
+    endings: frozenset[int] = frozenset()
+    """Lines of the ``$stop`` by which the testbench ends its stimulus."""
 
     def translate(
         self, files: Sequence[SourceFile], testbench: str, top: str, *, settings: str = ""
@@ -161,6 +164,7 @@ class Simulation:
             self._write(file.name, file.text)
         write_data(self.folder, self.unit.data)
         self._write(TESTBENCH, testbench)
+        self.endings = endings(testbench)
         self._write("settings.vlt", SETTINGS + settings)
         self.tools.sandbox.own(self.folder)
         names = [file.name for file in files if not file.name.endswith(HEADERS)]
@@ -234,7 +238,7 @@ class Simulation:
             time=int(words[2]),
             output=self._clean(done.output),
             errors=int(words[3]),
-            stopped=int(words[4]),
+            stopped=0 if int(words[4]) in self.endings else int(words[4]),
         )
 
     def read(self, name: str, most_bytes: int = MOST_COVERAGE_BYTES) -> str:

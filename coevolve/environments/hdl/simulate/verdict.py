@@ -4,7 +4,8 @@ The verdict is ``failed`` after ``$error``, a failed assertion of the testbench 
 line of output that matches a pattern of the user, a ``$stop`` in a testbench that has a ``$finish``
 too, or a run that is cut off. (`coevolve.environments.hdl.simulate.messages.verdict_of` adds
 ``$fatal``, other errors of the simulation, and limits of time and memory.) A testbench without
-``$finish`` has only ``$stop`` to end by, so there it is no fault.
+``$finish`` has only ``$stop`` to end by, so there it is no fault; nor is it at the end of the
+stimulus, where only a watchdog has a ``$finish`` (`hdl.simulate.stops`).
 
 A *check* is a place in the testbench that can fail the run: a call of ``$error`` or ``$fatal``, an
 assertion, a ``$stop`` beside a ``$finish``, or a string that a pattern matches. They are read from
@@ -19,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH
 from coevolve.environments.hdl.simulate.messages import SimulationLimits
 from coevolve.environments.hdl.simulate.simulation import Ran
+from coevolve.environments.hdl.simulate.stops import endings
 
 MOST_QUOTED = 200
 """Maximum characters of a line of output in a fault."""
@@ -38,6 +40,7 @@ def checks(model: str, testbench: str, fail_on: Sequence[str]) -> int:
     fatal = {match[1] for match in _STOP.finditer(model) if match[2]}
     if _FINISH not in model:
         stops &= {match[1] for match in _ERROR.finditer(model)}
+    stops -= {str(line) for line in endings(testbench)}
     return len(stops | fatal) + _printed(testbench, fail_on)
 
 
