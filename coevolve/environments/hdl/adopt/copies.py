@@ -167,5 +167,6 @@ def _only_modules(file: SourceFile) -> bool:
     if re.search(r"`(define|undef|include)", file.text):
         return False
     root = parse([file], SourceManager()).root
-    members: object = root.members if isinstance(root, CompilationUnitSyntax) else (root,)
-    return all(each.kind in _MODULES for each in cast("Iterable[SyntaxNode]", members))
+    if not isinstance(root, CompilationUnitSyntax):
+        return root.kind in _MODULES
+    return all(each.kind in _MODULES for each in cast("Iterable[SyntaxNode]", root.members))
