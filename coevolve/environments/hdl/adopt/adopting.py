@@ -5,27 +5,33 @@ reset, and the coverage points, frozen. It needs no specification, testbenches o
 """
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
-from pyslang.ast import InstanceSymbol, VisitAction
 
-from coevolve.environments.hdl.adopt.bench_parameters import bench_parameters
+from coevolve.environments.hdl.adopt.bench_parameters import (
+    BenchUse,
+    bench_top,
+    bench_use,
+    used_files,
+)
+from coevolve.environments.hdl.adopt.bench_text import bench_text
 from coevolve.environments.hdl.adopt.copies import copies, needed, with_parameters
 from coevolve.environments.hdl.adopt.data_files import with_data
 from coevolve.environments.hdl.adopt.file_list import FileList, read_lists
 from coevolve.environments.hdl.adopt.pins import clock_and_reset
-from coevolve.environments.hdl.adopt.reading import Verilator
+from coevolve.environments.hdl.adopt.reading import Sources, Verilator, without_files
 from coevolve.environments.hdl.coverage.points import point_set
 from coevolve.environments.hdl.designs.design import PointsFile
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.designs.qualify import freeze
-from coevolve.environments.hdl.designs.rtl import Rtl, elaborate_here, ports_of
-from coevolve.environments.hdl.simulate.messages import Reset, Unit
+from coevolve.environments.hdl.designs.rtl import elaborate_here, ports_of
+from coevolve.environments.hdl.simulate.messages import NotCovered, Reset, SourceFile, Unit
 from coevolve.environments.hdl.simulate.verilator import open_simulator
 from protocols.errors import ConfigError
 
@@ -96,14 +102,16 @@ class Found:
 def found_design(options: Options, verilator: Verilator) -> Found:
     """Return the module as a design. Raises ConfigError where it cannot be one."""
     given = _given(options)
-    made = copies(verilator.read(given, options.top), given.defines)
+    bench = bench_text(options.bench, options.include).text
+    made = copies(_sources(options, given, bench, verilator), given.defines)
     rtl = elaborate_here(Unit(name=options.top, files=made.files, top=options.top))
-    values = dict(given.parameters)
-    if options.bench:
-        values = bench_parameters(options.bench, rtl.unit, options.include) | values
+    use = _use(options, bench, rtl.unit)
+    values = use.parameters | given.parameters
     files = with_parameters(rtl, values)
     rtl = elaborate_here(msgspec.structs.replace(rtl.unit, files=files))
-    rtl = elaborate_here(msgspec.structs.replace(rtl.unit, files=needed(rtl, _used(rtl))))
+    used = {rtl.sources.getFileName(rtl.top.definition.location), *use.files}
+    kept = needed(rtl, used | used_files(rtl.top, rtl.sources))
+    rtl = elaborate_here(msgspec.structs.replace(rtl.unit, files=kept))
     unit, notes = with_data(rtl, made.origins, options.data)
     clock, reset = clock_and_reset(ports_of(rtl), unit.files)
     return Found(
@@ -115,22 +123,36 @@ def found_design(options: Options, verilator: Verilator) -> Found:
     )
 
 
+def _sources(options: Options, given: FileList, bench: str, verilator: Verilator) -> Sources:
+    """Return what Verilator reads for the module, and of the project for the testbench.
+
+    A testbench that Verilator does not take, its simulation refuses.
+    """
+    own = verilator.read(given, options.top)
+    if not options.bench:
+        return own
+    stub = SourceFile(name="stub.sv", text="")
+    top = bench_top(bench, Unit(name=options.top, files=(stub,), top=options.top))
+    if isinstance(top, NotCovered):
+        raise ConfigError(f"{options.bench[0]}: {top.message}")
+    both = replace(given, files=[*given.files, *options.bench], parameters={})
+    with contextlib.suppress(ConfigError):
+        return without_files(verilator.read(both, top), options.bench)
+    return own
+
+
+def _use(options: Options, bench: str, unit: Unit) -> BenchUse:
+    if not options.bench:
+        return BenchUse(parameters={}, files=frozenset())
+    use = bench_use(bench, unit)
+    if isinstance(use, NotCovered):
+        raise ConfigError(f"{options.bench[0]}: {use.message}")
+    return use
+
+
 def _said_values(values: Mapping[str, str]) -> Iterator[str]:
     if values:
         yield "parameters: " + ", ".join(f"{name}={value}" for name, value in values.items())
-
-
-def _used(rtl: Rtl) -> set[str]:
-    """Return the files of the modules and interfaces that the top uses, and its own."""
-    found = {rtl.sources.getFileName(rtl.top.definition.location)}
-
-    def visit(node: object) -> VisitAction:
-        if isinstance(node, InstanceSymbol):
-            found.add(rtl.sources.getFileName(node.definition.location))
-        return VisitAction.Advance
-
-    rtl.top.visit(visit)
-    return found
 
 
 def _write(folder: Path, found: Found, options: Options) -> None:

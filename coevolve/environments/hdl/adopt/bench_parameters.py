@@ -1,51 +1,73 @@
-"""Reads the parameters that a testbench gives to the design's instance."""
+"""Reads what a testbench makes of a design: its parameters, and the files that it needs."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pyslang import SourceManager, SVInt
-from pyslang.ast import ParameterSymbol, TypeParameterSymbol
+from pyslang.ast import (
+    InstanceBodySymbol,
+    InstanceSymbol,
+    ParameterSymbol,
+    RootSymbol,
+    TypeParameterSymbol,
+    VisitAction,
+)
 
-from coevolve.environments.hdl.adopt.bench_text import bench_text
 from coevolve.environments.hdl.designs.rtl import compilation_of, options_for, parse
 from coevolve.environments.hdl.gate.parameters import instances, parameters
 from coevolve.environments.hdl.gate.testbench_top import top_module
 from coevolve.environments.hdl.simulate.messages import NotCovered, SourceFile, Unit
-from protocols.errors import ConfigError
 
 PLAIN_BITS = 32
 
 
-def bench_parameters(
-    paths: Sequence[Path], unit: Unit, include: Sequence[Path] = ()
-) -> dict[str, str]:
-    """Return the values, as text, of the parameters that the bench changes.
+@dataclass(frozen=True, kw_only=True)
+class BenchUse:
+    """What a testbench makes of a design."""
 
-    Raises ConfigError where the bench has no instance of the design, or several with others.
-    """
-    found = instance_parameters(bench_text(paths, include).text, unit)
-    if isinstance(found, NotCovered):
-        raise ConfigError(f"{paths[0]}: {found.message}")
-    return found
+    parameters: dict[str, str]
+    """The values, as text, that it gives to the instance's parameters."""
+
+    files: frozenset[str]
+    """The files of all modules that it uses."""
 
 
-def instance_parameters(testbench: str, unit: Unit, told: str = "") -> dict[str, str] | NotCovered:
-    """Return the values, as text, of the parameters that the testbench gives to the design."""
+def bench_use(testbench: str, unit: Unit, told: str = "") -> BenchUse | NotCovered:
+    """Return what the testbench makes of the design; ``told`` is its top module if known."""
     sources = SourceManager()
     bench = SourceFile(name="tb.sv", text=testbench)
     tree = parse((*unit.files, bench), sources)
-    top = top_module(parse([bench], SourceManager()).root, unit, told)
+    top = bench_top(testbench, unit, told)
     if isinstance(top, NotCovered):
         return top
-    compilation = compilation_of(tree, options_for(top))
-    found = [dict(_changed(each)) for each in instances(compilation.getRoot(), unit.top)]
+    root = compilation_of(tree, options_for(top)).getRoot()
+    found = [dict(_changed(each)) for each in instances(root, unit.top)]
     if not found or any(each != found[0] for each in found):
         return NotCovered(
             message=f"needs instances of {unit.top} with the same parameters, found {len(found)} "
             "with others; give those of one by --parameter"
         )
-    return found[0]
+    return BenchUse(parameters=found[0], files=frozenset(used_files(root, sources)))
+
+
+def bench_top(testbench: str, unit: Unit, told: str = "") -> str | NotCovered:
+    """Return the module of the testbench to simulate."""
+    bench = SourceFile(name="tb.sv", text=testbench)
+    return top_module(parse([bench], SourceManager()).root, unit, told)
+
+
+def used_files(top: RootSymbol | InstanceBodySymbol, sources: SourceManager) -> set[str]:
+    """Return the files of the modules and interfaces below ``top``."""
+    found: set[str] = set()
+
+    def visit(node: object) -> VisitAction:
+        if isinstance(node, InstanceSymbol):
+            found.add(sources.getFileName(node.definition.location))
+        return VisitAction.Advance
+
+    top.visit(visit)
+    return found
 
 
 def _changed(instance: Any) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.environments.hdl.adopt.bench_parameters import instance_parameters
+from coevolve.environments.hdl.adopt.bench_parameters import bench_use
 from coevolve.environments.hdl.adopt.copies import with_parameters
 from coevolve.environments.hdl.adopt.data_files import MOST_BYTES
 from coevolve.environments.hdl.designs.rtl import elaborate
@@ -25,10 +25,10 @@ def as_instantiated(unit: Unit, testbench: str, told: str = "") -> Unit:
     cannot be read leaves the design as it is; its simulation says why.
     """
     rtl = elaborate(unit)
-    values = instance_parameters(testbench, unit, told)
-    if isinstance(values, NotCovered) or not values:
+    use = bench_use(testbench, unit, told)
+    if isinstance(use, NotCovered) or not use.parameters:
         return unit
-    files = with_parameters(rtl, values)
+    files = with_parameters(rtl, use.parameters)
     if files == unit.files:
         return unit
     return msgspec.structs.replace(unit, files=files, points_sha256="", unreachable=())

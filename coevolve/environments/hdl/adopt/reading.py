@@ -107,3 +107,14 @@ class Verilator:
                 + "\n".join(said or [shlex.join(arguments)])
             )
         return done.stdout.decode(errors="replace")
+
+
+def without_files(sources: Sources, left_out: Sequence[Path]) -> Sources:
+    """Return the sources without some compiled files, and without what only these include."""
+    dropped = {path.resolve() for path in left_out}
+    compiled = [path for path in sources.compiled if path.resolve() not in dropped]
+    reached = {path.resolve() for path in compiled}
+    for _ in sources.includes:
+        reached |= {to.resolve() for (by, _), to in sources.includes.items() if by in reached}
+    includes = {key: to for key, to in sources.includes.items() if key[0] in reached}
+    return Sources(compiled=compiled, includes=includes)
