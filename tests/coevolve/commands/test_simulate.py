@@ -113,8 +113,7 @@ def test_rtl_is_graded_whatever_the_encoding_of_its_comments(
         ("#(.W(1 + 1))", RAN, "counter: success"),
         ("#(.W(3'd2))", RAN, "counter: success"),
         ("#(.W(3))", BLAMED, "parameter W of counter is 3, and the design's is 2"),
-        # What is compared is what is simulated: Verilator never sees the list.
-        ("#(.W(`ifdef VERILATOR 1 `else 2 `endif))", RAN, "n[1:0] never toggles"),
+        ("#(.W(`ifdef VERILATOR 1 `else 2 `endif))", BLAMED, "parameter W of counter is 1"),
     ],
 )
 def test_parameters_that_keep_the_design_s_values_are_graded(
@@ -126,3 +125,45 @@ def test_parameters_that_keep_the_design_s_values_are_graded(
     answer = graded(counter(files, str(files / "bench.sv")))
     assert answer.returncode == code, answer.stderr
     assert told in answer.stdout
+
+
+TRUSTED = """`include "size.vh"
+module tb; reg clk = 0; wire [`SIZE-1:0] n; reg [7:0] table_ [0:1];
+  counter #(.W(`SIZE)) dut (.clk(clk), .rst_n(1'b1), .n(n));
+  initial begin $readmemh("../tables/x.hex", table_);
+    force dut.n = table_[1]; #1 release dut.n; repeat (50000) #1 clk = !clk; $finish; end
+endmodule
+"""
+
+
+@pytest.mark.hdl
+def test_a_trusted_testbench_is_graded_with_its_own_parameters_files_and_data(files: Path):
+    wide = RTL.replace("counter (", "counter #(parameter W = 2) (").replace("[1:0]", "[W-1:0]")
+    (files / "counter.sv").write_text(wide)
+    (files / "tables").mkdir()
+    (files / "tables" / "x.hex").write_text("01 07\n")
+    (files / "tb").mkdir()
+    (files / "tb" / "size.vh").write_text("`define SIZE 3\n")
+    (files / "tb" / "tb.v").write_text(TRUSTED)
+    (files / "model.v").write_text("module model; endmodule\n")
+    words = counter(files, "--gate=trusted", str(files / "model.v"), str(files / "tb" / "tb.v"))
+    answer = graded(words)
+    assert answer.returncode == RAN, answer.stdout + answer.stderr
+    assert "counter: success" in answer.stdout
+    strict = graded([word for word in words if not word.startswith("--gate")])
+    assert strict.returncode == BLAMED
+    assert "tb.v:5:5: error: 'force' may not be used" in strict.stdout.replace(
+        "tb.v:5:5:", "tb.v:5:5:"
+    )
+    assert "--gate trusted" in strict.stdout
+
+
+@pytest.mark.hdl
+def test_a_trusted_testbench_that_changes_a_part_of_the_design_is_not_graded(files: Path):
+    part = "module part #(parameter W = 2) (input logic a); logic [W-1:0] x; assign x = {W{a}}; "
+    whole = RTL.replace("endmodule", "part p (.a(clk)); endmodule")
+    (files / "counter.sv").write_text(f"{part} endmodule\n{whole}")
+    (files / "bench.sv").write_text(BENCH.replace("endmodule", "defparam dut.p.W = 1; endmodule"))
+    answer = graded(counter(files, "--gate=trusted", str(files / "bench.sv")))
+    assert answer.returncode == BLAMED
+    assert "the design's own" in answer.stdout

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from coevolve.environments.hdl.adopt.bench_parameters import bench_use
 from coevolve.environments.hdl.adopt.copies import with_parameters
 from coevolve.environments.hdl.adopt.data_files import MOST_BYTES
 from coevolve.environments.hdl.designs.rtl import elaborate
+from coevolve.environments.hdl.gate.elaboration import instance_parameters
 from coevolve.environments.hdl.gate.tokens import Word, read
-from coevolve.environments.hdl.simulate.messages import DataFile, NotCovered, Unit
+from coevolve.environments.hdl.simulate.messages import DataFile, Unit
 from protocols.errors import ConfigError
 
 _TASKS = frozenset({"$readmemh", "$readmemb", "$fopen"})
@@ -24,11 +24,10 @@ def as_instantiated(unit: Unit, testbench: str, told: str = "") -> Unit:
     Points that were frozen for others, and waivers of them, do not count then. A testbench that
     cannot be read leaves the design as it is; its simulation says why.
     """
-    rtl = elaborate(unit)
-    use = bench_use(testbench, unit, told)
-    if isinstance(use, NotCovered) or not use.parameters:
+    values = instance_parameters(testbench, unit, told)
+    if not values:
         return unit
-    files = with_parameters(rtl, use.parameters)
+    files = with_parameters(elaborate(unit), values)
     if files == unit.files:
         return unit
     return msgspec.structs.replace(unit, files=files, points_sha256="", unreachable=())

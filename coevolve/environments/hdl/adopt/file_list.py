@@ -17,6 +17,12 @@ SOURCES = (".v", ".sv", ".vh", ".svh", ".h", ".inc", ".vhd")
 FOREIGN = (".c", ".cc", ".cpp", ".cxx", ".o", ".a", ".so", ".vlt", ".py", ".hpp")
 """Files of a list that are no hardware."""
 
+MANIFESTS = {
+    ".core": "`fusesoc run --setup --tool verilator NAME`, and give the .vc file that it writes",
+    ".yml": "`bender script flist-plus > project.f`, and give project.f",
+}
+"""What makes a list of the manifest of another tool, by its ending."""
+
 MOST_NESTED = 16
 _WITH_VALUE = frozenset(
     {
@@ -60,6 +66,8 @@ def read_lists(paths: Sequence[Path]) -> FileList:
     """
     made = FileList()
     for path in paths:
+        if tool := MANIFESTS.get(path.suffix):
+            raise ConfigError(f"{path}: needs a file list, found a manifest; run {tool}")
         if path.suffix.lower() in SOURCES:
             made.files.append(_existing(path, Path(), str(path)))
         else:

@@ -18,6 +18,7 @@ from coevolve.environments.hdl.simulate.messages import (
     Outcome,
     Patch,
     Point,
+    Rejected,
     Reset,
     Stimulus,
     Submission,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from coevolve.environments.hdl.evaluation.mutation import Mutation
 
 RAN, BLAMED, MISUSED, BROKEN, FAILED, UNNOTICED = range(6)
+TRUST = "If the testbench is your own, --gate trusted leaves these to the sandbox."
+
 TRUSTED_LIMITS = {
     "slots": 10**9,
     "cpu_s": 60.0,
@@ -193,15 +196,14 @@ def _files(options: Options) -> Sequence[Path]:
 def _own(options: Options, unit: Unit, bench: "BenchText") -> tuple[Unit, Submission]:
     """Return the design as the testbench uses it, with the data that it reads, and the submission.
 
-    Where no points are frozen, or the testbench is trusted, the design has the parameters of the
-    testbench's instance.
+    For a trusted testbench the design has the parameters of its instance.
     """
     from coevolve.environments.hdl.adopt.bench_text import bench_text
     from coevolve.environments.hdl.adopt.bench_use import as_instantiated, with_bench_data
 
     if options.stimulus:
         return unit, Stimulus(program=bench_text([options.stimulus]).text)
-    if options.gate == "trusted" or not unit.points_sha256:
+    if options.gate == "trusted":
         unit = as_instantiated(unit, bench.text, options.top)
     unit, text = with_bench_data(unit, bench.text, _files(options), options.data)
     if options.patch:
@@ -265,6 +267,7 @@ def _text(report: _Report, limit: int) -> str:
         ]
     else:
         lines.append(message(outcome))
+        lines += [TRUST] * isinstance(outcome, Rejected)
     lines += ["", f"{took:.2f} CPU-s, sandbox {evaluated.sandbox}, {evaluated.toolchain}"]
     return "\n".join(lines) + "\n"
 

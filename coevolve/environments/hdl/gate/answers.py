@@ -9,6 +9,7 @@ import msgspec
 from pyslang import DiagnosticEngine, Diagnostics, SourceManager
 from pyslang.ast import CompilationFlags
 
+from coevolve.environments.hdl.adopt.bench_parameters import bench_use
 from coevolve.environments.hdl.coverage.instrument import instrument
 from coevolve.environments.hdl.designs.rtl import (
     compilation_of,
@@ -59,6 +60,9 @@ def _answer(question: Question) -> object:
             return _is_readable(question.unit)
         case "reads":
             return _reads(question)
+        case "use":
+            use = bench_use(question.testbench, question.unit, question.told_top)
+            return {} if isinstance(use, NotCovered) else use.parameters
 
 
 def _complaints(question: Question) -> list[str]:

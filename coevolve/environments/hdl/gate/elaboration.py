@@ -51,7 +51,7 @@ _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHU
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A question about a design or a testbench."""
 
-    about: Literal["complaints", "top", "parameters", "design", "reads"]
+    about: Literal["complaints", "top", "parameters", "design", "reads", "use"]
     unit: Unit
     testbench: str = ""
     told_top: str = ""
@@ -104,6 +104,16 @@ def reads(testbench: str, unit: Unit, told: str = "") -> tuple[tuple[int, int], 
     question = Question(about="reads", testbench=testbench, unit=unit, told_top=told)
     status, answer = _ask_server(question, LIMITS)
     return () if status else msgspec.json.decode(answer, type=tuple[tuple[int, int], ...])
+
+
+def instance_parameters(testbench: str, unit: Unit, told: str = "") -> dict[str, str]:
+    """Return the values, as text, that a testbench gives to parameters of the design. Blocks.
+
+    Empty if it cannot be read. Raises SimulatorError on an infrastructure failure.
+    """
+    question = Question(about="use", testbench=testbench, unit=unit, told_top=told)
+    status, answer = _ask_server(question, DESIGN_LIMITS)
+    return {} if status else msgspec.json.decode(answer, type=dict[str, str])
 
 
 def without_parameters(testbench: str, unit: Unit) -> str:

@@ -165,6 +165,8 @@ def test_clock_and_reset_are_found(adopted: Adopt, ports: str, uses: str, clock:
         ({"top.v": "module top; wire a = ; endmodule\n"}, r"top\.v:1:\d+: syntax error"),
         ({"p.f": "rtl/no.v\n"}, r"p\.f:1: needs the file rtl/no\.v, found none; give the list"),
         ({"p.f": "-f\n"}, r"p\.f:1: -f needs a value"),
+        ({"core.core": "CAPI=2:\n"}, r"core\.core: needs a file list.*fusesoc run --setup"),
+        ({"Bender.yml": "package:\n"}, r"Bender\.yml: needs a file list.*bender script"),
         ({"p.f": "// nothing\n"}, r"p\.f: needs at least one source"),
     ],
 )
@@ -199,3 +201,17 @@ def test_a_command_writes_a_folder_that_loads_with_its_points(
     assert f"queue with {design.file.points.count} points" in capsys.readouterr().out
     assert (design.unit.clock, design.file.adopted) == ("clk", True)
     assert design.ports[-1].width == 3
+
+
+def test_what_only_the_testbench_needs_of_the_project_comes_along(adopted: Adopt):
+    files = {
+        "rtl/top.v": "module top(input [3:0] x, output [3:0] y); assign y = ~x; endmodule\n",
+        "rtl/model.v": "module model(output [3:0] y); assign y = 3; endmodule\n",
+        "rtl/unused.v": "module unused; endmodule\n",
+        "tb/tb.v": '`include "size.vh"\nmodule tb; wire [3:0] x, y; model m(x); top dut(x, y);\n'
+        "endmodule\n",
+        "tb/size.vh": "`define SIZE 3\n",
+        "p.f": "-y rtl +incdir+tb\nrtl/top.v\n",
+    }
+    assert names(adopted(files)) == ["top.v"]
+    assert sorted(names(adopted(files, bench=(Path("tb/tb.v"),)))) == ["model.v", "top.v"]
