@@ -163,3 +163,31 @@ def test_a_visitor_reaches_tokens():
 
     tree()[0].root.visit(visit)
     assert {TokenKind.Hash, TokenKind.At} <= kinds
+
+
+def test_texts_in_memory_are_included_by_their_names():
+    """With proximate paths off, an ``include`` finds a text that was given under the same name.
+
+    Needed by: coevolve/environments/hdl/designs/rtl.py
+    """
+    sources = SourceManager()
+    sources.setDisableProximatePaths(True)
+    sources.assignText("h.svh", "`define W 8\n")
+    buffer = sources.assignText("a.sv", '`include "h.svh"\nmodule a; wire [`W:0] w; endmodule\n')
+    tree = SyntaxTree.fromBuffers([buffer], sources)
+    assert not list(tree.diagnostics)
+    names = {sources.getRawFileName(each) for each in sources.getAllBuffers()}
+    assert names - {""} == {"h.svh", "a.sv"}
+
+
+def test_an_included_name_of_slashes_reads_no_file():
+    """A name of slashes is that of a folder, so that an ``include`` of it reads nothing.
+
+    Needed by: coevolve/environments/hdl/designs/rtl.py
+    """
+    sources = SourceManager()
+    sources.setDisableProximatePaths(True)
+    buffer = sources.assignText("a.sv", '`ifdef X\n`include "///"\n`endif\n`include "////"\n')
+    tree = SyntaxTree.fromBuffers([buffer], sources)
+    assert [each.location.offset for each in tree.diagnostics] == [38]
+    assert {sources.getRawFileName(each) for each in sources.getAllBuffers()} - {""} == {"a.sv"}

@@ -262,3 +262,39 @@ def test_error_stop_and_fatal_are_calls_with_file_and_line(text: str):
     assert calls == [("4", ""), ("5", ""), ("6", ", false")]
     assert re.findall(r'VL_WRITEF_NX\("\[%0t\] %%Error: tb\.sv:(\d+):', text) == ["4"]
     assert 'VL_FINISH_MT("tb.sv", 3, "")' in text
+
+
+def ran(folder: Path, *arguments: str) -> str:
+    runtime = open_runtime(find_toolchain())
+    environment = {**os.environ, "VERILATOR_ROOT": str(runtime.root)}
+    words = (str(runtime.verilator), "-Wno-fatal", *arguments)
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_preprocessor_marks_where_a_file_is_included(tmp_path: Path):
+    """With -E, a line directive ends in 1 where a file begins, and in 2 at its ``include``.
+
+    Needed by: coevolve/environments/hdl/adopt/reading.py
+    """
+    (tmp_path / "h.vh").write_text("`define X 1\n")
+    (tmp_path / "a.v").write_text('\n`include "h.vh"\nmodule a; endmodule\n')
+    (tmp_path / "b.v").write_text("module b; endmodule\n")
+    marks = re.findall(r'^`line (\d+) "(.*)" ([12])$', ran(tmp_path, "-E", "a.v", "b.v"), re.M)
+    assert marks == [("1", "a.v", "1"), ("1", "h.vh", "1"), ("2", "a.v", "2"), ("1", "b.v", "1")]
+
+
+def test_a_file_lists_what_was_read_and_a_word_of_cpp_is_marked(tmp_path: Path):
+    """The file of dependencies names library files; a module named like a C++ word gets a prefix.
+
+    Needed by: coevolve/environments/hdl/adopt/reading.py
+    Needed by: coevolve/environments/hdl/coverage/scopes.py
+    """
+    (tmp_path / "queue.v").write_text("module queue(input a); wire b = a; endmodule\n")
+    (tmp_path / "t.v").write_text("module t(input a); queue q(a); endmodule\n")
+    words = ("--cc", "-O0", "--coverage-toggle", "--Mdir", "o", "--prefix", "Vtb", "t.v")
+    ran(tmp_path, *words, "--top-module", "t")
+    known = (tmp_path / "o" / "Vtb__verFiles.dat").read_text()
+    assert re.findall(r'^S +\d+ .* "([^"/]+)"$', known, re.M) == ["queue.v", "t.v"]
+    assert "Vtb___SYM__queue " in (tmp_path / "o" / "Vtb__Syms.h").read_text()

@@ -39,6 +39,7 @@ from coevolve.environments.hdl.gate.elaboration import find_top, reads, without_
 from coevolve.environments.hdl.gate.patch import PatchError, apply
 from coevolve.environments.hdl.gate.source import only_references, violations
 from coevolve.environments.hdl.simulate.grading import encodable
+from coevolve.environments.hdl.simulate.known_points import known_points
 from coevolve.environments.hdl.simulate.messages import (
     BadStimulus,
     CompileFailed,
@@ -62,6 +63,7 @@ from coevolve.environments.hdl.simulate.messages import (
 from coevolve.environments.hdl.simulate.runtime import open_runtime
 from coevolve.environments.hdl.simulate.simulation import (
     NO_PROGRAM,
+    TRANSLATE,
     BuildError,
     Simulation,
     Stopped,
@@ -79,6 +81,9 @@ MOST_UNITS = 256
 """Maximum number of designs whose points are cached."""
 
 BLANK_TOP = "coevolve_blank_testbench"
+
+ALONE = SimulationLimits(compile_cpu_s=200.0, wall_s=600.0)
+"""Limits of a design by itself, which may be large."""
 
 
 class Gate(Protocol):
@@ -235,7 +240,20 @@ def prepared(tools: Tools, unit: Unit) -> Prepared:
     check_plan(unit)
     instrumented = instrument(rtl)
     blank = alone(rtl, BLANK_TOP)
-    with simulation(tools, unit, SimulationLimits()) as under_way:
+    inputs = (instrumented.files, unit.plan, unit.data, unit.top, blank, TRANSLATE)
+    found = known_points(
+        tools.runtime.folder, inputs, lambda: _points(tools, unit, instrumented, blank)
+    )
+    over = point_set(found)
+    check_points(over, unit)
+    return Prepared(
+        unit=unit, instrumented=instrumented, ports=ports_of(rtl), points=over, blank=blank
+    )
+
+
+def _points(tools: Tools, unit: Unit, instrumented: Instrumented, blank: str) -> tuple[Point, ...]:
+    """Return the points of the design, by simulating it alone. Raises as `prepared`."""
+    with simulation(tools, unit, ALONE) as under_way:
         try:
             under_way.translate(instrumented.files, blank, BLANK_TOP)
             dut = under_way.find_dut()
@@ -246,11 +264,7 @@ def prepared(tools: Tools, unit: Unit) -> Prepared:
             raise ConfigError(
                 f"design {unit.name} does not simulate by itself: {_reason(stopped.outcome)}"
             ) from stopped
-    over = point_set(counts(found, dut, instrumented, _plan(unit)))
-    check_points(over, unit)
-    return Prepared(
-        unit=unit, instrumented=instrumented, ports=ports_of(rtl), points=over, blank=blank
-    )
+    return tuple(counts(found, dut, instrumented, _plan(unit)))
 
 
 def _simulate(
