@@ -44,7 +44,7 @@ def refused(inside: str, outside: str = "") -> list[str]:
         ('$display("%d", dut.s); v = dut.mem[2] + 1;', ""),
         ("wait (dut.s == 0); @(posedge dut.s[0]); #1;", ""),
         ("if (tb.dut.p.inner != 3) v = 0; by_value(dut.s);", ""),
-        ("a[dut.s] = 1; repeat (dut.s) v++;", ""),
+        ("v = a[dut.s]; repeat (dut.s) v++;", ""),
         ("assert (dut.s < 9) else $error;", "wire [3:0] w = dut.p.inner;"),
         ("v = w;", "wire [3:0] w; assign w = dut.s; helper h (.i(dut.s), .o(v));"),
         ("", "assert property (@(posedge clk) dut.s < 9); always @(dut.s) v = dut.s;"),
