@@ -159,11 +159,20 @@ def test_a_trusted_testbench_is_graded_with_its_own_parameters_files_and_data(fi
 
 
 @pytest.mark.hdl
-def test_a_trusted_testbench_that_changes_a_part_of_the_design_is_not_graded(files: Path):
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("bind counter part extra (.a(clk));", "the design's own"),
+        ("defparam dut.p.W = 1;", "exactly one instance of counter"),
+    ],
+)
+def test_a_trusted_testbench_that_changes_the_design_is_not_graded(
+    change: str, told: str, files: Path
+):
     part = "module part #(parameter W = 2) (input logic a); logic [W-1:0] x; assign x = {W{a}}; "
     whole = RTL.replace("endmodule", "part p (.a(clk)); endmodule")
     (files / "counter.sv").write_text(f"{part} endmodule\n{whole}")
-    (files / "bench.sv").write_text(BENCH.replace("endmodule", "defparam dut.p.W = 1; endmodule"))
+    (files / "bench.sv").write_text(BENCH.replace("endmodule", f"{change} endmodule"))
     answer = graded(counter(files, "--gate=trusted", str(files / "bench.sv")))
     assert answer.returncode == BLAMED
-    assert "the design's own" in answer.stdout
+    assert told in answer.stdout
