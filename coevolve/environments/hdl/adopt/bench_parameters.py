@@ -15,7 +15,7 @@ from pyslang.ast import (
 )
 
 from coevolve.environments.hdl.designs.rtl import compilation_of, options_for, parse
-from coevolve.environments.hdl.gate.parameters import instances, parameters
+from coevolve.environments.hdl.gate.parameters import instances, parameters, type_text
 from coevolve.environments.hdl.gate.testbench_top import top_module
 from coevolve.environments.hdl.simulate.messages import NotCovered, SourceFile, Unit
 
@@ -79,7 +79,7 @@ def _changed(instance: Any) -> Iterator[tuple[str, str]]:
 def _written(parameter: ParameterSymbol | TypeParameterSymbol) -> str:
     """Return the value as SystemVerilog."""
     if isinstance(parameter, TypeParameterSymbol):
-        return str(parameter.targetType.type)
+        return type_text(parameter)
     found = cast("Any", parameter.value)
     value = found.value
     if isinstance(value, SVInt):

@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import cast
 
 from pyslang import SourceManager
-from pyslang.ast import ParameterSymbol
-from pyslang.syntax import CompilationUnitSyntax, DeclaratorSyntax, SyntaxKind, SyntaxNode
+from pyslang.ast import ParameterSymbol, TypeParameterSymbol
+from pyslang.syntax import (
+    CompilationUnitSyntax,
+    DeclaratorSyntax,
+    SyntaxKind,
+    SyntaxNode,
+    TypeAssignmentSyntax,
+)
 
 from coevolve.environments.hdl.adopt.reading import Sources
 from coevolve.environments.hdl.designs.rtl import HEADERS, Rtl, parse
@@ -111,10 +117,15 @@ def with_parameters(rtl: Rtl, values: Mapping[str, str]) -> tuple[SourceFile, ..
     found = {
         each.name: each
         for each in cast("Iterable[object]", rtl.top.parameters)
-        if isinstance(each, ParameterSymbol) and not each.isLocalParam
+        if isinstance(each, ParameterSymbol | TypeParameterSymbol) and not each.isLocalParam
     }
     texts = {file.name: file.text.encode() for file in rtl.unit.files}
-    edits = sorted((_edit(rtl, found, name, value) for name, value in values.items()), reverse=True)
+    for name in values.keys() - found.keys():
+        raise ConfigError(
+            f"{rtl.unit.top}: there is no parameter {name} to give the value {values[name]}; it "
+            f"has {', '.join(found) or 'none'}"
+        )
+    edits = sorted((_edit(rtl, found[name], value) for name, value in values.items()), reverse=True)
     for file, start, end, value in edits:
         texts[file] = texts[file][:start] + value.encode() + texts[file][end:]
     return tuple(
@@ -123,28 +134,24 @@ def with_parameters(rtl: Rtl, values: Mapping[str, str]) -> tuple[SourceFile, ..
 
 
 def _edit(
-    rtl: Rtl, found: Mapping[str, ParameterSymbol], name: str, value: str
+    rtl: Rtl, parameter: ParameterSymbol | TypeParameterSymbol, value: str
 ) -> tuple[str, int, int, str]:
     """Return the file, first and last byte of a parameter's value, and the new one."""
-    if name not in found:
-        raise ConfigError(
-            f"{rtl.unit.top}: there is no parameter {name} to give the value {value}; it has "
-            f"{', '.join(found) or 'none'}"
-        )
-    syntax = found[name].syntax
-    where = found[name].location
-    place = f"{rtl.sources.getFileName(where)}:{rtl.sources.getLineNumber(where)}"
-    if not isinstance(syntax, DeclaratorSyntax):
-        raise ConfigError(f"{place}: the parameter {name} has no value of its own to replace")
-    node = cast("SyntaxNode | None", syntax.initializer)
-    if node is None:
-        end = syntax.sourceRange.end
+    syntax = parameter.syntax
+    given: object = None
+    if isinstance(syntax, DeclaratorSyntax):
+        given = syntax.initializer and syntax.initializer.expr
+    elif isinstance(syntax, TypeAssignmentSyntax):
+        given = syntax.assignment and syntax.assignment.type
+    if syntax is None or not isinstance(given, SyntaxNode):
+        end = syntax.sourceRange.end if syntax else parameter.location
         return rtl.sources.getFileName(end), end.offset, end.offset, f" = {value}"
-    at = cast("SyntaxNode", syntax.initializer.expr).sourceRange
+    at = given.sourceRange
     if rtl.sources.isMacroLoc(at.start) or rtl.sources.isMacroLoc(at.end):
+        where = parameter.location
         raise ConfigError(
-            f"{place}: a macro writes the value of the parameter {name}; give the macro by "
-            "+define+ instead"
+            f"{rtl.sources.getFileName(where)}:{rtl.sources.getLineNumber(where)}: a macro writes "
+            f"the value of the parameter {parameter.name}; give the macro by +define+ instead"
         )
     return rtl.sources.getFileName(at.start), at.start.offset, at.end.offset, value
 

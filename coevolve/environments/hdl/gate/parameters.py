@@ -104,10 +104,18 @@ def _own(unit: Unit) -> tuple[Mapping[str, str], Compilation]:
     return {each.name: _shown(each) for top in tops for each in parameters(top)}, compilation
 
 
+def type_text(parameter: TypeParameterSymbol) -> str:
+    """Return the type as text; unsigned bits are ``logic``, whatever their names and fields."""
+    found = parameter.targetType.type
+    if not found.isIntegral or found.isSigned:
+        return str(found)
+    return f"logic[{found.bitWidth - 1}:0]" if found.bitWidth > 1 else "logic"
+
+
 def _shown(parameter: _Symbol) -> str:
-    """Return the value as text, the same for the same number of any width."""
+    """Return the value as text, the same for the same number, or bits, of any form."""
     if isinstance(parameter, TypeParameterSymbol):
-        return str(parameter.targetType.type)
+        return type_text(parameter)
     value = cast("Any", parameter.value).value
     if isinstance(value, SVInt) and not value.hasUnknown:
         return str(int(value))

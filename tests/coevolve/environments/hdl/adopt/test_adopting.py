@@ -101,6 +101,26 @@ def test_parameters_are_those_of_the_option_or_of_the_benchs_instance(
     assert ports_of(elaborate(found.unit))[-1].width == width
 
 
+@pytest.mark.parametrize(
+    ("declared", "given"),
+    [
+        ("parameter type T = logic [3:0]", ".T(pair)"),
+        ("parameter type T = logic", ".T(logic [5:0])"),
+        ("parameter type T = bit [W-1:0], localparam W = 2", ".T(pair)"),
+        ('parameter string S = "a", parameter type T = logic', '.T(pair), .S("b\\"c")'),
+    ],
+)
+def test_types_and_strings_are_parameters_too(adopted: Adopt, declared: str, given: str):
+    files = {
+        "top.sv": f"module top #({declared}) (input T x, output T y); assign y = x; endmodule\n",
+        "tb.sv": "module tb; typedef struct packed {logic [1:0] a; logic [3:0] b;} pair;\n"
+        f"pair x, y; top #({given}) dut(.*); endmodule\n",
+        "p.f": "top.sv\n",
+    }
+    found = adopted(files, bench=(Path("tb.sv"),))
+    assert {port.width for port in ports_of(elaborate(found.unit))} == {6}
+
+
 def test_a_parameter_that_the_module_does_not_have_is_refused(adopted: Adopt):
     with pytest.raises(ConfigError, match=r"[Pp]arameter.*DEPTH"):
         adopted({"top.v": COUNTER}, parameter=("DEPTH=9",))
