@@ -35,9 +35,9 @@ def _uses(name: str, text: str) -> int:
 def _is_low(name: str, text: str) -> bool:
     """Return whether a reset is active while it is 0: its process tests that, or its name says."""
     tests = re.findall(rf"\bif\s*\(\s*([!~]?)\s*{re.escape(name)}\b(\s*==\s*(?:1'b)?0)?", text)
-    low = sum(1 for inverted, zero in tests if inverted or zero)
-    if tests:
-        return 2 * low > len(tests)
+    ways = {bool(inverted or zero) for inverted, zero in tests}
+    if len(ways) == 1:
+        return ways.pop()
     if edge := re.search(rf"\b(posedge|negedge)\s+{re.escape(name)}\b", text):
         return edge[1] == "negedge"
     return bool(_LOW.search(name))

@@ -165,6 +165,7 @@ def test_data_files_come_along(adopted: Adopt, name: str, copy: str, told: bool)
             "S_AXI_ARESETN=low",
         ),
         ("input rd_clk, input wr_clk, input rst", "posedge wr_clk", "wr_clk", "rst=high"),
+        ("input clk, input rst", "posedge clk or negedge rst", "clk", "rst=low"),
         ("input phi, input d", "posedge phi", "phi", ""),
         ("input a, input b", "a or b", "", ""),
     ],
