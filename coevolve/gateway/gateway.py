@@ -33,12 +33,14 @@ from coevolve.gateway.messages import (
     events,
     read_chat,
 )
+from coevolve.gateway.responses import read_responses, response, response_events
 from coevolve.gateway.session import Counts, EndedError, GatewaySession, Sampling
 from coevolve.gateway.standing import StandingSession
 from protocols.errors import GeneratorError, SimulatorError
 
 TOKEN_BYTES = 16
 CHAT = "/chat/completions"
+RESPONSES = "/responses"
 MODELS = "/models"
 RETRIES = "x-stainless-retry-count"
 """The header in which OpenAI's clients count their retries."""
@@ -152,18 +154,28 @@ async def _served(session: Talker, path: str, request: Request) -> Response:
     """Return the answer to a session's request. Raises what `GatewaySession.chat` raises."""
     if path == MODELS and request.method == "GET":
         return _json(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
-    if path != CHAT:
-        return _failure(404, f"the policy has {CHAT} and {MODELS}, and no other path")
+    if path not in (CHAT, RESPONSES):
+        return _failure(404, f"the policy has {CHAT}, {RESPONSES} and {MODELS}, and no other path")
     if request.method != "POST":
-        return _failure(405, f"{CHAT} needs POST")
+        return _failure(405, f"{path} needs POST")
     session.check_size(len(request.body))
-    chat = read_chat(request.body)
+    chat = (read_chat if path == CHAT else read_responses)(request.body)
     is_retry = request.headers.get(RETRIES, "0").strip() not in ("", "0")
     said = await session.chat(chat, is_retry=is_retry)
+    return (_completed if path == CHAT else _responded)(chat, said, session.said)
+
+
+def _completed(chat: Chat, said: Said, number: int) -> Response:
     if not chat.request.stream:
-        return _json(200, completion(said, session.said))
+        return _json(200, completion(said, number))
     usage = bool((chat.request.stream_options or {}).get("include_usage"))
-    return Response(200, events(said, session.said, usage=usage), kind=EVENTS)
+    return Response(200, events(said, number, usage=usage), kind=EVENTS)
+
+
+def _responded(chat: Chat, said: Said, number: int) -> Response:
+    if not chat.request.stream:
+        return _json(200, response(said, number))
+    return Response(200, response_events(said, number), kind=EVENTS)
 
 
 def _split(request: Request) -> tuple[str, str]:

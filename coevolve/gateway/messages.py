@@ -5,7 +5,7 @@ A request that cannot be answered faithfully is refused with one sentence.
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -39,6 +39,7 @@ FREE_CHOICES = (None, "auto", "none")
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 Counted = Annotated[int, msgspec.Meta(ge=1)]
 StopString = Annotated[str, msgspec.Meta(min_length=1)]
+Form = TypeVar("Form")
 Stops = Annotated[list[StopString], msgspec.Meta(min_length=1, max_length=MAX_STOPS)]
 
 
@@ -163,13 +164,12 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_chat(body: bytes) -> Chat:
     """Return the request in a body. Raises RefusedError."""
-    given = _decoded(body)
-    try:
-        request = msgspec.convert(given, ChatRequest)
-    except msgspec.ValidationError as error:
-        raise RefusedError(f"a request needs OpenAI's form: {plain(str(error), 300)}") from error
-    except RecursionError as error:
-        raise RefusedError("a body needs fewer nested values") from error
+    return chat_of(decoded(body))
+
+
+def chat_of(given: dict[str, Any]) -> Chat:
+    """Return the request that a JSON object is. Raises RefusedError."""
+    request = converted(given, ChatRequest)
     _refuse_unfaithful(request)
     tools: tuple[dict[str, Any], ...] = tuple(given.get("tools") or ())
     if len(msgspec.json.encode(tools)) > MAX_TOOLS_BYTES:
@@ -185,7 +185,17 @@ def read_chat(body: bytes) -> Chat:
     )
 
 
-def _decoded(body: bytes) -> dict[str, Any]:
+def converted(given: dict[str, Any], form: type[Form]) -> Form:
+    """Return a JSON object in the form of a request. Raises RefusedError."""
+    try:
+        return msgspec.convert(given, form)
+    except msgspec.ValidationError as error:
+        raise RefusedError(f"a request needs OpenAI's form: {plain(str(error), 300)}") from error
+    except RecursionError as error:
+        raise RefusedError("a body needs fewer nested values") from error
+
+
+def decoded(body: bytes) -> dict[str, Any]:
     """Return a JSON object. Raises RefusedError."""
     try:
         given: Any = msgspec.json.decode(body)

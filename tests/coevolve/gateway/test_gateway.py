@@ -215,7 +215,7 @@ async def test_a_body_that_cannot_be_answered_gets_one_sentence_and_the_attempt_
 
 async def test_other_paths_and_methods_are_refused() -> None:
     async with serving() as (_, opened, _engine):
-        for path, status in (("/chat", 404), ("/responses", 404), ("/../v1/models", 404)):
+        for path, status in (("/chat", 404), ("/embeddings", 404), ("/../v1/models", 404)):
             data = post(opened, body([user("a")]), path=path_of(opened, path))
             assert (await send(opened, data))[0] == status
         get = f"GET {path_of(opened)} HTTP/1.1\r\nhost: x\r\n\r\n".encode()
