@@ -55,6 +55,23 @@ def check(use: str, settings: tuple[str, ...], *, most: int, hostile: bool, as_j
     return 0 if passed else 1
 
 
+@command.command(name="tasks")
+@click.argument("use", callback=opening_code)
+@click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option(
+    "--to", type=FOLDER, required=True, metavar="FILE", help="File to write, which must not exist."
+)
+def tasks(use: str, settings: tuple[str, ...], *, to: Path) -> None:
+    """Write the tasks of a program of your own into a file.
+
+    USE is program. Its command (command=[...], python=[...]) is started once with the argument
+    --tasks, and prints its tasks, one JSON object with an id a line.
+    """
+    from coevolve.commands import environment
+
+    environment.write_tasks(use, settings, to)
+
+
 @command.command(name="init")
 @click.argument("folder", type=FOLDER)
 def init(folder: Path) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from coevolve.base.durable_files import replace_file
 from coevolve.base.foreign import boundary, shown
 from coevolve.base.terminal import Terminal
 from coevolve.base.user_code import exits_raised, told
@@ -19,7 +20,7 @@ from coevolve.config import preflight
 from coevolve.config.preflight import install
 from coevolve.environments import example
 from coevolve.environments.common_checks import common_findings
-from coevolve.environments.findings import EARNED, Finding
+from coevolve.environments.findings import EARNED, Finding, counted
 from coevolve.environments.registry import config_of, environment_of
 from coevolve.parts import logs
 from coevolve.yaml.text import NotYamlError, parse_yaml
@@ -120,6 +121,18 @@ def _conversation(config: RunConfig) -> Finding:
         return Finding(check="conversations", state="fails", found=str(error))
     found = f"{config.policy.model} reads and writes those of all tasks"
     return Finding(check="conversations", state="holds", found=found)
+
+
+def write_tasks(use: str, settings: Sequence[str], to: Path) -> None:
+    """Write the tasks of a program into a new file. Raises CoevolveError."""
+    if to.exists():
+        raise RunError(f"{to}: exists already; name a file that does not exist yet")
+    with told(f"environment.use: {use!r} cannot be asked for tasks"), exits_raised():
+        config = configured(use, (*settings, f"tasks={json.dumps(str(to))}"))
+        lines = environment_of(config).ask_tasks()
+    replace_file(to, lines)
+    number = len(lines.splitlines())
+    sys.stdout.write(f"{to}: {counted(number, 'task')}\n")
 
 
 def init(folder: Path) -> None:

@@ -74,6 +74,7 @@ def install(config: RunConfig) -> None:
     """
     environment = environment_of(config)
     install_packages(environment.requires, environment.name, say)
+    environment.install(say)
 
 
 def refuse_useless_models(config: RunConfig) -> None:

@@ -1,4 +1,4 @@
-"""Makes the model that a run starts from, if the run makes its own."""
+"""Makes the model that a run starts from, if the run makes its own, and keeps what it needs."""
 
 from pathlib import Path
 
@@ -8,8 +8,12 @@ from protocols.config import RunConfig
 
 
 def make_model(config: RunConfig, run_dir: Path) -> None:
-    """Write the initial model of a run to its folder, if the run makes its own."""
+    """Write the initial model of a run to its folder, if the run makes its own.
+
+    Raises ConfigError if what the environment keeps there is of another run.
+    """
     environment = environment_of(config)
+    environment.prepare(run_dir)
     if config.policy.tiny_random:
         from coevolve.models.tiny_random.model import write_model
 

@@ -25,7 +25,7 @@ from coevolve.curriculum.task_sampler import TaskSampler
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.findings import Finding
 from coevolve.environments.gate_rates import GateRates
-from coevolve.environments.packages import Requirements
+from coevolve.environments.packages import Requirements, Say
 from coevolve.environments.rewards_only import RewardsAlone, TaskObserver
 from coevolve.export.exporter import Exporter
 from coevolve.history.annotated_source import AnnotatedSource
@@ -77,6 +77,13 @@ class Environment(ABC):
         """Return the rules that the environment adds to those of the run file."""
         return ()
 
+    def install(self, say: Say) -> None:
+        """Install what the settings name, besides `requires`; it is called before `check`.
+
+        Raises DependencyError.
+        """
+        del say
+
     def check(self) -> Sequence[str]:
         """Return what the machine lacks for it: packages, programs and models.
 
@@ -100,6 +107,20 @@ class Environment(ABC):
     def make_model(self, folder: Path) -> None:
         """Write the initial model to ``folder``, if the run makes it itself."""
         return
+
+    def prepare(self, run_dir: Path) -> None:
+        """Keep in a run's folder what the run needs to be continued; it is called at each start.
+
+        Raises ConfigError if it is another one than the run began with.
+        """
+        del run_dir
+
+    def ask_tasks(self) -> bytes:
+        """Return the lines of a file of tasks, as a program of the user's gives them.
+
+        Raises ConfigError if there is no such program, or if it gives no tasks.
+        """
+        raise ConfigError(f"environment {self.name}: needs no file of tasks from a program")
 
     @abstractmethod
     def texts(self) -> Iterable[str]:

@@ -99,11 +99,11 @@ def find(package: Package) -> Path | None:
     folder = private_folder(package)
     if not folder.is_dir():
         return None
-    _refuse_another_user(folder)
+    refuse_another_user(folder)
     return folder
 
 
-def _refuse_another_user(folder: Path) -> None:
+def refuse_another_user(folder: Path) -> None:
     """Raise DependencyError if another user than root could put code into the folder."""
     for each in (folder, folder.parent):
         owner = each.lstat().st_uid
@@ -214,9 +214,9 @@ def _install(package: Package, environment: str, say: Say) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         raise DependencyError(
             f"environment {environment} needs {package}, which cannot be installed into {folder}: "
-            f"{_reason(error)}. Run `coevolve setup {environment}` on a machine with a network and "
-            f"the same Python and copy the folder here, or set {CACHE_VARIABLE} to a folder that "
-            "holds its packages or can be written"
+            f"{failure_of(error)}. Run `coevolve setup {environment}` on a machine with a network "
+            f"and the same Python and copy the folder here, or set {CACHE_VARIABLE} to a folder "
+            "that holds its packages or can be written"
         ) from error
 
 
@@ -260,8 +260,8 @@ def install_into(folder: Path, wanted: Sequence[str]) -> None:
         _run_installer(_installer(alone=True), folder, wanted)
     except (OSError, subprocess.SubprocessError) as error:
         raise DependencyError(
-            f"{' and '.join(wanted)} cannot be downloaded: {_reason(error)}; check the network, or "
-            "where pip and uv get packages from"
+            f"{' and '.join(wanted)} cannot be downloaded: {failure_of(error)}; check the network, "
+            "or where pip and uv get packages from"
         ) from error
 
 
@@ -275,7 +275,7 @@ def _run_installer(
         capture_output=True,
         text=True,
         timeout=INSTALL_TIMEOUT_S,
-        env=_installer_environment(),
+        env=installer_environment(),
         umask=0o022,  # The sandbox of a simulation reads them as another user.
         pass_fds=tuple(inherited),
     )
@@ -287,7 +287,7 @@ def _installer(*, alone: bool, python: str = "") -> tuple[str, ...]:
     ``alone``: without dependencies. ``python``: as in `Package`.
     """
     no_deps = ("--no-deps",) if alone else ()
-    if uv := shutil.which("uv", path=os.pathsep.join((str(Path(sys.executable).parent), _path()))):
+    if uv := uv_program():
         older = ("--python-version", python) if python else ()
         return (
             uv,
@@ -303,8 +303,10 @@ def _installer(*, alone: bool, python: str = "") -> tuple[str, ...]:
     return (sys.executable, "-m", "pip", "install", *no_deps, *older)
 
 
-def _path() -> str:
-    return os.environ.get("PATH", os.defpath)
+def uv_program() -> str | None:
+    """Return uv's path: that beside this Python first; None if there is none."""
+    places = (str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))
+    return shutil.which("uv", path=os.pathsep.join(places))
 
 
 FOR_UV = {
@@ -316,7 +318,7 @@ FOR_UV = {
 """Variable of uv -> variable of pip whose value it gets if it has none."""
 
 
-def _installer_environment() -> dict[str, str]:
+def installer_environment() -> dict[str, str]:
     """Return the user's environment variables, with pip's settings also for uv."""
     environment = dict(os.environ)
     for uv, pip in FOR_UV.items():
@@ -326,7 +328,7 @@ def _installer_environment() -> dict[str, str]:
     return environment | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
 
 
-def _reason(error: OSError | subprocess.SubprocessError) -> str:
+def failure_of(error: OSError | subprocess.SubprocessError) -> str:
     """Return the reason of a failed installation, in one line."""
     match error:
         case subprocess.CalledProcessError(stderr=str(said)) if lines := said.strip().splitlines():

@@ -76,6 +76,7 @@ RUN_ENTRIES = (
     "run.json",
     "run.json.new",
     "store",
+    "tasks.jsonl",
     "versions",
 )
 """All files and folders that a run may have before its first step."""

@@ -1,14 +1,18 @@
 """Checks a program and its tasks, with policies that have no skill."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import ascii_letters, digits
 from typing import Any, cast
 
+from numpy.random import Generator, default_rng
+
 from coevolve.environments.program.agent import ProgramAgent
-from coevolve.environments.program.settings import ProgramConfig
-from coevolve.environments.program.tasks import TaskFile
+from coevolve.environments.program.settings import CARRIED, ProgramConfig
+from coevolve.environments.program.tasks import TaskFile, line_of
 from coevolve.environments.program.worker import Programs
-from coevolve.environments.sdk import EARNED, Checks, Finding, Sampling, findings
+from coevolve.environments.sdk import EARNED, Checks, Finding, NamedCall, Sampling, findings
 from protocols.capabilities import Capabilities
 from protocols.config import RolloutConfig
 from protocols.errors import SimulatorError
@@ -19,6 +23,23 @@ END = 0x110000
 """Ends a message; all other tokens are characters."""
 
 LIMITS = RolloutConfig(max_tokens=1 << 22, max_call_tokens=1 << 20)
+
+RANDOM_ANSWERS = 20
+"""Random attempts at a task."""
+
+RANDOM_TASKS = 5
+"""Maximum number of tasks that are attempted at random."""
+
+WORDS = 12
+"""Words, or characters, of a random message."""
+
+ANSWER = "answer"
+"""Field of a task that would tell a program what to answer."""
+
+LETTERS = ascii_letters + digits
+SILENCE = "silence"
+ECHO = "an echo"
+RANDOM = "random answers"
 
 
 class _Characters:
@@ -46,18 +67,24 @@ class _Characters:
 
 
 class _Unskilled:
-    """A `protocols.interfaces.Generator` that says nothing, or repeats what it was told last."""
+    """A `protocols.interfaces.Generator` that says nothing, what it was told last, or anything."""
 
-    def __init__(self, *, echoes: bool) -> None:
-        self._echoes = echoes
+    def __init__(self, skill: str) -> None:
+        self._skill = skill
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        prompt = request.prompt_ids
-        heard = prompt[len(prompt) - prompt[::-1].index(END) :] if self._echoes else ()
-        said = (*heard, END)
+        said = (*self._words(request), END)
         return Generation(
             token_ids=said, logprobs=(0.0,) * len(said), versions=(0,) * len(said), stopped=True
         )
+
+    def _words(self, request: GenerationRequest) -> Sequence[int]:
+        prompt = request.prompt_ids
+        heard = prompt[len(prompt) - prompt[::-1].index(END) :]
+        if self._skill == RANDOM:
+            text = "".join(map(chr, heard))
+            return tuple(map(ord, _random_text(text, default_rng(request.seed))))
+        return heard if self._skill == ECHO else ()
 
     async def release(self, conversation_id: str) -> None: ...
 
@@ -69,6 +96,42 @@ class _Unskilled:
     async def close(self) -> None: ...
 
 
+def _random_text(heard: str, rng: Generator) -> str:
+    """Return words of a text in any order, or letters and digits."""
+    if words := heard.split() if rng.random() < 0.5 else []:
+        return " ".join(words[int(place)] for place in rng.integers(len(words), size=WORDS))
+    return "".join(LETTERS[int(place)] for place in rng.integers(len(LETTERS), size=WORDS))
+
+
+def _no_calls(text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, Sequence[NamedCall]]:
+    del tools
+    return text, ()
+
+
+def _random_calls(text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, Sequence[NamedCall]]:
+    """Return a call of any tool in half of all cases; the text decides."""
+    rng = default_rng(list(text.encode()))
+    if not tools or rng.random() < 0.5:
+        return text, ()
+    function = tools[int(rng.integers(len(tools)))]["function"]
+    parameters: dict[str, Any] = function.get("parameters") or {}
+    properties: dict[str, Any] = parameters.get("properties") or {}
+    return "", ((function["name"], {name: _any(properties[name], rng) for name in properties}),)
+
+
+def _any(schema: Any, rng: Generator) -> Any:
+    """Return a value of the type that a schema names; a text for other types than these."""
+    values: dict[str, Any] = {
+        "boolean": bool(rng.random() < 0.5),
+        "integer": int(rng.integers(-1, 11)),
+        "number": float(rng.uniform(-1, 10)),
+        "array": [],
+        "object": {},
+    }
+    kind = cast("dict[str, Any]", schema).get("type") if isinstance(schema, dict) else None
+    return values.get(str(kind), _random_text("", rng))
+
+
 @dataclass(frozen=True)
 class _Subject:
     """The tasks, and policies that attempt them."""
@@ -76,6 +139,7 @@ class _Subject:
     tasks: Sequence[Task]
     silent: ProgramAgent
     echo: ProgramAgent
+    random: ProgramAgent
 
 
 async def conformance(
@@ -84,18 +148,18 @@ async def conformance(
     """Return the findings on at most ``most`` tasks of each split."""
     programs = Programs(settings)
 
-    def agent(*, echoes: bool) -> ProgramAgent:
+    def agent(skill: str) -> ProgramAgent:
         sampling = Sampling(
-            generator=_Unskilled(echoes=echoes),
+            generator=_Unskilled(skill),
             template=cast("Any", _Characters()),
             limits=LIMITS,
             temperature=1.0,
-            read_calls=lambda text, tools: (text, ()),
+            read_calls=_random_calls if skill == RANDOM else _no_calls,
         )
         return ProgramAgent(settings, sampling, (programs,))
 
     tasks = (*source.pool()[:most], *source.held_out()[:most])
-    subject = _Subject(tasks, agent(echoes=False), agent(echoes=True))
+    subject = _Subject(tasks, *map(agent, (SILENCE, ECHO, RANDOM)))
     try:
         return await findings(_CHECKS, subject, capabilities)
     finally:
@@ -119,13 +183,41 @@ async def _answers(subject: _Subject) -> tuple[bool, str]:
 
 
 async def _earned(subject: _Subject) -> tuple[bool, str]:
-    for agent, what in ((subject.silent, "silence"), (subject.echo, "an echo")):
+    for agent, what in ((subject.silent, SILENCE), (subject.echo, ECHO)):
         for task, (_, solved) in zip(
             subject.tasks, await _rewards(agent, subject.tasks), strict=True
         ):
             if solved:
                 return False, f"task {task.task_id!r} is solved by {what}"
-    return True, f"{len(subject.tasks)} tasks, solved by neither silence nor an echo"
+    for task in subject.tasks[:RANDOM_TASKS]:
+        if solved := await _solved_at_random(subject.random, task):
+            return (
+                False,
+                f"task {task.task_id!r} is solved by {solved} of {RANDOM_ANSWERS} {RANDOM}",
+            )
+    return True, f"{len(subject.tasks)} tasks, solved by neither {SILENCE}, {ECHO} nor {RANDOM}"
+
+
+async def _solved_at_random(agent: ProgramAgent, task: Task) -> int:
+    """Return how many random attempts solve a task."""
+    names = (f"check-{task.task_id}-{seed}" for seed in range(RANDOM_ANSWERS))
+    made = await asyncio.gather(
+        *(agent.attempt(task, name, seed=seed) for seed, name in enumerate(names))
+    )
+    return sum(each.succeeded for each in made)
+
+
+def answers_shown(settings: ProgramConfig, tasks: Sequence[Task]) -> Finding:
+    """Return whether the program reads the answers of tasks, and is none of coevolve's."""
+    is_own = not settings.command[0].startswith(CARRIED)
+    found = [each.task_id for each in tasks if ANSWER in line_of(each)] if is_own else []
+    told = (
+        f"{len(found)} tasks, such as {found[0]!r}, hold the field {ANSWER!r}, and the program "
+        f"{settings.command[0]} gets it: see that it neither shows it nor answers by it"
+        if found
+        else f"no task gives its field {ANSWER!r} to a program of your own"
+    )
+    return Finding(check="answers in tasks", state="warns" if found else "holds", found=told)
 
 
 async def _repeated(subject: _Subject) -> tuple[bool, str]:

@@ -14,8 +14,15 @@ from typing import ClassVar
 import msgspec
 
 from coevolve.environments.program.settings import ProgramConfig
-from coevolve.environments.program.tasks import TaskFile, headline, line_of, read_tasks
-from coevolve.environments.program.worker import Programs
+from coevolve.environments.program.tasks import (
+    TaskFile,
+    checked_lines,
+    headline,
+    keep_tasks,
+    line_of,
+    read_tasks,
+)
+from coevolve.environments.program.worker import Programs, printed_tasks
 from coevolve.environments.sdk import (
     Agent,
     AttemptScorer,
@@ -23,14 +30,18 @@ from coevolve.environments.sdk import (
     Fault,
     Finding,
     PartContext,
+    Say,
     Scorer,
     SourceSampler,
     TaskSampler,
     VerifiedEngine,
     has_chat_template,
+    has_python,
     lacking,
+    make_python,
     settings_of,
     shown,
+    unpinned,
     whole_model,
 )
 from protocols.capabilities import Capabilities
@@ -61,13 +72,25 @@ class ProgramEnvironment(Environment):
     def faults(self) -> Sequence[Fault]:
         """Return the rule that nobody makes tasks of which only the program knows the form."""
         fault = f"$.arm: {self.name} makes no tasks of its own; choose static"
-        return ((self._config.synthesizes, fault),)
+        loose = ", ".join(map(shown, unpinned(self._settings.packages)))
+        pins = f"$.environment.python: needs packages such as name==1.2, found {loose}"
+        return ((self._config.synthesizes, fault), (bool(loose), f"{pins}; add their versions"))
+
+    def install(self, say: Say) -> None:
+        """Install the packages of the program's own Python environment. Raises DependencyError."""
+        if self._settings.packages:
+            make_python(self._settings.packages, say)
 
     def check(self) -> Sequence[str]:
         """Return what program and tasks lack; refuse a model without a chat template."""
         return lacking(self._check_command, self._check_policy, self.source)
 
     def _check_command(self) -> None:
+        if self._settings.packages and not has_python(self._settings.packages):
+            raise ConfigError(
+                f"environment.python: needs {', '.join(self._settings.packages)}, found no "
+                f"{self._settings.interpreter()}; run `coevolve setup FILE` with the run file FILE"
+            )
         argv = self._settings.argv()
         files = [each for each in argv[:2] if each.endswith(".py")]
         for found, is_there in (
@@ -89,15 +112,22 @@ class ProgramEnvironment(Environment):
                 f"{config.policy.model!r} has none; choose another model"
             )
 
+    def prepare(self, run_dir: Path) -> None:
+        """Keep the file of tasks in a run's folder. Raises ConfigError if it has changed."""
+        keep_tasks(self._settings, run_dir)
+
+    def ask_tasks(self) -> bytes:
+        """Return the tasks that the program prints. Raises ConfigError."""
+        self._check_command()
+        return checked_lines(printed_tasks(self._settings))
+
     def source(self) -> TaskFile:
         """Return the tasks. Raises ConfigError."""
         return self._source
 
     @cached_property
     def _source(self) -> TaskFile:
-        guard = self._config.learner.guard
-        watched = guard.tasks if guard.action != "none" else 0
-        return read_tasks(self._settings, self._config.seed, watched)
+        return read_tasks(self._settings, self._config)
 
     def texts(self) -> Iterator[str]:
         """Yield the lines of training tasks."""
@@ -151,3 +181,10 @@ class ProgramEnvironment(Environment):
         from coevolve.environments.program.conformance import conformance
 
         return await conformance(self._settings, self.source(), self.capabilities, most)
+
+    async def hostile(self, most: int) -> tuple[Finding, ...]:
+        """Return whether the program is told what tasks have as their answers."""
+        from coevolve.environments.program.conformance import answers_shown
+
+        tasks = (*self.source().pool()[:most], *self.source().held_out()[:most])
+        return (answers_shown(self._settings, tasks),)

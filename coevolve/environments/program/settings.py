@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from coevolve.environments.sdk import python_of
 from protocols.numbers import Count, Megabytes, Seconds, Seed
 
 CARRIED = "coevolve:"
@@ -26,9 +27,11 @@ class ProgramConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The program and its arguments. A program that ends with ``.py`` is run by ``python``.
     ``coevolve:NAME`` is a program that coevolve carries."""
 
-    python: str = ""
+    python: str | tuple[str, ...] = ""
     """Path of the interpreter for a Python program, for example that of a virtual environment with
-    the packages that it needs. Empty: the one that runs coevolve."""
+    the packages that it needs. Empty: the one that runs coevolve. Or a list of packages such as
+    ``verifiers==0.4.0``, each in one version: a launch installs them into a Python environment of
+    their own, once per machine, and so does ``coevolve setup FILE`` for the run file ``FILE``."""
 
     seeds: Count = 1000
     """Maximum number of training tasks."""
@@ -59,8 +62,19 @@ class ProgramConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def argv(self) -> tuple[str, ...]:
         """Return the command, with its interpreter."""
         program, *arguments = map(carried, self.command)
-        interpreter = (self.python or sys.executable,) if program.endswith(".py") else ()
+        interpreter = (self.interpreter(),) if program.endswith(".py") else ()
         return (*interpreter, program, *arguments)
+
+    def interpreter(self) -> str:
+        """Return the path of the interpreter for a Python program."""
+        return (
+            str(python_of(self.packages)) if self.packages else f"{self.python or sys.executable}"
+        )
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages of the program's own Python environment; empty if it has none."""
+        return () if isinstance(self.python, str) else self.python
 
 
 def carried(name: str) -> str:

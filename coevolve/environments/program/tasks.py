@@ -1,6 +1,7 @@
 """Tasks of a program: lines of JSON, which only the program understands."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,13 @@ import msgspec
 import numpy as np
 
 from coevolve.environments.program.settings import ProgramConfig, carried
-from coevolve.environments.sdk import boundary, plain, shown
+from coevolve.environments.sdk import apart, boundary, held_out_places, plain, replace_file, shown
+from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.tasks import SPLITS, Seeded, Split, Task, body_of
+
+KEPT = "tasks.jsonl"
+"""File in a run's folder: the tasks with which the run began."""
 
 MAX_BYTES = 1 << 30
 HEADLINES = ("prompt", "instruction", "question", "task", "id")
@@ -70,17 +75,13 @@ class TaskFile:
         return self.watched[:count]
 
 
-def read_tasks(settings: ProgramConfig, seed: int, watched: int) -> TaskFile:
-    """Return the tasks of a run with ``seed``, whose guard watches ``watched`` of them.
+def read_tasks(settings: ProgramConfig, config: RunConfig) -> TaskFile:
+    """Return the tasks of a run.
 
     Raises ConfigError if the file cannot be read, or lacks tasks of a split.
     """
     path = Path(carried(settings.tasks))
-    with boundary(ConfigError, f"environment.tasks: {path} needs to be a file of JSON lines"):
-        if path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"it needs at most {MAX_BYTES} bytes, found more")
-        rows = [each for each in path.read_bytes().split(b"\n") if each.strip()]
-    tasks = _tasks(path, [_read(path, *each) for each in enumerate(rows, 1)], settings)
+    tasks = _tasks(path, _rows(path, _content(path)), settings)
     sides = {split: [task for task in tasks if task.split == split] for split in SPLITS}
     for split, found in sides.items():
         if not found:
@@ -88,16 +89,57 @@ def read_tasks(settings: ProgramConfig, seed: int, watched: int) -> TaskFile:
                 f"environment.tasks: {path} needs a task of split {split}, found none of "
                 f"{len(tasks)}; add tasks, or name their split"
             )
-    train = sides["train"]
-    apart = min(watched, len(train) // 4)
-    order = np.random.default_rng((seed, _POOL_STREAM)).permutation(len(train) - apart)
-    pool = [train[apart + int(place)] for place in order][: settings.seeds]
+    watched, train = apart(config, sides["train"], _POOL_STREAM)
     return TaskFile(
-        seed=seed,
-        train=tuple(pool),
-        watched=tuple(train[:apart]),
+        seed=config.seed,
+        train=train[: settings.seeds],
+        watched=watched,
         scored=tuple(sides["held_out"][: settings.held_out]),
     )
+
+
+def keep_tasks(settings: ProgramConfig, run_dir: Path) -> None:
+    """Copy the file of tasks into a new run's folder; compare it with an earlier run's.
+
+    Raises ConfigError if they differ.
+    """
+    path, kept = Path(carried(settings.tasks)), run_dir / KEPT
+    content = _content(path)
+    if not kept.exists():
+        replace_file(kept, content)
+    elif kept.read_bytes() != content:
+        raise ConfigError(
+            f"environment.tasks: {path} needs to be as it was when the run began, found another "
+            f"content; the run has kept it: cp {kept} {path}"
+        )
+
+
+def checked_lines(content: bytes) -> bytes:
+    """Return lines that are tasks, as a file of them. Raises ConfigError."""
+    place = Path("the program's output")
+    rows = _rows(place, content)
+    if not rows:
+        raise ConfigError("environment.command: needs to print tasks, found none")
+    names = Counter(each.id for each, _ in rows)
+    if repeated := [name for name, times in names.items() if times > 1]:
+        raise ConfigError(
+            f"environment.command: needs ids that differ, found {repeated[0]!r} twice"
+        )
+    return b"".join(msgspec.json.encode(line) + b"\n" for _, line in rows)
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a file of tasks. Raises ConfigError."""
+    with boundary(ConfigError, f"environment.tasks: {path} needs to be a file of JSON lines"):
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it needs at most {MAX_BYTES} bytes, found more")
+        return path.read_bytes()
+
+
+def _rows(path: Path, content: bytes) -> list[tuple[_Line, dict[str, Any]]]:
+    """Return the lines that are not empty. Raises ConfigError."""
+    rows = (each for each in content.split(b"\n") if each.strip())
+    return [_read(path, *each) for each in enumerate(rows, 1)]
 
 
 def _read(path: Path, number: int, row: bytes) -> tuple[_Line, dict[str, Any]]:
@@ -114,18 +156,19 @@ def _tasks(
     path: Path, rows: Sequence[tuple[_Line, dict[str, Any]]], settings: ProgramConfig
 ) -> list[Task]:
     """Return the tasks in the order of their lines. Raises ConfigError for ids that repeat."""
-    free = sorted(
-        (_place(each, settings.split_seed), each.id) for each, _ in rows if not each.split
-    )
-    count = max(1, round(settings.held_out_share * len(free))) if free else 0
-    held_out = {name for _, name in free[:count]}
+    free = {_place(each, settings.split_seed) for each, _ in rows if not each.split}
+    decided: set[Split] = {each.split for each, _ in rows if each.split}
+    held_out = set[int]()
+    if free:
+        held_out = held_out_places(free, settings.held_out_share, decided=decided)
     tasks: dict[str, Task] = {}
     for each, line in rows:
         if each.id in tasks:
             raise ConfigError(
                 f"environment.tasks: {path} needs ids that differ, found {shown(each.id)} twice"
             )
-        split = each.split or ("held_out" if each.id in held_out else "train")
+        is_held_out = _place(each, settings.split_seed) in held_out
+        split = each.split or ("held_out" if is_held_out else "train")
         tasks[each.id] = Task(
             task_id=each.id,
             split=split,
@@ -135,6 +178,6 @@ def _tasks(
     return list(tasks.values())
 
 
-def _place(line: _Line, seed: int) -> bytes:
+def _place(line: _Line, seed: int) -> int:
     salt = seed.to_bytes(hashlib.blake2b.SALT_SIZE)
-    return hashlib.blake2b(line.id.encode(), digest_size=8, salt=salt).digest()
+    return int.from_bytes(hashlib.blake2b(line.id.encode(), digest_size=8, salt=salt).digest())

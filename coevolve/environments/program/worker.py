@@ -17,6 +17,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import suppress
@@ -27,11 +28,14 @@ import msgspec
 import structlog
 
 from coevolve.environments.program.settings import ProgramConfig
-from coevolve.environments.sdk import cpu_s_so_far, plain, shown
-from protocols.errors import SimulatorError
+from coevolve.environments.sdk import boundary, cpu_s_so_far, plain, shown
+from protocols.errors import ConfigError, SimulatorError
 
 BEGIN = Path(__file__).with_name("begin.py")
 MODEL = "policy"
+TASKS = "--tasks"
+"""Argument with which a program prints its tasks, one a line, and ends."""
+
 MAX_LINE_BYTES = 1 << 20
 MAX_NOISE = 200
 """Lines of noise of a process that the log gets."""
@@ -145,6 +149,26 @@ class Programs:
     async def close(self) -> None:
         for each in self._programs:
             await each.close()
+
+
+def printed_tasks(settings: ProgramConfig) -> bytes:
+    """Return what the program prints with the argument `TASKS`. Raises ConfigError."""
+    begin = (sys.executable, "-I", "-S", str(BEGIN), str(settings.memory_mb))
+    with boundary(ConfigError, f"environment.command: needs to print tasks with {TASKS}"):
+        done = subprocess.run(  # noqa: S603 -- the user's own command
+            [*begin, *settings.argv(), TASKS],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=settings.patience_s,
+            env=environment_of(os.environ, settings.variables),
+            check=False,
+        )
+        if done.returncode:
+            words = done.stderr.strip().splitlines()[-1:]
+            raise ValueError(
+                f"it ended with status {done.returncode}: {''.join(map(_shown, words))}"
+            )
+        return done.stdout
 
 
 class Program:

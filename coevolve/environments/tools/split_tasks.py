@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coevolve.environments.tools.synthesis.brief import Start, start_of
+from coevolve.environments.tools.watched_tasks import apart
 from protocols.config import RunConfig
 from protocols.tasks import Task
 
@@ -34,11 +35,7 @@ class SplitTasks:
         """Watch the first tasks of ``train``, and draw at most ``seeds`` others for the pool."""
         self._seed = config.seed
         self._streams = streams
-        watched = config.learner.guard.tasks if config.learner.guard.action != "none" else 0
-        # At most a quarter: more canaries would leave a small training split without training
-        # tasks.
-        self._canaries = tuple(train[: min(watched, len(train) // 4)])
-        self._train = shuffled(train[len(self._canaries) :], (config.seed, streams.pool))
+        self._canaries, self._train = apart(config, train, streams.pool)
         self._pool = self._train[:seeds]
         self._held_out = tuple(held_out)
 
@@ -61,9 +58,3 @@ class SplitTasks:
         """Return the world of a training task, in the pool or not."""
         rng = np.random.default_rng((self._seed, self._streams.start, number))
         return start_of(self._train[int(rng.integers(len(self._train)))])
-
-
-def shuffled(tasks: Sequence[Task], seed: tuple[int, int]) -> tuple[Task, ...]:
-    """Return the tasks in a random order."""
-    order = np.random.default_rng(seed).permutation(len(tasks))
-    return tuple(tasks[int(number)] for number in order)

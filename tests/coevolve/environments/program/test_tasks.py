@@ -10,7 +10,10 @@ from coevolve.config.load import load_config
 from coevolve.environments.program.settings import ProgramConfig
 from coevolve.environments.program.tasks import TaskFile, line_of, read_tasks
 from coevolve.environments.registry import environment_named, environment_of
+from protocols.config import RunConfig
 from protocols.errors import CoevolveError, ConfigError
+from protocols.learner_config import GuardConfig, LearnerConfig
+from tests.commands import answered
 
 ROWS = [{"id": f"t{n}", "prompt": f"Do {n}.", "hidden": [n]} for n in range(20)]
 
@@ -19,7 +22,8 @@ def read(folder: Path, rows: list[Any] | bytes, seed: int = 0, **settings: Any) 
     path = folder / "tasks.jsonl"
     lines = rows if isinstance(rows, bytes) else "\n".join(map(json.dumps, rows)).encode()
     path.write_bytes(lines)
-    return read_tasks(ProgramConfig(tasks=str(path), command=("x",), **settings), seed, 4)
+    config = RunConfig(name="r", seed=seed, learner=LearnerConfig(guard=GuardConfig(tasks=4)))
+    return read_tasks(ProgramConfig(tasks=str(path), command=("x",), **settings), config)
 
 
 def test_the_split_depends_on_its_own_seed_alone(tmp_path: Path) -> None:
@@ -74,7 +78,7 @@ def test_a_file_that_is_no_file_of_tasks_is_refused(kind: str, tmp_path: Path) -
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     settings = ProgramConfig(tasks=str(tmp_path / "none"), command=("x",))
     with pytest.raises(ConfigError, match="needs to be a file of JSON lines: FileNotFoundError"):
-        read_tasks(settings, 0, 0)
+        read_tasks(settings, RunConfig(name="r"))
 
 
 def test_a_program_makes_no_tasks_and_is_looked_up_before_the_run(tmp_path: Path) -> None:
@@ -89,3 +93,73 @@ def test_a_program_makes_no_tasks_and_is_looked_up_before_the_run(tmp_path: Path
 def test_the_answer_of_a_simulator_may_take_as_long_as_an_attempt() -> None:
     config = load_config("program_openai", ["environment.patience_s=1234"])
     assert environment_of(config).patience_s > 1234
+
+
+LISTS = """
+import json, sys
+assert sys.argv[1:] == ["--tasks"], sys.argv
+for n in range(4): print(json.dumps({"id": f"t{n}", "prompt": str(n)}))
+"""
+
+
+def asked(folder: Path, code: str) -> tuple[int, str]:
+    """Ask a program for its tasks; return the exit code, and what was said."""
+    (folder / "mine.py").write_text(code)
+    command = f"command=[{folder}/mine.py]"
+    answer = answered("environment", "tasks", "program", command, "--to", str(folder / "t.jsonl"))
+    return answer.returncode, answer.stdout + answer.stderr
+
+
+def test_a_program_prints_its_tasks_once_into_a_file(tmp_path: Path) -> None:
+    assert asked(tmp_path, LISTS) == (0, f"{tmp_path}/t.jsonl: 4 tasks\n")
+    settings = ProgramConfig(tasks=str(tmp_path / "t.jsonl"), command=("x",))
+    source = read_tasks(settings, RunConfig(name="r"))
+    assert len(source.pool()) + len(source.held_out()) + len(source.canaries(9)) == 4
+    assert "exists already" in asked(tmp_path, LISTS)[1]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("", "needs to print tasks, found none"),
+        ("print('a')", "task 1, needs a JSON object with an id"),
+        ("print('{\"id\": 5}')", "Expected `str`, got `int`"),
+        ('print(\'{"id": "a"}\\n\' * 2)', "needs ids that differ, found 'a' twice"),
+        ("raise SystemExit('no tasks here')", "ended with status 1: no tasks here"),
+        ("import os; os.kill(os.getpid(), 9)", "ended with status -9"),
+    ],
+)
+def test_a_program_that_prints_no_tasks_is_refused(code: str, said: str, tmp_path: Path) -> None:
+    returned, words = asked(tmp_path, code)
+    assert returned == 1
+    assert said in words
+    assert not (tmp_path / "t.jsonl").exists()
+
+
+def test_a_run_keeps_its_tasks_and_refuses_others(tmp_path: Path) -> None:
+    path, run = tmp_path / "mine.jsonl", tmp_path / "run"
+    run.mkdir()
+    path.write_text("\n".join(map(json.dumps, ROWS)))
+    environment = environment_named("program", tasks=str(path), command=["x"])
+    for _ in range(2):
+        environment.prepare(run)
+    assert (run / "tasks.jsonl").read_bytes() == path.read_bytes()
+    path.write_text("\n".join(map(json.dumps, ROWS[1:])))
+    with pytest.raises(ConfigError, match="needs to be as it was when the run began") as refused:
+        environment.prepare(run)
+    assert f"cp {run / 'tasks.jsonl'} {path}" in str(refused.value)
+    path.unlink()
+    with pytest.raises(ConfigError, match="needs to be a file of JSON lines"):
+        environment.prepare(run)
+
+
+@pytest.mark.parametrize("command", ["mine.py", "coevolve:openai_loop.py"])
+async def test_answers_in_tasks_of_a_users_program_are_named(command: str, tmp_path: Path) -> None:
+    rows = [row | ({"answer": "5"} if n % 7 == 3 else {}) for n, row in enumerate(ROWS)]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    environment = environment_named("program", tasks=str(path), command=[command])
+    (finding,) = await environment.hostile(100)
+    is_own = command == "mine.py"
+    assert finding.state == ("warns" if is_own else "holds")
+    assert ("hold the field 'answer'" in finding.found) == is_own
