@@ -108,12 +108,12 @@ class Environment(ABC):
         """Write the initial model to ``folder``, if the run makes it itself."""
         return
 
-    def prepare(self, run_dir: Path) -> None:
-        """Keep in a run's folder what the run needs to be continued; it is called at each start.
+    def task_file(self) -> bytes:
+        """Return the content of a file of tasks that a run keeps; empty if there is none.
 
-        Raises ConfigError if it is another one than the run began with.
+        Raises ConfigError.
         """
-        del run_dir
+        return b""
 
     def ask_tasks(self) -> bytes:
         """Return the lines of a file of tasks, as a program of the user's gives them.

@@ -32,50 +32,53 @@ PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w.,-]+\])?\s*(==\s*[\w.!+]+|@\s*\S+
 """``NAME==VERSION`` or ``NAME @ URL``, with extras if need be."""
 
 
-def unpinned(packages: Sequence[str]) -> tuple[str, ...]:
-    """Return the entries that do not name a package in one version."""
-    return tuple(each for each in packages if not PINNED.fullmatch(each.strip()))
+class OwnPython:
+    """The Python environment of a list of packages."""
 
+    def __init__(self, packages: Sequence[str]) -> None:
+        self.packages = tuple(packages)
 
-def python_of(packages: Sequence[str]) -> Path:
-    """Return the interpreter of these packages, which need not be installed yet.
+    @property
+    def unpinned(self) -> tuple[str, ...]:
+        """The entries that do not name a package in one version."""
+        return tuple(each for each in self.packages if not PINNED.fullmatch(each.strip()))
 
-    Raises DependencyError if there is no cache folder.
-    """
-    return _folder(packages) / "bin" / "python"
+    @property
+    def interpreter(self) -> Path:
+        """Its interpreter, which need not be there yet. Raises DependencyError without a cache."""
+        return self._folder / "bin" / "python"
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the packages are installed. Raises DependencyError without a cache folder."""
+        return (self._folder / COMPLETE).is_file()
 
-def has_python(packages: Sequence[str]) -> bool:
-    """Return whether the packages are installed. Raises DependencyError."""
-    return (_folder(packages) / COMPLETE).is_file()
+    @property
+    def _folder(self) -> Path:
+        python = (sys.implementation.cache_tag, sysconfig.get_platform())
+        named = "\0".join((*python, *(each.strip() for each in self.packages)))
+        digest = hashlib.sha256(named.encode()).hexdigest()[:16]
+        return cache_folder() / "pythons" / digest
 
+    def make(self, say: Say) -> None:
+        """Install the packages, unless they are there.
 
-def make_python(packages: Sequence[str], say: Say) -> None:
-    """Install the packages into a Python environment of their own, unless they are there.
-
-    Raises DependencyError if that fails, or if another user made the environment.
-    """
-    folder = _folder(packages)
-    try:
-        shared_folder(folder.parent)
-        with alone(folder, say) as lock:
-            if not has_python(packages):
-                say(f"installing {', '.join(packages)} into {folder} ...")
-                _fill(folder, packages, lock)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise DependencyError(
-            f"environment.python: {', '.join(packages)} cannot be installed into {folder}: "
-            f"{failure_of(error)}; check the versions and the network, or set {CACHE_VARIABLE} to "
-            "a folder that can be written"
-        ) from error
-    refuse_another_user(folder)
-
-
-def _folder(packages: Sequence[str]) -> Path:
-    python = (sys.implementation.cache_tag, sysconfig.get_platform())
-    named = "\0".join((*python, *(each.strip() for each in packages)))
-    digest = hashlib.sha256(named.encode()).hexdigest()[:16]
-    return cache_folder() / "pythons" / digest
+        Raises DependencyError if that fails, or if another user made the environment.
+        """
+        folder = self._folder
+        try:
+            shared_folder(folder.parent)
+            with alone(folder, say) as lock:
+                if not self.is_made:
+                    say(f"installing {', '.join(self.packages)} into {folder} ...")
+                    _fill(folder, self.packages, lock)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise DependencyError(
+                f"environment.python: {', '.join(self.packages)} cannot be installed into "
+                f"{folder}: {failure_of(error)}; check the versions and the network, or set "
+                f"{CACHE_VARIABLE} to a folder that can be written"
+            ) from error
+        refuse_another_user(folder)
 
 
 def _fill(folder: Path, packages: Sequence[str], lock: int) -> None:

@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     )
     from coevolve.gateway.session import (
         GatewaySession as GatewaySession,  # one attempt's conversation at it
-        NamedCall as NamedCall,  # name and arguments of a call in it
         Sampling as Sampling,  # engine, template and limits of sessions
     )
     from coevolve.history.score import (
@@ -191,9 +190,6 @@ if TYPE_CHECKING:
     )
 
     # Programs, packages and files.
-    from coevolve.base.durable_files import (
-        replace_file as replace_file,  # writes a file that is whole even if this process is killed
-    )
     from coevolve.environments.sandbox.runner import (
         Sandbox as Sandbox,  # runs untrusted programs
         StageLimits as StageLimits,  # limits of one program
@@ -211,14 +207,10 @@ if TYPE_CHECKING:
         cpu_s_so_far as cpu_s_so_far,  # CPU seconds of a process and its descendants
     )
     from coevolve.environments.python_folders import (
-        has_python as has_python,  # whether a list of packages has its Python environment
-        make_python as make_python,  # installs them into one of their own
-        python_of as python_of,  # its interpreter
-        unpinned as unpinned,  # entries without a version
+        OwnPython as OwnPython,  # packages of a program, in a Python environment of their own
     )
     from coevolve.environments.packages import (
         Requirements as Requirements,  # packages and programs that an environment needs
-        Say as Say,  # shows one line to the user
         Package as Package,  # a package in a folder of its own
         package_files as package_files,  # folder of an installed package
     )

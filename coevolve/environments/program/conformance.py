@@ -12,7 +12,7 @@ from coevolve.environments.program.agent import ProgramAgent
 from coevolve.environments.program.settings import CARRIED, ProgramConfig
 from coevolve.environments.program.tasks import TaskFile, line_of
 from coevolve.environments.program.worker import Programs
-from coevolve.environments.sdk import EARNED, Checks, Finding, NamedCall, Sampling, findings
+from coevolve.environments.sdk import EARNED, Checks, Finding, Sampling, findings
 from protocols.capabilities import Capabilities
 from protocols.config import RolloutConfig
 from protocols.errors import SimulatorError
@@ -40,6 +40,10 @@ LETTERS = ascii_letters + digits
 SILENCE = "silence"
 ECHO = "an echo"
 RANDOM = "random answers"
+
+
+_Read = tuple[str, Sequence[tuple[str, dict[str, Any]]]]
+"""The words of a message, and the names and arguments of its calls."""
 
 
 class _Characters:
@@ -103,12 +107,12 @@ def _random_text(heard: str, rng: Generator) -> str:
     return "".join(LETTERS[int(place)] for place in rng.integers(len(LETTERS), size=WORDS))
 
 
-def _no_calls(text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, Sequence[NamedCall]]:
+def _no_calls(text: str, tools: Sequence[dict[str, Any]]) -> _Read:
     del tools
     return text, ()
 
 
-def _random_calls(text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, Sequence[NamedCall]]:
+def _random_calls(text: str, tools: Sequence[dict[str, Any]]) -> _Read:
     """Return a call of any tool in half of all cases; the text decides."""
     rng = default_rng(list(text.encode()))
     if not tools or rng.random() < 0.5:

@@ -5,7 +5,7 @@ answers what it likes, and gives the reward (`coevolve.environments.program.work
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,9 @@ from coevolve.environments.program.tasks import (
     TaskFile,
     checked_lines,
     headline,
-    keep_tasks,
     line_of,
     read_tasks,
+    task_content,
 )
 from coevolve.environments.program.worker import Programs, printed_tasks
 from coevolve.environments.sdk import (
@@ -30,23 +30,19 @@ from coevolve.environments.sdk import (
     Fault,
     Finding,
     PartContext,
-    Say,
     Scorer,
     SourceSampler,
     TaskSampler,
     VerifiedEngine,
     has_chat_template,
-    has_python,
     lacking,
-    make_python,
     settings_of,
     shown,
-    unpinned,
     whole_model,
 )
 from protocols.capabilities import Capabilities
 from protocols.config import RunConfig
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, DependencyError
 from protocols.interfaces import SimulatorService
 from protocols.rollouts import Writer
 from protocols.tasks import Task, TaskText
@@ -72,24 +68,26 @@ class ProgramEnvironment(Environment):
     def faults(self) -> Sequence[Fault]:
         """Return the rule that nobody makes tasks of which only the program knows the form."""
         fault = f"$.arm: {self.name} makes no tasks of its own; choose static"
-        loose = ", ".join(map(shown, unpinned(self._settings.packages)))
+        own = self._settings.own_python()
+        loose = ", ".join(map(shown, own.unpinned)) if own else ""
         pins = f"$.environment.python: needs packages such as name==1.2, found {loose}"
         return ((self._config.synthesizes, fault), (bool(loose), f"{pins}; add their versions"))
 
-    def install(self, say: Say) -> None:
+    def install(self, say: Callable[[str], None]) -> None:
         """Install the packages of the program's own Python environment. Raises DependencyError."""
-        if self._settings.packages:
-            make_python(self._settings.packages, say)
+        if own := self._settings.own_python():
+            own.make(say)
 
     def check(self) -> Sequence[str]:
         """Return what program and tasks lack; refuse a model without a chat template."""
         return lacking(self._check_command, self._check_policy, self.source)
 
     def _check_command(self) -> None:
-        if self._settings.packages and not has_python(self._settings.packages):
-            raise ConfigError(
-                f"environment.python: needs {', '.join(self._settings.packages)}, found no "
-                f"{self._settings.interpreter()}; run `coevolve setup FILE` with the run file FILE"
+        own = self._settings.own_python()
+        if own and not own.is_made:
+            raise DependencyError(
+                f"environment.python: needs {', '.join(own.packages)}, found no "
+                f"{own.interpreter}; run `coevolve setup FILE` with the run file FILE"
             )
         argv = self._settings.argv()
         files = [each for each in argv[:2] if each.endswith(".py")]
@@ -112,9 +110,9 @@ class ProgramEnvironment(Environment):
                 f"{config.policy.model!r} has none; choose another model"
             )
 
-    def prepare(self, run_dir: Path) -> None:
-        """Keep the file of tasks in a run's folder. Raises ConfigError if it has changed."""
-        keep_tasks(self._settings, run_dir)
+    def task_file(self) -> bytes:
+        """Return the content of the file of tasks. Raises ConfigError."""
+        return task_content(self._settings)
 
     def ask_tasks(self) -> bytes:
         """Return the tasks that the program prints. Raises ConfigError."""

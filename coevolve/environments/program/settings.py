@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from coevolve.environments.sdk import python_of
+from coevolve.environments.sdk import OwnPython
 from protocols.numbers import Count, Megabytes, Seconds, Seed
 
 CARRIED = "coevolve:"
@@ -67,14 +67,12 @@ class ProgramConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def interpreter(self) -> str:
         """Return the path of the interpreter for a Python program."""
-        return (
-            str(python_of(self.packages)) if self.packages else f"{self.python or sys.executable}"
-        )
+        own = self.own_python()
+        return str(own.interpreter if own else self.python or sys.executable)
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """The packages of the program's own Python environment; empty if it has none."""
-        return () if isinstance(self.python, str) else self.python
+    def own_python(self) -> OwnPython | None:
+        """Return the program's own Python environment; None if it has none."""
+        return OwnPython(self.python) if self.python and not isinstance(self.python, str) else None
 
 
 def carried(name: str) -> str:

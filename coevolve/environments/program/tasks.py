@@ -11,13 +11,10 @@ import msgspec
 import numpy as np
 
 from coevolve.environments.program.settings import ProgramConfig, carried
-from coevolve.environments.sdk import apart, boundary, held_out_places, plain, replace_file, shown
+from coevolve.environments.sdk import apart, boundary, held_out_places, plain, shown
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.tasks import SPLITS, Seeded, Split, Task, body_of
-
-KEPT = "tasks.jsonl"
-"""File in a run's folder: the tasks with which the run began."""
 
 MAX_BYTES = 1 << 30
 HEADLINES = ("prompt", "instruction", "question", "task", "id")
@@ -81,7 +78,7 @@ def read_tasks(settings: ProgramConfig, config: RunConfig) -> TaskFile:
     Raises ConfigError if the file cannot be read, or lacks tasks of a split.
     """
     path = Path(carried(settings.tasks))
-    tasks = _tasks(path, _rows(path, _content(path)), settings)
+    tasks = _tasks(path, _rows(path, task_content(settings)), settings)
     sides = {split: [task for task in tasks if task.split == split] for split in SPLITS}
     for split, found in sides.items():
         if not found:
@@ -98,22 +95,6 @@ def read_tasks(settings: ProgramConfig, config: RunConfig) -> TaskFile:
     )
 
 
-def keep_tasks(settings: ProgramConfig, run_dir: Path) -> None:
-    """Copy the file of tasks into a new run's folder; compare it with an earlier run's.
-
-    Raises ConfigError if they differ.
-    """
-    path, kept = Path(carried(settings.tasks)), run_dir / KEPT
-    content = _content(path)
-    if not kept.exists():
-        replace_file(kept, content)
-    elif kept.read_bytes() != content:
-        raise ConfigError(
-            f"environment.tasks: {path} needs to be as it was when the run began, found another "
-            f"content; the run has kept it: cp {kept} {path}"
-        )
-
-
 def checked_lines(content: bytes) -> bytes:
     """Return lines that are tasks, as a file of them. Raises ConfigError."""
     place = Path("the program's output")
@@ -128,8 +109,9 @@ def checked_lines(content: bytes) -> bytes:
     return b"".join(msgspec.json.encode(line) + b"\n" for _, line in rows)
 
 
-def _content(path: Path) -> bytes:
-    """Return the content of a file of tasks. Raises ConfigError."""
+def task_content(settings: ProgramConfig) -> bytes:
+    """Return the content of the file of tasks. Raises ConfigError."""
+    path = Path(carried(settings.tasks))
     with boundary(ConfigError, f"environment.tasks: {path} needs to be a file of JSON lines"):
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it needs at most {MAX_BYTES} bytes, found more")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coevolve.config.load import load_config
+from coevolve.environments.initial_model import TASKS, make_model
 from coevolve.environments.program.settings import ProgramConfig
 from coevolve.environments.program.tasks import TaskFile, line_of, read_tasks
 from coevolve.environments.registry import environment_named, environment_of
@@ -138,19 +139,19 @@ def test_a_program_that_prints_no_tasks_is_refused(code: str, said: str, tmp_pat
 
 def test_a_run_keeps_its_tasks_and_refuses_others(tmp_path: Path) -> None:
     path, run = tmp_path / "mine.jsonl", tmp_path / "run"
-    run.mkdir()
     path.write_text("\n".join(map(json.dumps, ROWS)))
-    environment = environment_named("program", tasks=str(path), command=["x"])
+    more = [f"environment.tasks={path}", "policy.tiny_random=false", "policy.model=tiny"]
+    config = load_config("program_openai", more)
     for _ in range(2):
-        environment.prepare(run)
-    assert (run / "tasks.jsonl").read_bytes() == path.read_bytes()
+        make_model(config, run)
+    assert (run / TASKS).read_bytes() == path.read_bytes()
     path.write_text("\n".join(map(json.dumps, ROWS[1:])))
     with pytest.raises(ConfigError, match="needs to be as it was when the run began") as refused:
-        environment.prepare(run)
-    assert f"cp {run / 'tasks.jsonl'} {path}" in str(refused.value)
+        make_model(config, run)
+    assert f"copy {run / TASKS} to its place" in str(refused.value)
     path.unlink()
     with pytest.raises(ConfigError, match="needs to be a file of JSON lines"):
-        environment.prepare(run)
+        make_model(config, run)
 
 
 @pytest.mark.parametrize("command", ["mine.py", "coevolve:openai_loop.py"])

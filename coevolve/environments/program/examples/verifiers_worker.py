@@ -1,0 +1,164 @@
+"""Lets the policy attempt the tasks of a task set of verifiers 0.4, with its reward.
+
+usage: python verifiers_worker.py TASKSET [NAME=VALUE]... [--tasks]
+
+TASKSET is the id of a task set, or a module that exports one; NAME=VALUE is a setting of it. The
+agent talks and calls tools in this process: the harnesses of verifiers start a program for each
+attempt. With --tasks, it prints the tasks and ends.
+"""
+
+# The package is in another Python environment.
+# pyright: basic, reportMissingImports=false
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import types
+from typing import Any
+
+import httpx
+import verifiers.v1 as vf
+from verifiers.v1.clients import EvalClientConfig
+from verifiers.v1.runtimes import ProgramResult
+from verifiers.v1.utils.loaders import load_taskset, taskset_config_type
+
+ATTEMPTS = 64
+"""Maximum number of attempts at once."""
+
+MESSAGES = 16
+"""Maximum number of the policy's messages in an attempt."""
+
+HARNESS = "coevolve_harness"
+"""Name of the module that verifiers finds `InProcess` in."""
+
+Asked = dict[str, Any]
+
+
+class InProcess(vf.Harness[vf.HarnessConfig]):
+    """An agent that calls tools until it makes no call."""
+
+    APPENDS_SYSTEM_PROMPT = True
+    SUPPORTS_MCP = True
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+
+    async def launch(
+        self,
+        ctx: Any,
+        trace: Any,
+        runtime: Any,
+        endpoint: str,
+        secret: str,
+        mcp_urls: Any,
+        data: Any,
+    ) -> ProgramResult:
+        """Make an attempt through the endpoint of verifiers, which records the messages."""
+        system, prompt = self.resolve_prompt(data)
+        messages = [{"role": "system", "content": system}] if system else []
+        messages += [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        async with contextlib.AsyncExitStack() as stack:
+            http = await stack.enter_async_context(httpx.AsyncClient(timeout=None))  # noqa: S113
+            tools, sessions = await tools_of(stack, mcp_urls)
+            for _ in range(MESSAGES):
+                body = {"model": ctx.model, "messages": messages} | (
+                    {"tools": tools} if tools else {}
+                )
+                headers = {"authorization": f"Bearer {secret}"}
+                url = f"{endpoint}/chat/completions"
+                answer = await http.post(url, json=body, headers=headers)
+                if not answer.is_success:
+                    code = 0 if trace.stop_condition else 1
+                    return ProgramResult(exit_code=code, stdout="", stderr=answer.text)
+                said = answer.json()["choices"][0]["message"]
+                messages.append(said)
+                if not said.get("tool_calls"):
+                    break
+                messages += [await answered(sessions, call) for call in said["tool_calls"]]
+        return ProgramResult(exit_code=0, stdout="", stderr="")
+
+
+async def tools_of(stack: contextlib.AsyncExitStack, urls: dict[str, str]) -> tuple[Any, Any]:
+    """Return the tools of servers in OpenAI's format, and each one's session."""
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    tools, sessions = list[dict[str, Any]](), dict[str, Any]()
+    for url in urls.values():
+        reads, writes, *_ = await stack.enter_async_context(streamable_http_client(url))
+        session = await stack.enter_async_context(ClientSession(reads, writes))
+        await session.initialize()
+        for tool in (await session.list_tools()).tools:
+            each = tool.model_dump(by_alias=True)
+            function = {"name": each["name"], "description": each.get("description") or ""}
+            function["parameters"] = each["inputSchema"]
+            tools.append({"type": "function", "function": function})
+            sessions[each["name"]] = session
+    return tools, sessions
+
+
+async def answered(sessions: dict[str, Any], call: dict[str, Any]) -> dict[str, Any]:
+    """Carry a call out; return the message with its result, or with what is wrong with it."""
+    name = call["function"]["name"]
+    try:
+        arguments = json.loads(call["function"]["arguments"] or "{}")
+        found = await sessions[name].call_tool(name, arguments)
+        text = "".join(getattr(each, "text", f"({each.type})") for each in found.content)
+    except Exception as error:  # noqa: BLE001 -- the policy wrote the call
+        text = f"error: {name}: {error}"
+    return {"role": "tool", "tool_call_id": call["id"], "content": text}
+
+
+async def attempt(asked: Asked, tasks: list[Any]) -> dict[str, Any]:
+    """Return the reward of an attempt, or whose fault it is that there is none."""
+    client = EvalClientConfig(base_url=asked["base_url"], api_key_var="OPENAI_API_KEY")
+    here = {"type": "subprocess"}  # the default is a cloud
+    agent = vf.AgentConfig(
+        model=asked["model"], client=client, harness={"id": HARNESS}, runtime=here
+    )
+    trace = await vf.make_agent(agent).run(tasks[asked["task"]["index"]])
+    if trace.ok:
+        return {"reward": float(trace.reward)}
+    return {"error": f"{trace.last_error}"[:300]}
+
+
+def tasks_of(name: str, settings: list[str]) -> list[Any]:
+    """Return the tasks of a task set; tool servers find its module, as this process does."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    given = dict(each.split("=", 1) for each in settings)
+    return list(load_taskset(taskset_config_type(name)(id=name, **given)).load())
+
+
+async def main(tasks: list[Any]) -> None:
+    """Make attempts, any number at once, until there are no further lines."""
+    free, out = asyncio.Semaphore(ATTEMPTS), sys.stdout
+    sys.stdout = sys.stderr  # what a task set prints is no answer
+
+    async def answer(asked: Asked) -> None:
+        try:
+            async with free:
+                result = await attempt(asked, tasks)
+        except Exception as error:  # noqa: BLE001 -- one attempt's, whatever it is
+            result = {"error": repr(error)[:300]}
+        print(json.dumps({"id": asked["id"], **result}), file=out, flush=True)
+
+    async with asyncio.TaskGroup() as group:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            group.create_task(answer(json.loads(line)))
+
+
+if __name__ == "__main__":
+    harness = types.ModuleType(HARNESS)
+    harness.__dict__.update(InProcess=InProcess, __all__=["InProcess"])
+    sys.modules[HARNESS] = harness
+    sys.path.insert(0, "")
+    name, *settings = [each for each in sys.argv[1:] if each != "--tasks"]
+    found = tasks_of(name, settings)
+    if "--tasks" in sys.argv:
+        for index, task in enumerate(found):
+            prompt = task.data.prompt
+            line = {"id": f"{name}-{index}", "index": index, "prompt": f"{prompt}"}
+            print(json.dumps(line))
+    else:
+        asyncio.run(main(found))

@@ -1,0 +1,59 @@
+"""A check attempts tasks without skill, and names those that this solves."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from coevolve.environments.findings import EARNED, Finding
+from coevolve.environments.registry import environment_named
+
+LOOP = """
+import json, sys, urllib.request
+def ask(asked, messages, **fields):
+    body = {"model": "m", "messages": messages, **fields}
+    url = asked["base_url"] + "/chat/completions"
+    request = urllib.request.Request(url, json.dumps(body).encode())
+    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]
+TOOL = {"type": "function", "function": {"name": "open_door", "parameters": {
+    "type": "object", "properties": {"wide": {"type": "boolean"}, "by": {"type": "integer"}}}}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    prompt = asked["task"]["prompt"]
+    messages = [{"role": "user", "content": prompt}]
+    reward = float(REWARD)
+    print(json.dumps({"id": asked["id"], "reward": reward}), flush=True)
+"""
+
+REWARDS = {
+    "silence": "not ask(asked, messages)['content']",
+    "an echo": "prompt in ask(asked, messages)['content']",
+    "random answers": "ask(asked, messages)['content'] not in ('', prompt)",
+    "random answers, by a call": "'tool_calls' in ask(asked, messages, tools=[TOOL])",
+    "nothing": "'\\u2603' in ask(asked, messages)['content']",
+}
+
+
+async def earned(reward: str, folder: Path) -> Finding:
+    (folder / "mine.py").write_text(LOOP.replace("REWARD", reward))
+    rows = [{"id": f"t{n}", "prompt": f"Open the door {n} times."} for n in range(4)]
+    (folder / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    environment = environment_named(
+        "program",
+        tasks=str(folder / "mine.jsonl"),
+        command=[str(folder / "mine.py")],
+        python=sys.executable,
+    )
+    return next(each for each in await environment.conformance(4) if each.check == EARNED)
+
+
+@pytest.mark.parametrize("solver", REWARDS)
+async def test_a_task_that_no_skill_solves_is_named(solver: str, tmp_path: Path) -> None:
+    finding = await earned(REWARDS[solver], tmp_path)
+    if solver == "nothing":
+        assert (finding.state, finding.found.split(",")[0]) == ("holds", "4 tasks")
+        return
+    assert finding.state == "fails"
+    assert "task 't" in finding.found
+    assert f"{solver.split(',')[0]}" in finding.found
