@@ -26,7 +26,7 @@ PYTEST := $(BIN)/python -m pytest --dist worksteal -n
 # takes half a minute.
 MARKED = $(shell grep -rl --include='test_*.py' 'mark\.$(1)\b' tests)
 
-.PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-appworld test-cluster test-chaos test-gpu test-wheel test-beside test-newest check clean
+.PHONY: quickstart quickstart-vllm test test-exhaustive test-vllm test-appworld test-programs test-cluster test-chaos test-gpu test-wheel test-beside test-newest check clean
 
 quickstart: $(VENV)/.run
 	$(BIN)/coevolve launch configs/quickstart.yaml $(ARGS)
@@ -35,7 +35,7 @@ quickstart-vllm: $(VENV)/.vllm
 	$(BIN)/coevolve launch configs/quickstart_vllm.yaml $(ARGS)
 
 test: $(VENV)/.dev
-	$(PYTEST) 3 -m "not vllm and not cluster and not appworld and not exhaustive" $(ARGS)
+	$(PYTEST) 3 -m "not vllm and not cluster and not appworld and not programs and not exhaustive" $(ARGS)
 
 test-exhaustive: $(VENV)/.dev
 	$(PYTEST) 2 -m exhaustive --hypothesis-profile=search $(call MARKED,exhaustive) $(ARGS)
@@ -47,6 +47,10 @@ test-vllm: $(VENV)/.dev
 test-appworld: $(VENV)/.appworld
 	$(BIN)/coevolve environment check appworld scenarios=1 held_out=3 --most 1
 	$(PYTEST) 2 -m "appworld and not exhaustive" $(call MARKED,appworld) $(ARGS)
+
+# Programs of others, such as verifiers, each list of packages in a Python environment of its own.
+test-programs: $(VENV)/.dev
+	$(BIN)/python -m pytest -m programs $(call MARKED,programs) $(ARGS)
 
 # Needs the right to make network and mount namespaces; skips with the reason where it lacks.
 test-cluster: $(VENV)/.dev

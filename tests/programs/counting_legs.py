@@ -1,5 +1,8 @@
 """A task set of verifiers: puzzles of reasoning-gym, and a tool that adds."""
 
+# The packages are in another Python environment.
+# pyright: basic, reportMissingImports=false
+
 import reasoning_gym
 import verifiers.v1 as vf
 

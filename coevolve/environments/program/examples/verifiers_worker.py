@@ -1,8 +1,8 @@
 """Lets the policy attempt the tasks of a task set of verifiers 0.4, with its reward.
 
-usage: python verifiers_worker.py TASKSET [NAME=VALUE]... [--tasks]
+usage: python verifiers_worker.py TASKSET [NAME=JSON]... [--tasks]
 
-TASKSET is the id of a task set, or a module that exports one; NAME=VALUE is a setting of it. The
+TASKSET is the id of a task set, or a module that exports one; NAME=JSON is a setting of it. The
 agent talks and calls tools in this process: the harnesses of verifiers start a program for each
 attempt. With --tasks, it prints the tasks and ends.
 """
@@ -16,10 +16,13 @@ import json
 import os
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import httpx
 import verifiers.v1 as vf
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
 from verifiers.v1.clients import EvalClientConfig
 from verifiers.v1.runtimes import ProgramResult
 from verifiers.v1.utils.loaders import load_taskset, taskset_config_type
@@ -33,8 +36,6 @@ MESSAGES = 16
 HARNESS = "coevolve_harness"
 """Name of the module that verifiers finds `InProcess` in."""
 
-Asked = dict[str, Any]
-
 
 class InProcess(vf.Harness[vf.HarnessConfig]):
     """An agent that calls tools until it makes no call."""
@@ -44,30 +45,20 @@ class InProcess(vf.Harness[vf.HarnessConfig]):
     EXECUTES_CODE = False
     NEEDS_CONTAINER = False
 
-    async def launch(
-        self,
-        ctx: Any,
-        trace: Any,
-        runtime: Any,
-        endpoint: str,
-        secret: str,
-        mcp_urls: Any,
-        data: Any,
-    ) -> ProgramResult:
+    async def launch(self, ctx: Any, trace: Any, runtime: Any, *given: Any) -> ProgramResult:
         """Make an attempt through the endpoint of verifiers, which records the messages."""
+        endpoint, secret, mcp_urls, data = given
         system, prompt = self.resolve_prompt(data)
         messages = [{"role": "system", "content": system}] if system else []
         messages += [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         async with contextlib.AsyncExitStack() as stack:
             http = await stack.enter_async_context(httpx.AsyncClient(timeout=None))  # noqa: S113
+            http.headers["authorization"] = f"Bearer {secret}"
             tools, sessions = await tools_of(stack, mcp_urls)
+            offered = {"tools": tools} if tools else {}
             for _ in range(MESSAGES):
-                body = {"model": ctx.model, "messages": messages} | (
-                    {"tools": tools} if tools else {}
-                )
-                headers = {"authorization": f"Bearer {secret}"}
-                url = f"{endpoint}/chat/completions"
-                answer = await http.post(url, json=body, headers=headers)
+                body = {"model": ctx.model, "messages": messages, **offered}
+                answer = await http.post(f"{endpoint}/chat/completions", json=body)
                 if not answer.is_success:
                     code = 0 if trace.stop_condition else 1
                     return ProgramResult(exit_code=code, stdout="", stderr=answer.text)
@@ -81,9 +72,6 @@ class InProcess(vf.Harness[vf.HarnessConfig]):
 
 async def tools_of(stack: contextlib.AsyncExitStack, urls: dict[str, str]) -> tuple[Any, Any]:
     """Return the tools of servers in OpenAI's format, and each one's session."""
-    from mcp import ClientSession
-    from mcp.client.streamable_http import streamable_http_client
-
     tools, sessions = list[dict[str, Any]](), dict[str, Any]()
     for url in urls.values():
         reads, writes, *_ = await stack.enter_async_context(streamable_http_client(url))
@@ -110,14 +98,13 @@ async def answered(sessions: dict[str, Any], call: dict[str, Any]) -> dict[str, 
     return {"role": "tool", "tool_call_id": call["id"], "content": text}
 
 
-async def attempt(asked: Asked, tasks: list[Any]) -> dict[str, Any]:
+async def attempt(asked: dict[str, Any], tasks: list[Any]) -> dict[str, Any]:
     """Return the reward of an attempt, or whose fault it is that there is none."""
     client = EvalClientConfig(base_url=asked["base_url"], api_key_var="OPENAI_API_KEY")
     here = {"type": "subprocess"}  # the default is a cloud
-    agent = vf.AgentConfig(
-        model=asked["model"], client=client, harness={"id": HARNESS}, runtime=here
-    )
-    trace = await vf.make_agent(agent).run(tasks[asked["task"]["index"]])
+    settings = {"model": asked["model"], "client": client, "harness": {"id": HARNESS}}
+    agent = vf.make_agent(vf.AgentConfig(**settings, runtime=here))
+    trace = await agent.run(tasks[asked["task"]["index"]])
     if trace.ok:
         return {"reward": float(trace.reward)}
     return {"error": f"{trace.last_error}"[:300]}
@@ -125,8 +112,9 @@ async def attempt(asked: Asked, tasks: list[Any]) -> dict[str, Any]:
 
 def tasks_of(name: str, settings: list[str]) -> list[Any]:
     """Return the tasks of a task set; tool servers find its module, as this process does."""
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    given = dict(each.split("=", 1) for each in settings)
+    os.environ["PYTHONPATH"] = here = str(Path.cwd())
+    sys.path.insert(0, here)
+    given = {each.partition("=")[0]: json.loads(each.partition("=")[2]) for each in settings}
     return list(load_taskset(taskset_config_type(name)(id=name, **given)).load())
 
 
@@ -135,7 +123,7 @@ async def main(tasks: list[Any]) -> None:
     free, out = asyncio.Semaphore(ATTEMPTS), sys.stdout
     sys.stdout = sys.stderr  # what a task set prints is no answer
 
-    async def answer(asked: Asked) -> None:
+    async def answer(asked: dict[str, Any]) -> None:
         try:
             async with free:
                 result = await attempt(asked, tasks)
@@ -152,13 +140,11 @@ if __name__ == "__main__":
     harness = types.ModuleType(HARNESS)
     harness.__dict__.update(InProcess=InProcess, __all__=["InProcess"])
     sys.modules[HARNESS] = harness
-    sys.path.insert(0, "")
     name, *settings = [each for each in sys.argv[1:] if each != "--tasks"]
     found = tasks_of(name, settings)
     if "--tasks" in sys.argv:
         for index, task in enumerate(found):
-            prompt = task.data.prompt
-            line = {"id": f"{name}-{index}", "index": index, "prompt": f"{prompt}"}
+            line = {"id": f"{name}-{index}", "index": index, "prompt": f"{task.data.prompt}"}
             print(json.dumps(line))
     else:
         asyncio.run(main(found))
