@@ -27,6 +27,9 @@ LIMITS = RolloutConfig(max_tokens=1 << 22, max_call_tokens=1 << 20)
 RANDOM_ANSWERS = 20
 """Random attempts at a task."""
 
+AT_ONCE = 4
+"""Random attempts at once: some start a server each."""
+
 RANDOM_TASKS = 5
 """Maximum number of tasks that are attempted at random."""
 
@@ -204,11 +207,14 @@ async def _earned(subject: _Subject) -> tuple[bool, str]:
 
 async def _solved_at_random(agent: ProgramAgent, task: Task) -> int:
     """Return how many random attempts solve a task."""
-    names = (f"check-{task.task_id}-{seed}" for seed in range(RANDOM_ANSWERS))
-    made = await asyncio.gather(
-        *(agent.attempt(task, name, seed=seed) for seed, name in enumerate(names))
-    )
-    return sum(each.succeeded for each in made)
+    free = asyncio.Semaphore(AT_ONCE)
+
+    async def solves(seed: int) -> bool:
+        async with free:
+            made = await agent.attempt(task, f"check-{task.task_id}-{seed}", seed=seed)
+        return made.succeeded
+
+    return sum(await asyncio.gather(*map(solves, range(RANDOM_ANSWERS))))
 
 
 def answers_shown(settings: ProgramConfig, tasks: Sequence[Task]) -> Finding:
