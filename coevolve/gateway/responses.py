@@ -219,7 +219,7 @@ def response_events(said: Said, number: int) -> bytes:
 def _item_events(item: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
     """Return the events of an item, whose text comes in one piece."""
     is_message = item["type"] == "message"
-    empty = {"content": []} if is_message else {"arguments": ""}
+    empty: dict[str, Any] = {"content": []} if is_message else {"arguments": ""}
     begun: dict[str, Any] = {**item, **empty, "status": "in_progress"}
     filled = _text_events(item["content"][0]) if is_message else _call_events(item)
     return (
