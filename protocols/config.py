@@ -214,6 +214,10 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_calls_per_turn: Count = 4
     """Maximum calls within one turn of the user; an attempt that makes more has failed."""
 
+    max_conversations: Count = 16
+    """Maximum conversations of one attempt. An agent program may have several: those of helpers,
+    and those that a summary or an edited history begins. An attempt that begins more has failed."""
+
     in_flight_groups: NonNegative = 0
     """Groups that are requested and that the learner has not consumed. 0 means as many as staleness
     allows: ``learner.groups_per_step * (1 + learner.max_staleness)``."""

@@ -8,8 +8,16 @@ import msgspec
 from protocols.columns import FLOAT32_BYTES, INT32_BYTES
 from protocols.tasks import NOTHING
 
-Ending = Literal["finished", "wrong", "malformed", "too_long", "too_many_calls", "program_stopped"]
-"""Why a conversation ended; every value but ``finished`` is the policy's failure."""
+Ending = Literal[
+    "finished",
+    "wrong",
+    "malformed",
+    "too_long",
+    "too_many_calls",
+    "too_many_conversations",
+    "program_stopped",
+]
+"""Why an attempt ended; every value but ``finished`` is the policy's failure."""
 
 Writer = Literal["policy", "teacher", "grammar"]
 """Who attempts tasks in a run. ``teacher``: another model. ``grammar``: uniform sampling from the
@@ -101,6 +109,11 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
         """T, the number of tokens."""
         return len(self.mask)
 
+    @property
+    def sampled(self) -> int:
+        """The number of tokens that the policy sampled."""
+        return self.mask.count(1)
+
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
     """One action of the policy, with the simulator's answer."""
@@ -114,8 +127,14 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     infrastructure's)."""
 
 
-class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
-    """A finished, graded rollout."""
+class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout", omit_defaults=True):
+    """A finished, graded rollout.
+
+    An attempt may have several conversations: those of helpers, and those that a summary or an
+    edited history began. They have one reward. Each token that the policy sampled has mask 1 in
+    exactly one of them; a conversation that begins as another one did repeats its tokens with mask
+    0.
+    """
 
     group_id: str
     group: int
@@ -126,6 +145,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     """Seeded the sampling: that of the request at the first try, another one at each later try."""
 
     tokens: Tokens
+    """The first conversation."""
+
     actions: tuple[Action, ...]
 
     turns_passed: int
@@ -146,7 +167,11 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     """Seconds from the first token to the verdict."""
 
     turn_starts: tuple[int, ...] = (0,)
-    """Token position at which each started turn begins, including its instruction."""
+    """Token position in the first conversation at which each started turn begins, including its
+    instruction. Further conversations belong to the last turn."""
+
+    further: tuple[Tokens, ...] = ()
+    """The conversations after the first one, in the order in which they began."""
 
     outcome: msgspec.Raw = NOTHING
     """The result, as msgpack of the environment's own type."""
@@ -182,6 +207,21 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout"):
     def succeeded(self) -> bool:
         """Whether every turn passed."""
         return self.turns_passed == self.turns_total
+
+    @property
+    def conversations(self) -> tuple[Tokens, ...]:
+        """All conversations, in the order in which they began."""
+        return (self.tokens, *self.further)
+
+    @property
+    def token_count(self) -> int:
+        """The number of tokens of all conversations."""
+        return sum(each.count for each in self.conversations)
+
+    @property
+    def sampled_tokens(self) -> int:
+        """The number of tokens that the policy sampled, in all conversations."""
+        return sum(each.sampled for each in self.conversations)
 
 
 class FailedRollout(msgspec.Struct, frozen=True, kw_only=True, tag="failed_rollout"):

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -261,3 +262,10 @@ def add_groups(journal: MemoryJournal, numbers: range, *, size: int = 4, version
                 for index in range(size)
             )
         )
+
+
+def talking(*conversations: Tokens, index: int = 0, size: int = 4, passed: bool = True) -> Rollout:
+    """Return a rollout of several conversations."""
+    first, *further = conversations
+    one = rollout(1, index, size=size, passed=passed)
+    return msgspec.structs.replace(one, tokens=first, further=tuple(further))

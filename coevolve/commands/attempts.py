@@ -32,6 +32,7 @@ READS = "a message that cannot be read"
 CALLS = "more calls than rollout.max_calls_per_turn"
 MESSAGE = "a message longer than rollout.max_call_tokens"
 LONG = "a conversation longer than rollout.max_tokens"
+CONVERSATIONS = "more conversations than rollout.max_conversations"
 SILENT = "ended a turn without a call"
 REFUSED = "a call that the tools refused"
 OTHER = "calls that lead to another state or answer than the reference"
@@ -185,9 +186,11 @@ def _attempted(
         tools=tools,
         succeeded=episode.succeeded,
         reason="" if episode.succeeded else reason_of(episode, limits),
-        tokens=episode.tokens.count,
-        sampled=sum(episode.tokens.mask),
-        text=author.decode(columns.from_int32(episode.tokens.token_ids)),
+        tokens=sum(each.count for each in episode.conversations),
+        sampled=sum(each.sampled for each in episode.conversations),
+        text="\n\n".join(
+            author.decode(columns.from_int32(each.token_ids)) for each in episode.conversations
+        ),
     )
 
 
@@ -202,6 +205,8 @@ def reason_of(episode: Episode, limits: RolloutConfig) -> str:
             last = bytes(episode.tokens.mask)
             said = len(last) - len(last.rstrip(b"\x01"))
             return MESSAGE if said >= limits.max_call_tokens else LONG
+        case "too_many_conversations":
+            return CONVERSATIONS
         case "wrong" | "finished" | "program_stopped":
             made = [each for each in episode.actions if each.turn == episode.turns_passed]
             if not made:

@@ -58,7 +58,7 @@ async def _rows(reader: Reader, sequence: int) -> list[Sequence[str | int | floa
         (
             *(rollout.task_id, rollout.group_id, rollout.index, rollout.reward),
             *(rollout.succeeded, rollout.turns_passed, rollout.turns_total, rollout.ended),
-            *(rollout.version_max, rollout.tokens.count, visible(actions)[:MOST_CHARS]),
+            *(rollout.version_max, rollout.token_count, visible(actions)[:MOST_CHARS]),
         )
     ]
 

@@ -109,7 +109,7 @@ async def group_of(reader: Reader, summary: GroupSummary) -> Group:
 
 
 def tokens_of(group: Group) -> int:
-    return sum(each.tokens.count for each in group.rollouts if isinstance(each, Rollout))
+    return sum(each.token_count for each in group.rollouts if isinstance(each, Rollout))
 
 
 def _wanted(
@@ -138,6 +138,17 @@ class Pieces:
             return [f"{number} " for number in ids]
         stream = DecodeStream(skip_special_tokens=False)
         return [stream.step(self._tokenizer, number) or "" for number in ids]
+
+    def of_all(self, rollout: Rollout) -> tuple[list[str], list[int]]:
+        """Return the text and the share (`shares`) of each token of a rollout.
+
+        A heading, with share -1, stands before each further conversation.
+        """
+        texts, found = self.of(rollout.tokens), shares(rollout.tokens)
+        for number, tokens in enumerate(rollout.further, 2):
+            texts += [f"\n\n[conversation {number}]\n", *self.of(tokens)]
+            found += [-1, *shares(tokens)]
+        return texts, found
 
 
 def shares(tokens: Tokens) -> list[int]:

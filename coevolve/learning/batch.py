@@ -7,7 +7,7 @@ from statistics import fmean
 from coevolve.learning.group import BatchGroup, Group, Shape, own_rewards
 from coevolve.learning.groups import use_of
 from coevolve.learning.losses.imitation import imitated
-from coevolve.learning.rows import Conversation, Row, conversation
+from coevolve.learning.rows import Conversation, Row, conversations
 from protocols.learner_config import LearnerConfig
 from protocols.learning import Stage, TrainedGroup
 from protocols.rollouts import Rollout
@@ -67,21 +67,22 @@ def imitated_rows(group: BatchGroup, config: LearnerConfig) -> list[Row]:
     if group.reference is not None:
         return [imitated(group.reference, config.imitation.weight, "imitation")]
     return [
-        imitated(conversation(group.rollouts[index]), source="imitation")
+        imitated(side, source="imitation")
         for index in group.worthy or ()
+        for side in conversations(group.rollouts[index])
     ]
 
 
 def batch_metrics(batch: Batch) -> dict[str, float]:
     """Return statistics of a batch's rollouts, by verl's and TRL's names.
 
-    ``response_length`` counts the tokens that the policy wrote, ``prompt_length`` the tokens before
-    its first one, and ``num_turns`` the turns that it reached. The lag is that of a rollout's
-    oldest token behind the version that is trained.
+    ``response_length`` counts the tokens that the policy wrote in all conversations of an attempt,
+    ``prompt_length`` the tokens before its first one, and ``num_turns`` the turns that it reached.
+    The lag is that of a rollout's oldest token behind the version that is trained.
     """
     rollouts = [rollout for group in batch.groups for rollout in group.rollouts]
     rewards = [rollout.reward for rollout in rollouts]
-    written = [sum(rollout.tokens.mask) for rollout in rollouts]
+    written = [rollout.sampled_tokens for rollout in rollouts]
     lags = [batch.step - 1 - rollout.version_min for rollout in rollouts]
     sizes = [len(group.rollouts) for group in batch.groups]
     wins = [group.record.successes for group in batch.groups]
@@ -109,7 +110,7 @@ def batch_metrics(batch: Batch) -> dict[str, float]:
             sum(group.record.use == "policy_gradient" for group in batch.groups)
         ),
         "groups/imitated": float(sum(group.record.use == "imitation" for group in batch.groups)),
-        "perf/total_num_tokens": float(sum(rollout.tokens.count for rollout in rollouts)),
+        "perf/total_num_tokens": float(sum(rollout.token_count for rollout in rollouts)),
     }
 
 

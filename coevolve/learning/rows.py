@@ -11,8 +11,9 @@ alone (`coevolve.learning.objective`); a step (`coevolve.learning.step_loss`) kn
 Letters: N written tokens of a micro-batch, R sequences.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, get_args
 
 from protocols import columns
@@ -51,7 +52,7 @@ class Scored:
 
     lengths: Sequence[int]
     """R entries: number of written tokens of each sequence; the sequences of one row follow one
-    another."""
+    another. What a loss compares counts as one sequence (`Row.sizes`)."""
 
     def sums(self, values_N: "torch.Tensor") -> "torch.Tensor":
         """Return the sum of the values of each sequence."""
@@ -117,10 +118,18 @@ class Conversation:
     """Logprobs of the written tokens at the start of the step. Empty if the step makes a single
     update, because the current policy then is that policy."""
 
+    written_beside: int = 0
+    """Number of written tokens of the same rollout in its other conversations."""
+
     @property
     def written(self) -> int:
         """Return the number of written tokens."""
         return sum(self.mask[1:])
+
+    @property
+    def written_by_rollout(self) -> int:
+        """Return the number of written tokens of its rollout, in all conversations."""
+        return self.written + self.written_beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +140,9 @@ class Row:
     """One sequence, or several that the loss compares."""
 
     streams: tuple[Stream, ...]
+    sizes: tuple[int, ...] = ()
+    """Number of sequences of each rollout that the loss compares; empty means 1 each."""
+
     source: Source = "objective"
     group: int = 0
     """Position of its group among the step's groups for the objective."""
@@ -143,6 +155,13 @@ class Row:
         model's own distribution has them.
         """
         return any(side.rollout_logprobs for side in self.sides)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Return the number of written tokens of each rollout that the loss compares."""
+        sides = iter(self.sides)
+        sizes = self.sizes or (1,) * len(self.sides)
+        return [sum(each.written for each in islice(sides, size)) for size in sizes]
 
     @property
     def length(self) -> int:
@@ -188,22 +207,35 @@ def amounts(rows: Sequence[Row]) -> dict[str, float]:
     return found
 
 
-def conversation(rollout: Rollout) -> Conversation:
-    """Return a rollout's tokens, to be scored by the model's own distribution."""
-    return Conversation(
-        token_ids=columns.from_int32(rollout.tokens.token_ids), mask=list(rollout.tokens.mask)
+def conversations(rollout: Rollout) -> tuple[Conversation, ...]:
+    """Return a rollout's conversations, to be scored by the model's own distribution."""
+    return _beside(
+        Conversation(token_ids=columns.from_int32(tokens.token_ids), mask=list(tokens.mask))
+        for tokens in rollout.conversations
     )
 
 
-def sampled(rollout: Rollout, grammar: Grammar | None) -> Conversation:
-    """Return a rollout's tokens as samples of the policy."""
-    return Conversation(
-        token_ids=columns.from_int32(rollout.tokens.token_ids),
-        mask=list(rollout.tokens.mask),
-        rollout_logprobs=columns.from_float32(rollout.tokens.logprobs),
-        sampled_by=_sampled_by(rollout.tokens),
-        grammar=grammar,
+def sampled(rollout: Rollout, grammar: Grammar | None) -> tuple[Conversation, ...]:
+    """Return a rollout's conversations as samples of the policy."""
+    return _beside(
+        Conversation(
+            token_ids=columns.from_int32(tokens.token_ids),
+            mask=list(tokens.mask),
+            rollout_logprobs=columns.from_float32(tokens.logprobs),
+            sampled_by=_sampled_by(tokens),
+            grammar=grammar,
+        )
+        for tokens in rollout.conversations
     )
+
+
+def _beside(found: Iterable[Conversation]) -> tuple[Conversation, ...]:
+    """Return the conversations of one rollout, each with what the others have written."""
+    alone = tuple(found)
+    if len(alone) == 1:
+        return alone
+    written = sum(each.written for each in alone)
+    return tuple(replace(each, written_beside=written - each.written) for each in alone)
 
 
 def _sampled_by(tokens: Tokens) -> list[int]:

@@ -22,7 +22,7 @@ from coevolve.learning.constraints import Constraints
 from coevolve.learning.losses import credit, divergence, importance
 from coevolve.learning.losses.aggregation import LossNormalizer
 from coevolve.learning.metrics import StepMetrics
-from coevolve.learning.policy import Policy, padded, written
+from coevolve.learning.policy import Policy, padded
 from coevolve.learning.rows import Conversation, Row, Scored, Stream, sides
 from protocols.config import RunConfig
 
@@ -32,7 +32,7 @@ class _Forward:
     """What the models say about the written tokens of some rows, sequence by sequence."""
 
     lengths: list[int]
-    """R entries: number of written tokens of each sequence."""
+    """R entries: number of written tokens of each sequence (`Row.sizes`)."""
 
     logprobs: torch.Tensor
     entropies: torch.Tensor
@@ -93,7 +93,7 @@ class StepLoss:
             forward.logprobs.sum().backward()
             return
         scored = self._scored(pack, forward, is_sampled=is_sampled)
-        scales_N = self._scales(forward)
+        scales_N = self._scales(pack, forward)
         terms = [
             self._stream_loss([row.streams[number] for row in pack], scored, forward, scales_N)
             for number in range(len(pack[0].streams))
@@ -113,7 +113,7 @@ class StepLoss:
             padded_tokens=ids_B_T.numel() if pack else 0,
         )
         return _Forward(
-            lengths=written(mask_B_T),
+            lengths=[length for row in pack for length in row.lengths],
             logprobs=logprobs_N,
             entropies=entropies_N,
             initial=self._policy.reference_logprobs(
@@ -197,11 +197,12 @@ class StepLoss:
             on_policy_difference=float(differences_N[on_policy_N].abs().sum()),
         )
 
-    def _scales(self, forward: _Forward) -> torch.Tensor:
+    def _scales(self, pack: Sequence[Row], forward: _Forward) -> torch.Tensor:
         """Return the normalizer's weight of each token's loss."""
-        scales_R = [self._normalizer.scale(length) for length in forward.lengths]
-        repeated = zip(scales_R, forward.lengths, strict=True)
-        return _column([[scale] * length for scale, length in repeated], forward.logprobs.device)
+        scales = [
+            [self._normalizer.scale(side.written_by_rollout)] * side.written for side in sides(pack)
+        ]
+        return _column(scales, forward.logprobs.device)
 
 
 def _column(parts: Sequence[Sequence[float]], device: torch.device) -> torch.Tensor:

@@ -30,7 +30,7 @@ from coevolve.learning.checkpoint_folder import (
     write_checkpoint_files,
 )
 from coevolve.learning.constraints import Constraints
-from coevolve.learning.losses import aggregation
+from coevolve.learning.losses import aggregation, credit
 from coevolve.learning.losses.aggregation import LossNormalizer
 from coevolve.learning.losses.imitation import imitated
 from coevolve.learning.lr_schedule import rate_share
@@ -348,7 +348,7 @@ class Trainer:
             return aggregation.of_rows(rows)
         return aggregation.of_batch(
             rule,
-            [sum(each.tokens.mask[1:]) for group in batch.groups for each in group.rollouts],
+            [credit.written(each) for group in batch.groups for each in group.rollouts],
             expected_tokens=float(learner.groups_per_step * size * learner.loss_normalizer_tokens),
         )
 

@@ -17,16 +17,22 @@ class Episode:
     """A finished attempt."""
 
     tokens: Tokens
+    """The first conversation."""
+
     actions: tuple[Action, ...]
     turns_passed: int
     turns_total: int
     reward: float
     ended: Ending
     turn_starts: tuple[int, ...] = (0,)
-    """Token position at which each started turn begins."""
+    """Token position in the first conversation at which each started turn begins."""
+
+    further: tuple[Tokens, ...] = ()
+    """The conversations after the first one. Each sampled token has mask 1 in exactly one
+    conversation of the attempt."""
 
     versions: tuple[int, ...]
-    """The policy version of each sampled token; at least one entry."""
+    """The policy version of each sampled token of all conversations; at least one entry."""
 
     oldest_version: int
     """Oldest policy version that sampled a token or computed keys and values for one."""
@@ -43,6 +49,11 @@ class Episode:
     def succeeded(self) -> bool:
         """Whether every turn passed."""
         return self.turns_passed == self.turns_total
+
+    @property
+    def conversations(self) -> tuple[Tokens, ...]:
+        """All conversations, in the order in which they began."""
+        return (self.tokens, *self.further)
 
 
 class Agent(Protocol):
@@ -86,6 +97,7 @@ def _rollout(request: RolloutRequest, episode: Episode, attempt: int) -> Rollout
         version_max=max(episode.versions),
         ended=episode.ended,
         turn_starts=episode.turn_starts,
+        further=episode.further,
         wall_s=episode.wall_s,
         outcome=episode.outcome,
         outcome_key=episode.outcome_key,

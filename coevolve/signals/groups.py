@@ -80,7 +80,12 @@ def summary_of(
     first = members[0][1]
     played = [(sequence, each) for sequence, each in members if isinstance(each, Rollout)]
     rollouts = [rollout for _, rollout in played]
-    sampled = [sampled_surprise(each.tokens) for each in rollouts if each.author != "teacher"]
+    sampled = [
+        sampled_surprise(tokens)
+        for each in rollouts
+        if each.author != "teacher"
+        for tokens in each.conversations
+    ]
     sampled_tokens = sum(count for _, count in sampled)
     return GroupSummary(
         group_id=first.group_id,

@@ -1,3 +1,4 @@
+import base64
 import pickle
 import re
 from typing import Any
@@ -86,6 +87,44 @@ def test_a_request_outside_its_group_is_refused():
 def test_results_that_do_not_line_up_with_the_calls_are_refused():
     with pytest.raises(ValueError, match="one result per reference call"):
         ToolTurn(instruction="go", reference=("ls()",), results=("a", "b"))
+
+
+OF_ONE_CONVERSATION = base64.b85decode(
+    "-T)Y+ba`-Pr*dy>Y;SdRsAqC-b#Py4WTIy=rDt+)b#MWtX>Md?cmk?ta&L8TUvp`CWdx^mVRLI=X=I{wF{E>4Wn==TbZ"
+    "={AZgYjHbZ={AZeM9+bHpeL0000D0000G0000J0000M0000P0000S0000V0000Y0000b0001_ZDDh3#0mfa000000RaI"
+    "4sBCX%aB^>AbHpeB0000000000000000000000000000000D!;%0D!;%0D!;%0D!=#c4cyNX>V?G#3=v&|NsC0|NsC0|N"
+    "sC0|NsC0|NsC0|NjF3000930009300093006FIVPj}zUv_13b7^mGbHo6rVPkY@Z*FsttaNp9ZgXF7VRLh3WCE*nb#iWV"
+    "UvzJDVQd1Xa%Fd6a%9Ut@Bjb+00021c4cyNX>V>{ZE0=;t9E5_b7^mGUu|J{1EpndWMyQiW@&C|b7*B`rgvd%Y+rNBKe?"
+    "HinVFfIt8{g8ZeMeBVRCeHkpQP}b#!BIZDoO>VF9aeb#!BIZDn6;WqF{cVRdw9Z*rz^Z)|B}d8lb_b97;DV`TuSX>DnAV"
+    "Pb4$!>@B`ZFOv6bZ>HBV{mm}bIU*A00000005<Qa%p9A0s"
+)
+"""The body of a rollout's record, as it was written when a rollout had one conversation."""
+
+
+def test_a_rollout_of_one_conversation_is_read_as_before_and_takes_no_more_room() -> None:
+    found = msgspec.msgpack.decode(OF_ONE_CONVERSATION, type=Message)
+    assert isinstance(found, Rollout)
+    assert found.conversations == (found.tokens,)
+    assert (found.tokens.count, found.tokens.sampled, found.sampled_tokens) == (10, 4, 4)
+    assert columns.from_int32(found.tokens.token_ids) == [*range(10, 40, 3)]
+    assert (found.group_id, found.index, found.reward, found.version_min) == ("g1", 2, 1.0, 3)
+    assert (found.author, found.imitable, found.tries, found.turn_starts) == (
+        "policy",
+        True,
+        2,
+        (0,),
+    )
+    assert msgspec.msgpack.decode(found.outcome) == {"a": 1}
+    assert len(msgspec.msgpack.encode(found)) <= len(OF_ONE_CONVERSATION)
+
+
+@given(strategies.of(Rollout), st.lists(strategies.tokens(), max_size=3))
+def test_a_rollout_keeps_its_conversations_in_order(rollout: Rollout, further: list[Tokens]):
+    given = msgspec.structs.replace(rollout, further=tuple(further))
+    found = msgspec.msgpack.decode(msgspec.msgpack.encode(given), type=Message)
+    assert isinstance(found, Rollout)
+    assert found.conversations == (rollout.tokens, *further)
+    assert found.token_count == rollout.tokens.count + sum(each.count for each in further)
 
 
 @given(strategies.of(Rollout), st.integers(1, 5))

@@ -4,9 +4,10 @@
     token_mean:     sum_i sum_t l_it / sum_i T_i   DAPO (arXiv 2503.14476)
     sequence_mean:  sum_i (sum_t l_it / T_i) / B   GRPO (arXiv 2402.03300)
 
-with B rollouts of T_i written tokens each, and a constant L. B and T_i count every rollout of the
-batch, including groups without variance, whose losses are 0. Imitated references use the same
-weights, because they replace the rollouts of a group without other signal.
+with B rollouts of T_i written tokens each, in all of their conversations, and a constant L. B and
+T_i count every rollout of the batch, including groups without variance, whose losses are 0.
+Imitated references use the same weights, because they replace the rollouts of a group without other
+signal.
 """
 
 from collections.abc import Sequence

@@ -52,20 +52,32 @@ def by_turn(rollouts: Sequence[Rollout], compare: Compare) -> list[list[float]]:
         for position, advantage in zip(rewards, compared, strict=True):
             advantages[position].append(advantage)
     return [
-        [
-            of_turns[bisect_right(rollout.turn_starts, position) - 1]
-            for position in written_positions(rollout.tokens.mask)
-        ]
+        [of_turns[turn] for turn in _turns(rollout)]
         for rollout, of_turns in zip(rollouts, advantages, strict=True)
     ]
 
 
+def _turns(rollout: Rollout) -> list[int]:
+    """Return the turn of each written token, conversation by conversation."""
+    first = written_positions(rollout.tokens.mask)
+    turns = [bisect_right(rollout.turn_starts, position) - 1 for position in first]
+    return turns + [len(rollout.turn_starts) - 1] * (written(rollout) - len(turns))
+
+
 def by_rollout(rollouts: Sequence[Rollout], advantages: Sequence[float]) -> list[list[float]]:
-    """Return the advantage of each rollout for every written token except at position 0."""
+    """Return the advantage of each rollout for every written token except at position 0.
+
+    The tokens follow one another conversation by conversation, as in `by_turn`.
+    """
     return [
-        [advantage] * len(written_positions(rollout.tokens.mask))
+        [advantage] * written(rollout)
         for rollout, advantage in zip(rollouts, advantages, strict=True)
     ]
+
+
+def written(rollout: Rollout) -> int:
+    """Return the number of tokens that the policy wrote, except at position 0 of a conversation."""
+    return sum(sum(tokens.mask[1:]) for tokens in rollout.conversations)
 
 
 def written_positions(mask: Sequence[int]) -> list[int]:

@@ -4,13 +4,14 @@ The component is the clipped surrogate, weighted by truncated importance samplin
 and the trainer (`importance`); the target of a token is its advantage (`credit`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from coevolve.learning.losses import credit
 from coevolve.learning.losses.surrogate import Surrogate
 from coevolve.learning.objective import Objective
-from coevolve.learning.rows import Row, Scored, Stream, sampled
+from coevolve.learning.rows import Conversation, Row, Scored, Stream, sampled
 from protocols.learner_config import LearnerConfig
 from protocols.objectives import Aggregation, BelowOne, Bound
 
@@ -30,7 +31,8 @@ class PolicyGradient(Objective, frozen=True, kw_only=True):
     """Whether advantages are divided by the standard deviation of the group's rewards."""
 
     ratio: ClassVar[Literal["token", "sequence"]] = "token"
-    """Whether the ratio of new to old probability is computed per token or per rollout."""
+    """Whether the ratio of new to old probability is computed per token or per conversation; most
+    rollouts have one."""
 
     clip_low: BelowOne = 0.2
     """How far the ratio of new to old probability may fall below 1 before it stops counting."""
@@ -64,12 +66,19 @@ class PolicyGradient(Objective, frozen=True, kw_only=True):
         else:
             advantages = credit.by_rollout(group.rollouts, compare(group.compared_rewards))
         return [
-            Row(
-                sides=(sampled(rollout, group.grammar),),
-                streams=(Stream(component=self, targets=of_tokens),),
-            )
+            row
             for rollout, of_tokens in zip(group.rollouts, advantages, strict=True)
+            for row in self._rows(sampled(rollout, group.grammar), of_tokens)
         ]
+
+    def _rows(
+        self, conversations: Sequence[Conversation], advantages: Sequence[float]
+    ) -> Iterator[Row]:
+        """Yield a row for each conversation of a rollout."""
+        of_tokens = iter(advantages)
+        for side in conversations:
+            targets = list(islice(of_tokens, side.written))
+            yield Row(sides=(side,), streams=(Stream(component=self, targets=targets),))
 
     def losses(self, scored: Scored) -> "torch.Tensor":
         return scored.importance * self.surrogate.losses(

@@ -3,16 +3,16 @@
     h(y) = log pi(y | x) - log pi_ref(y | x)
     loss = mean over pairs of -log sigmoid(beta (h(chosen) - h(rejected)))
 
-The log-probability of a rollout is the sum over the tokens that the policy wrote; the environment's
-tokens between them do not count. The simulator's rewards make the pairs: two rollouts of one task
-with different rewards. The reference is the run's initial model.
+The log-probability of a rollout is the sum over the tokens that the policy wrote, in all of its
+conversations; the environment's tokens between them do not count. The simulator's rewards make the
+pairs: two rollouts of one task with different rewards. The reference is the run's initial model.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from coevolve.learning.objective import Objective
-from coevolve.learning.rows import Row, Scored, Stream, conversation
+from coevolve.learning.rows import Row, Scored, Stream, conversations
 from protocols.learner_config import LearnerConfig
 from protocols.objectives import Bound
 
@@ -34,9 +34,13 @@ class Dpo(Objective, frozen=True, kw_only=True, tag="dpo"):
 
     def rows(self, group: "BatchGroup", learner: LearnerConfig) -> Sequence[Row]:
         stream = Stream(component=self, targets="initial")
-        sides = [conversation(rollout) for rollout in group.rollouts]
+        sides = [conversations(rollout) for rollout in group.rollouts]
         return [
-            Row(sides=(sides[chosen], sides[rejected]), streams=(stream,))
+            Row(
+                sides=(*sides[chosen], *sides[rejected]),
+                sizes=(len(sides[chosen]), len(sides[rejected])),
+                streams=(stream,),
+            )
             for chosen, rejected in pairs([rollout.reward for rollout in group.rollouts])
         ]
 

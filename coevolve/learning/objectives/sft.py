@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from coevolve.learning.losses.imitation import imitated
 from coevolve.learning.objective import Objective
-from coevolve.learning.rows import Row, conversation
+from coevolve.learning.rows import Row, conversations
 from protocols.learner_config import LearnerConfig
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Sft(Objective, frozen=True, kw_only=True, tag="sft"):
     def rows(self, group: "BatchGroup", learner: LearnerConfig) -> Sequence[Row]:
         rewards = [rollout.reward for rollout in group.rollouts]
         worthy = best(rewards) if group.worthy is None else group.worthy
-        return [imitated(conversation(group.rollouts[index])) for index in worthy]
+        return [imitated(side) for index in worthy for side in conversations(group.rollouts[index])]
 
 
 def best(rewards_G: Sequence[float]) -> list[int]:

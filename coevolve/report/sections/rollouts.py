@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from coevolve.history.differences import difference
-from coevolve.history.rollouts import Group, Pieces, Sample, shares
+from coevolve.history.rollouts import Group, Pieces, Sample
 from coevolve.history.run_history import RunHistory, skills_of
 from coevolve.report.figure import folded
 from coevolve.report.links import task_anchor
@@ -23,6 +23,7 @@ ENDINGS: dict[Ending, str] = {
     "malformed": "a message was neither a call nor the end of a turn",
     "too_long": "the conversation reached its maximum of tokens",
     "too_many_calls": "a turn reached its maximum of calls",
+    "too_many_conversations": "the attempt reached its maximum of conversations",
     "program_stopped": "the program could not go on with what the policy wrote",
 }
 """How a rollout ended -> the reason in words."""
@@ -158,7 +159,7 @@ def _rollout(
 ) -> dict[str, Any]:
     if isinstance(rollout, FailedRollout):
         return {"index": rollout.index, "failed": rollout.reason}
-    tokens = rollout.tokens
+    texts, found = pieces.of_all(rollout)
     return {
         "index": rollout.index,
         "reward": rollout.reward,
@@ -169,8 +170,8 @@ def _rollout(
         "versions": [rollout.version_min, rollout.version_max],
         "outcome": _outcome(rollout.outcome),
         "actions": [[each.text, each.result, each.failed] for each in rollout.actions],
-        "tokens": [numbers.setdefault(piece, len(numbers)) for piece in pieces.of(tokens)],
-        "shares": shares(tokens),
+        "tokens": [numbers.setdefault(text, len(numbers)) for text in texts],
+        "shares": found,
     }
 
 

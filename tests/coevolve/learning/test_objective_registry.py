@@ -146,7 +146,7 @@ def test_a_module_that_breaks_is_told_in_one_sentence(page: Path):
 
 
 ROWS = "    def rows(self, group, learner):\n        {}\n"
-OWN = "return [Row(sides=(conversation(r),), streams=(Stream(component=self),)) for r in {}]"
+OWN = "return [Row(sides=conversations(r), streams=(Stream(component=self),)) for r in {}]"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ OWN = "return [Row(sides=(conversation(r),), streams=(Stream(component=self),)) 
         (ROWS.format(OWN.format("group.attempts")), "rows needs to accept .*no attribute"),
         (ROWS.format("return [group]"), "rows needs to accept .*no attribute 'streams'"),
         (ROWS.format("pass"), "rows needs to accept"),
-        (ROWS.format("return [imitated(conversation(group.rollouts[0]))]"), ""),
+        (ROWS.format("return [imitated(conversations(group.rollouts[0])[0])]"), ""),
         (ROWS.format("return []"), ""),
     ],
 )
@@ -170,7 +170,7 @@ def test_an_objective_without_what_it_needs_is_refused_before_a_start(
     (tmp_path / "mine.py").write_text(
         "from coevolve.learning.losses.imitation import imitated\n"
         "from coevolve.learning.objective import Objective\n"
-        "from coevolve.learning.rows import Row, Stream, conversation\n\n\n"
+        "from coevolve.learning.rows import Row, Stream, conversations\n\n\n"
         f"class Mine(Objective, frozen=True, kw_only=True):\n{body}"
     )
     given = 'learner.objective={kind: "mine:Mine"}'

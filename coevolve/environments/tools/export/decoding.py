@@ -34,7 +34,11 @@ class Transcriber:
 
     def written(self, rollout: Rollout) -> list[str]:
         """Return each message of the policy, including special tokens."""
-        return [self._text(ids, skip_special=False) for ids in sampled(rollout.tokens)]
+        return [
+            self._text(ids, skip_special=False)
+            for tokens in rollout.conversations
+            for ids in sampled(tokens)
+        ]
 
     def said(self, rollout: Rollout) -> Iterator[Said]:
         """Yield each message of the policy with the answers to its calls."""

@@ -7,7 +7,8 @@ that wrote it), `wall_s`, `messages`, `tools` (JSON), `written` (each message of
 tokenizer decodes it, special tokens included), and the token columns `token_ids`, `mask` (1 on
 the policy's tokens), `logprobs` (under the distribution that was sampled from), `versions` and
 `cache_versions` (the oldest version whose keys and values a token was sampled over). All token
-columns have the same length.
+columns have the same length. They hold the rollout's conversations one after another, and
+`conversation_tokens` has the number of tokens of each.
 
 The token columns are copies of the journal's; `messages` and `written` are decoded from them.
 The table has no failed rollouts, and none that retention removed from the journal.
@@ -16,6 +17,7 @@ The table has no failed rollouts, and none that retention removed from the journ
 # pyarrow is partly untyped.
 # pyright: reportUnknownMemberType=false
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,7 @@ COLUMNS: dict[str, Any] = {
     "logprobs": pa.list_(pa.float32()),
     "versions": pa.list_(pa.int32()),
     "cache_versions": pa.list_(pa.int32()),
+    "conversation_tokens": pa.list_(pa.int32()),
 }
 
 
@@ -81,7 +84,7 @@ async def write(source: Source, path: Path) -> str:
             messages = chat(body, tuple(transcriber.said(rollout)))
             table.add(
                 {name: getattr(rollout, name) for name in PLAIN}
-                | _columns(rollout.tokens)
+                | _columns(rollout.conversations)
                 | {
                     "sequence": record.sequence,
                     "messages": msgspec.to_builtins(messages),
@@ -92,11 +95,15 @@ async def write(source: Source, path: Path) -> str:
     return f"{table.count} rollouts"
 
 
-def _columns(tokens: Tokens) -> dict[str, Any]:
+def _columns(conversations: Sequence[Tokens]) -> dict[str, Any]:
+    def joined(column: Callable[[Tokens], bytes], dtype: Any) -> Any:
+        return np.frombuffer(b"".join(map(column, conversations)), dtype=dtype)
+
     return {
-        "token_ids": np.frombuffer(tokens.token_ids, dtype=np.int32),
-        "mask": np.frombuffer(tokens.mask, dtype=np.uint8),
-        "logprobs": np.frombuffer(tokens.logprobs, dtype=np.float32),
-        "versions": np.frombuffer(tokens.versions, dtype=np.int32),
-        "cache_versions": np.frombuffer(tokens.cache_versions or tokens.versions, dtype=np.int32),
+        "token_ids": joined(lambda each: each.token_ids, np.int32),
+        "mask": joined(lambda each: each.mask, np.uint8),
+        "logprobs": joined(lambda each: each.logprobs, np.float32),
+        "versions": joined(lambda each: each.versions, np.int32),
+        "cache_versions": joined(lambda each: each.cache_versions or each.versions, np.int32),
+        "conversation_tokens": [each.count for each in conversations],
     }
