@@ -127,6 +127,33 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     infrastructure's)."""
 
 
+class Traffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the policy's endpoint counted while a program talked to it in one attempt."""
+
+    branches: dict[str, int] = {}
+    """Conversations after the first one, by why they began."""
+
+    notes: dict[str, int] = {}
+    """What the client changed in its history without effect, by name."""
+
+    refused: dict[str, int] = {}
+    """Requests that were refused, by their code."""
+
+    ignored: dict[str, int] = {}
+    """Requests with a field that would have changed how is sampled, by the field's name."""
+
+    retries: int = 0
+    """Requests that a client sent again, and that got the same answer."""
+
+    broken_tokens: int = 0
+    """Sampled tokens in conversations that a client broke off: it edited their history, and went on
+    with that."""
+
+
+NO_TRAFFIC = Traffic()
+"""Of an attempt without an endpoint."""
+
+
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout", omit_defaults=True):
     """A finished, graded rollout.
 
@@ -192,6 +219,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout", omit_def
 
     tries: int = 1
     """Number of the try that made it; machine faults ended the earlier ones."""
+
+    traffic: Traffic = NO_TRAFFIC
 
     def __post_init__(self) -> None:
         """Refuse impossible turn counts and rewards that are not finite."""

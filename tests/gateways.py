@@ -16,6 +16,7 @@ from protocols.config import ChatConfig, RolloutConfig
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from protocols.learning import PolicyVersion, ServedWeights
+from protocols.rollouts import Tokens
 from tests.coevolve.environments.tools.chat import models
 
 CUT = "<cut>"
@@ -78,18 +79,27 @@ TEMPLATE = template_of()
 
 
 def opened(
-    *script: str, seed: int = 0, template: ChatTemplate = TEMPLATE, max_tokens: int = 4096
+    *script: str,
+    seed: int = 0,
+    template: ChatTemplate = TEMPLATE,
+    max_tokens: int = 4096,
+    max_conversations: int = 16,
 ) -> tuple[GatewaySession, SplittingGenerator]:
     """Return a session, and the engine behind it."""
     engine = SplittingGenerator(template, script, seed)
-    return GatewaySession("attempt", sampling_of(engine, max_tokens), seed=7), engine
+    sampling = sampling_of(engine, max_tokens, max_conversations)
+    return GatewaySession("attempt", sampling, seed=7), engine
 
 
-def sampling_of(engine: SplittingGenerator, max_tokens: int = 4096) -> Sampling:
+def sampling_of(
+    engine: SplittingGenerator, max_tokens: int = 4096, max_conversations: int = 16
+) -> Sampling:
     return Sampling(
         generator=engine,
         template=engine.template,
-        limits=RolloutConfig(max_tokens=max_tokens, max_call_tokens=512),
+        limits=RolloutConfig(
+            max_tokens=max_tokens, max_call_tokens=512, max_conversations=max_conversations
+        ),
         temperature=1.0,
         read_calls=reader_of(engine.template),
     )
@@ -120,8 +130,11 @@ def user(text: str) -> Any:
 
 
 def trained(session: GatewaySession) -> list[tuple[int, ...]]:
-    """Return the runs of tokens that a learner trains on."""
-    tokens = session.transcript.tokens()
+    """Return the runs of tokens that a learner trains on, conversation by conversation."""
+    return [run for each in session.conversations() for run in _runs(each.tokens())]
+
+
+def _runs(tokens: Tokens) -> list[tuple[int, ...]]:
     ids = columns.from_int32(tokens.token_ids)
     runs: list[list[int]] = []
     for at, mark in enumerate(tokens.mask):

@@ -1,15 +1,16 @@
-"""One attempt at the policy's endpoint: its conversation, in the tokens that were sampled.
+"""One attempt at the policy's endpoint: its conversations, in the tokens that were sampled.
 
 A client sends a conversation as messages, each time from its beginning. What is known of it is
 never rendered or tokenized again: the request continues on the sampled tokens, and only what is new
 is added (`coevolve.models.chat_template`). `coevolve.gateway.matching` recognizes sampled messages.
 
-A session has one conversation. A request that does not continue it (an edited history, other tools,
-a helper's own conversation) is refused, and the attempt has ended without a result
-(`GatewaySession.branched`). Nothing is trained that was not sampled, and nothing twice.
+A request that continues nothing (a helper's own conversation, a summary, an edited history, other
+tools) begins a further conversation (`coevolve.gateway.conversations`), up to
+``rollout.max_conversations``. Nothing is trained that was not sampled, and nothing twice.
 """
 
 import asyncio
+import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,17 +19,25 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coevolve.gateway.matching import Notes, difference
+from coevolve.gateway.conversations import (
+    Branch,
+    Found,
+    MessageTree,
+    Node,
+    Sampled,
+    TooManyError,
+    token_ids,
+)
 from coevolve.gateway.messages import Call, Chat, Function, Message, RefusedError, Said
 from coevolve.gateway.written import Written, read, shown
 from coevolve.models.model_folder import model_folder
-from coevolve.rollouts.agent import sampling_seed
+from coevolve.rollouts.agent import sampling_seed, seed_of
 from coevolve.rollouts.transcript import Transcript
 from protocols.config import RolloutConfig, RunConfig
 from protocols.errors import ConfigError, GeneratorError
-from protocols.generation import Generation, GenerationRequest
+from protocols.generation import GenerationRequest
 from protocols.interfaces import Generator
-from protocols.rollouts import Action
+from protocols.rollouts import Action, Traffic
 
 if TYPE_CHECKING:
     from coevolve.models.chat_template import ChatTemplate
@@ -45,7 +54,7 @@ MARGIN_BYTES = 4 << 20
 
 LARGE_CHARS = 1 << 16
 CALL_BYTES = 8
-BRANCHED = "conversation_branched"
+CROWDED = "too_many_conversations"
 TOO_LONG = "context_length_exceeded"
 
 
@@ -108,58 +117,70 @@ class Counts:
     retries: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class _Request:
-    """The last request for which something was or is sampled."""
+    """A request for which something was or is sampled."""
 
-    content: bytes
     said: "asyncio.Task[Said]"
+    is_heard: bool = False
+    """Whether a client waited for the answer."""
 
 
 class GatewaySession:
-    """The conversation of one attempt."""
+    """The conversations of one attempt."""
 
     def __init__(self, name: str, sampling: Sampling, seed: int) -> None:
-        """``name`` identifies the conversation in the engine; ``seed`` is the attempt's."""
+        """``name`` identifies the attempt in the engine; ``seed`` is the attempt's."""
         self._name = name
         self._sampling = sampling
         self._seed = seed
-        self._transcript = Transcript()
-        self._history: list[Message | Said] = []
-        self._tools: Sequence[dict[str, Any]] = ()
-        self._written: Generation | None = None
-        """The last sampled message."""
+        self._tree = MessageTree(sampling.limits.max_conversations)
+        self._requests: dict[bytes, _Request] = {}
+        """The last request of each content."""
 
-        self._last: _Request | None = None
         self._is_ended = False
         self.counts = Counts()
-        self.branched = ""
-        """Why a request did not continue the conversation; empty if all did."""
-
         self.is_full = False
         """Whether a request found no room for a further token."""
+
+        self.is_crowded = False
+        """Whether a request found no room for a further conversation."""
 
         self.error: GeneratorError | None = None
         """The engine's failure."""
 
     def actions(self) -> tuple[Action, ...]:
-        """Return the sampled messages, each with the message that followed it."""
-        texts = [each.text for each in self._history[1:]]
+        """Return the sampled messages, each with a message that followed it."""
         return tuple(
-            Action(turn=0, text=said.written, result=result, failed=False)
-            for said, result in zip(self._history, [*texts, ""], strict=True)
-            if isinstance(said, Said)
+            Action(
+                turn=0,
+                text=node.message.written,
+                result=node.children[0].text if node.children else "",
+                failed=False,
+            )
+            for node in self._tree.sampled
+            if isinstance(node.message, Said)
         )
 
-    @property
-    def transcript(self) -> Transcript:
-        """The conversation's tokens."""
-        return self._transcript
+    def conversations(self) -> list[Transcript]:
+        """Return the tokens of each conversation, in the order in which they began."""
+        return self._tree.conversations()
+
+    def traffic(self) -> Traffic:
+        """Return what was counted."""
+        return Traffic(
+            branches=dict(self._tree.reasons),
+            notes=dict(self.counts.notes),
+            refused=dict(self.counts.refused),
+            ignored=dict(self.counts.ignored),
+            retries=self.counts.retries,
+            broken_tokens=self._tree.broken_tokens(),
+        )
 
     @property
     def said(self) -> int:
         """The number of sampled messages."""
-        return sum(isinstance(each, Said) for each in self._history)
+        return len(self._tree.sampled)
 
     def check_size(self, body_bytes: int) -> None:
         """Refuse a body that cannot fit before it is read. Raises RefusedError."""
@@ -171,42 +192,52 @@ class GatewaySession:
         return TOKEN_CHARS * self._sampling.limits.max_tokens
 
     async def chat(self, chat: Chat, *, is_retry: bool) -> Said:
-        """Return the policy's next message; a repeated request gets the same one.
+        """Return the policy's next message.
 
-        ``is_retry`` says that the client tries a request again. Raises RefusedError,
-        GeneratorError, and EndedError.
+        A request that is sent again gets the same one if ``is_retry`` says that the client tries
+        again, while the first one is answered, and if no client waited for that answer. Otherwise
+        it gets another sample. Raises RefusedError, GeneratorError, and EndedError.
         """
         if self._is_ended:
             raise EndedError
-        if self.branched:
-            raise self._branch(self.branched)
-        content = msgspec.json.encode((chat.messages, chat.tools))
-        if self._last and self._last.content == content and self._is_same(is_retry=is_retry):
+        if self.is_crowded:
+            raise self._too_many()
+        content = _content(chat)
+        request = self._requests.get(content)
+        if request and (is_retry or not request.said.done() or not request.is_heard):
             self.counts.retries += 1
         else:
-            if self._last and not self._last.said.done():
-                raise self._branch("another request came while the policy wrote")
-            said = asyncio.ensure_future(self._answered(chat))
-            self._last = _Request(content=content, said=said)
-        # A client that hangs up does not undo what is sampled.
-        return await asyncio.shield(self._last.said)
+            request = _Request(said=asyncio.ensure_future(self._answered(chat)))
+            self._requests[content] = request
+        try:
+            # A client that hangs up does not undo what is sampled.
+            said = await asyncio.shield(request.said)
+        except (RefusedError, GeneratorError, EndedError):
+            if self._requests.get(content) is request:
+                del self._requests[content]
+            raise
+        request.is_heard = True
+        return said
 
     async def end(self) -> None:
-        """Let the engine forget the conversation; later requests get no answer."""
+        """Let the engine forget the conversations; later requests get no answer."""
         self._is_ended = True
-        await self._sampling.generator.release(self._name)
-        if self._last is not None:
-            await asyncio.wait([self._last.said])
+        for number in range(self._tree.begun):
+            await self._sampling.generator.release(self._conversation_id(number))
+        unfinished = [each.said for each in self._requests.values() if not each.said.done()]
+        if unfinished:
+            await asyncio.wait(unfinished)
 
-    def _is_same(self, *, is_retry: bool) -> bool:
-        """Return whether the last request, sent again, wants its answer and no further one."""
-        return self._last is not None and (is_retry or not self._last.said.done())
+    def _conversation_id(self, number: int) -> str:
+        return f"{self._name}/{number}" if number else self._name
 
     async def _answered(self, chat: Chat) -> Said:
         try:
             return await self._sampled(chat)
         except ConfigError as error:
             raise RefusedError(f"the model's chat template refuses: {error}", "template") from error
+        except TooManyError as error:
+            raise self._too_many() from error
         except GeneratorError as error:
             if self._is_ended:
                 raise EndedError from error
@@ -214,20 +245,25 @@ class GatewaySession:
             raise
 
     async def _sampled(self, chat: Chat) -> Said:
-        known, notes = self._known(chat)
-        fed = await self._fed(chat, known)
+        found = self._tree.find(chat.messages, chat.tools)
+        fed = await self._fed(chat, found)
         if self._is_ended:
             raise EndedError
-        generation = await self._sampling.generator.generate(self._generation_of(chat, fed))
+        prompt = (*token_ids(found.base), *fed)
+        self._check_room(prompt)
+        branch = self._tree.claim(found)
+        try:
+            request = self._generation_of(chat, prompt, branch)
+            generation = await self._sampling.generator.generate(request)
+        except BaseException:
+            self._tree.give_up(branch)
+            raise
         written = read(self._sampling.template, generation, chat.request.stops)
-        said = self._said(chat, written, len(self._transcript.token_ids) + len(fed))
-        self.counts.notes.update(notes)
+        said = self._said(chat, written, len(prompt))
+        self.counts.notes.update(found.notes)
         self.counts.ignored.update(chat.ignored)
-        self._transcript.feed(fed)
-        self._transcript.add(written.generation)
-        self._written = written.generation
-        self._history += (*chat.messages[known:], said)
-        self._tools = chat.tools
+        sampled = Sampled(branch=branch, base=found.base, fed=fed, generation=written.generation)
+        self._tree.add(found, chat.messages, said, sampled)
         return said
 
     def _said(self, chat: Chat, written: Written, prompt_tokens: int) -> Said:
@@ -250,70 +286,56 @@ class GatewaySession:
             sampled_tokens=len(written.generation.token_ids),
         )
 
-    def _generation_of(self, chat: Chat, fed: Sequence[int]) -> GenerationRequest:
-        """Return the request for a message after ``fed``. Raises RefusedError without room."""
-        limits = self._sampling.limits
-        prompt = (*self._transcript.token_ids, *fed)
-        room = limits.max_tokens - len(prompt)
-        if room < 1:
+    def _check_room(self, prompt: Sequence[int]) -> None:
+        """Raise RefusedError without room for a token after ``prompt``."""
+        if len(prompt) >= self._sampling.limits.max_tokens:
             raise self._too_long(f"{len(prompt)} tokens")
+
+    def _generation_of(
+        self, chat: Chat, prompt: tuple[int, ...], branch: Branch
+    ) -> GenerationRequest:
+        limits = self._sampling.limits
         most = limits.max_call_tokens
+        # Further conversations may have the same prompt, and need other samples of it.
+        seed = seed_of(self._seed, -branch.number)
         return GenerationRequest(
-            conversation_id=self._name,
+            conversation_id=self._conversation_id(branch.number),
             prompt_ids=prompt,
-            max_tokens=min(room, most, chat.request.most_tokens or most),
+            max_tokens=min(limits.max_tokens - len(prompt), most, chat.request.most_tokens or most),
             stop_ids=self._sampling.template.stop_ids,
             temperature=self._sampling.temperature,
-            seed=sampling_seed(self._seed, len(prompt)),
+            seed=sampling_seed(seed, len(prompt)),
         )
 
-    def _known(self, chat: Chat) -> tuple[int, Notes]:
-        """Return how many messages are known, and what is changed in them without effect.
-
-        Raises RefusedError if the request does not continue the conversation.
-        """
-        if not self._history:
-            return 0, ()
-        if chat.tools != self._tools:
-            raise self._branch("other tools")
-        notes: list[str] = []
-        for mine, yours in zip(self._history, chat.messages, strict=False):
-            reason, changed = _compared(mine, yours)
-            if reason:
-                raise self._branch(reason)
-            notes += changed
-        known = len(self._history)
-        if len(chat.messages) < known:
-            is_last = len(chat.messages) == known - 1
-            raise self._branch("the same request again" if is_last else "the history was cut")
-        if any(each.role == "assistant" for each in chat.messages[known:]):
-            raise self._branch("a message of the assistant that nobody sampled")
-        return known, tuple(notes)
-
-    async def _fed(self, chat: Chat, known: int) -> tuple[int, ...]:
-        """Return the tokens of the new messages. Raises RefusedError, and ConfigError."""
-        new = chat.messages[known:]
+    async def _fed(self, chat: Chat, found: Found) -> tuple[int, ...]:
+        """Return the tokens of the messages to add. Raises RefusedError, and ConfigError."""
+        new = chat.messages[found.at :]
         if chat.tools and self._sampling.read_calls is None:
             raise RefusedError("tools need a model whose chat template lists them, found another")
         chars = sum(map(_chars, new))
-        if self._written is None:
+        if found.base is None:
             chars += len(msgspec.json.encode(chat.tools))
         if chars > self._most_chars:
             raise self._too_long(f"{chars} characters")
         messages = [_plain(each) for each in new]
         if chars < LARGE_CHARS:
-            return self._tokens(messages, chat.tools)
-        return await asyncio.to_thread(self._tokens, messages, chat.tools)  # others go on meanwhile
+            return self._tokens(messages, chat.tools, found.base)
+        # Others go on meanwhile.
+        return await asyncio.to_thread(self._tokens, messages, chat.tools, found.base)
 
     def _tokens(
-        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]]
+        self,
+        messages: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        base: Node | None,
     ) -> tuple[int, ...]:
-        """Return the tokens of messages after the conversation so far. Raises ConfigError."""
+        """Return the tokens of messages after those of ``base``. Raises ConfigError."""
         template = self._sampling.template
-        if self._written is None:
+        if base is None or base.sampled is None:
             return template.opening(messages, tools)
-        between = template.after(messages, self._written.token_ids)
-        if self._written.stopped or not template.end:
+        generation = base.sampled.generation
+        between = template.after(messages, generation.token_ids)
+        if generation.stopped or not template.end:
             return between
         return (template.stop_ids[0], *between)
 
@@ -323,19 +345,18 @@ class GatewaySession:
         sentence = f"a conversation needs room within {most} tokens, found {found}"
         return RefusedError(sentence, TOO_LONG)
 
-    def _branch(self, reason: str) -> RefusedError:
-        self.branched = self.branched or reason
-        return RefusedError(
-            f"a request needs to continue the attempt's one conversation, found {reason}", BRANCHED
-        )
+    def _too_many(self) -> RefusedError:
+        self.is_crowded = True
+        most = self._sampling.limits.max_conversations
+        sentence = f"an attempt needs at most {most} conversations, found a further one"
+        return RefusedError(sentence, CROWDED)
 
 
-def _compared(mine: Message | Said, yours: Message) -> tuple[str, Notes]:
-    """Return why a message is not the one that is known, and its changes without effect."""
-    if isinstance(mine, Said):
-        return difference(mine, yours)
-    is_same = (mine.speaker, mine.text, mine.calls) == (yours.speaker, yours.text, yours.calls)
-    return "" if is_same else "the history was edited", ()
+def _content(chat: Chat) -> bytes:
+    """Return a digest of what a request asks for."""
+    request = chat.request
+    asked = (chat.messages, chat.tools, request.stops, request.most_tokens, request.tool_choice)
+    return hashlib.sha256(msgspec.json.encode(asked)).digest()
 
 
 def _call(name: str, arguments: Mapping[str, Any]) -> Call:

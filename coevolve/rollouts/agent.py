@@ -8,7 +8,15 @@ import msgspec
 
 from protocols.config import RolloutConfig
 from protocols.errors import ContractError, SimulatorError
-from protocols.rollouts import Action, Ending, Rollout, RolloutRequest, Tokens
+from protocols.rollouts import (
+    NO_TRAFFIC,
+    Action,
+    Ending,
+    Rollout,
+    RolloutRequest,
+    Tokens,
+    Traffic,
+)
 from protocols.tasks import NOTHING, Task
 
 
@@ -44,6 +52,8 @@ class Episode:
 
     simulator_cpu_s: float = 0.0
     """CPU seconds of grading; 0 if the result was already known."""
+
+    traffic: Traffic = NO_TRAFFIC
 
     @property
     def succeeded(self) -> bool:
@@ -106,6 +116,7 @@ def _rollout(request: RolloutRequest, episode: Episode, attempt: int) -> Rollout
         imitable=request.imitable,
         simulator_cpu_s=episode.simulator_cpu_s,
         tries=attempt + 1,
+        traffic=episode.traffic,
     )
 
 

@@ -16,22 +16,10 @@ from protocols.tasks import Task, body_of
 
 
 class ProgramOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt's conversation showed, beside its tokens."""
+    """What an attempt showed, beside its tokens."""
 
     messages: int
     """Messages that the policy wrote."""
-
-    retries: int
-    """Requests that a client sent again, and that got the same answer."""
-
-    notes: dict[str, int]
-    """What the client changed in its history without effect, by name."""
-
-    refused: dict[str, int]
-    """Requests that were refused, by their code."""
-
-    ignored: dict[str, int]
-    """Fields of requests that would have changed how is sampled, by name."""
 
     error: str = ""
     """Why the program could not go on, by the policy's fault."""
@@ -79,54 +67,56 @@ class ProgramAgent:
         return msgspec.msgpack.decode(answer, type=Answered)
 
     def _episode(self, talk: GatewaySession, answered: Answered, wall_s: float) -> Episode:
-        is_rewarded = isinstance(answered, Rewarded) and not talk.is_full
+        is_rewarded = isinstance(answered, Rewarded) and not _has_no_room(talk)
         reward = answered.reward if isinstance(answered, Rewarded) and is_rewarded else 0.0
         won = is_rewarded and reward >= self._success
-        transcript = talk.transcript
+        first, *further = talk.conversations()
         return Episode(
-            tokens=transcript.tokens(),
+            tokens=first.tokens(),
+            further=tuple(each.tokens() for each in further),
             actions=talk.actions(),
             turns_passed=int(won),
             turns_total=1,
             reward=reward,
             ended=_ending(talk, answered, won=won),
-            versions=tuple(transcript.sampled_versions()),
-            oldest_version=transcript.oldest_version(),
+            versions=tuple(v for each in (first, *further) for v in each.sampled_versions()),
+            oldest_version=min(each.oldest_version() for each in (first, *further)),
             wall_s=wall_s,
             outcome=body_of(_outcome(talk, answered)),
+            traffic=talk.traffic(),
         )
 
 
 def _failure(talk: GatewaySession, answered: Answered | None, failure: str) -> str:
     """Return why an attempt says nothing about the policy; empty if it does."""
-    if talk.branched:
-        return f"conversation_branched: {talk.branched}"
     if failure:
         return failure
     if not talk.said:
         refused = ", ".join(talk.counts.refused)
         asked = f"every request was refused: {refused}" if refused else "the program never asked it"
         return f"the policy wrote nothing: {asked}"
-    if isinstance(answered, Faulty) and not talk.is_full:
+    if isinstance(answered, Faulty) and not _has_no_room(talk):
         return answered.error
     return ""
+
+
+def _has_no_room(talk: GatewaySession) -> bool:
+    """Return whether the attempt reached a limit, whatever the program then says."""
+    return talk.is_full or talk.is_crowded
 
 
 def _ending(talk: GatewaySession, answered: Answered, *, won: bool) -> Ending:
     if talk.is_full:
         return "too_long"
+    if talk.is_crowded:
+        return "too_many_conversations"
     if isinstance(answered, Stopped):
         return "program_stopped"
     return "finished" if won else "wrong"
 
 
 def _outcome(talk: GatewaySession, answered: Answered) -> ProgramOutcome:
-    counts = talk.counts
     return ProgramOutcome(
         messages=talk.said,
-        retries=counts.retries,
-        notes=dict(counts.notes),
-        refused=dict(counts.refused),
-        ignored=dict(counts.ignored),
         error=answered.error if isinstance(answered, Stopped) else "",
     )

@@ -1,4 +1,4 @@
-"""What a client sends back continues on the tokens that were sampled, or ends the attempt."""
+"""What a client sends back continues on the sampled tokens, or is another conversation."""
 
 import asyncio
 import json
@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.gateway.messages import RefusedError
-from coevolve.gateway.session import BRANCHED, TOO_LONG, EndedError, GatewaySession
-from protocols import columns
+from coevolve.gateway.session import CROWDED, TOO_LONG, EndedError, GatewaySession
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from tests.coevolve.environments.tools.chat import models
@@ -70,8 +69,8 @@ def test_the_tokens_trained_are_those_sampled(
         assert after.prompt_ids[: len(begun)] == begun
         end = after.prompt_ids[len(begun)]
         assert (end == template.stop_ids[0]) == (sampled[-1] != template.stop_ids[0])
-    ids = columns.from_int32(session.transcript.tokens().token_ids)
-    assert tuple(ids) == (*engine.requests[-1].prompt_ids, *engine.sampled[-1])
+    (conversation,) = session.conversations()
+    assert tuple(conversation.token_ids) == (*engine.requests[-1].prompt_ids, *engine.sampled[-1])
 
 
 PARTS = [{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo."}]
@@ -95,7 +94,7 @@ async def test_a_message_that_means_the_same_continues(kind: str) -> None:
     await ask(session, [user("a"), first | changed, user("b")])
     assert trained(session) == engine.sampled
     assert tuple(session.counts.notes) == notes
-    assert not session.branched
+    assert len(session.conversations()) == 1
 
 
 @pytest.mark.parametrize("content", [None, "", [], "absent"])
@@ -138,7 +137,7 @@ async def test_roles_and_histories_that_clients_write_anew_are_the_same() -> Non
     system = {"role": "developer", "content": [{"type": "text", "text": "s"}], "name": None}
     await ask(session, [system, user("a"), first, user("b")])
     assert trained(session) == engine.sampled
-    assert not session.branched
+    assert len(session.conversations()) == 1
 
 
 TOOLS = [
@@ -234,9 +233,9 @@ async def test_a_call_that_a_client_corrects_is_another_one(
     session, engine = opened(CALLS, "Done.")
     said = await ask(session, [user("a")], tools=TOOLS)
     back = rewritten(said, **changes)
-    with pytest.raises(RefusedError):
-        await ask(session, [user("a"), back, *answers("1", "2", said=said)], tools=TOOLS)
-    assert reason in session.branched
+    await ask(session, [user("a"), back, *answers("1", "2", said=said)], tools=TOOLS)
+    assert [reason in each for each in session.traffic().branches] == [True]
+    assert session.traffic().broken_tokens == len(engine.sampled[0])
     assert trained(session) == engine.sampled
 
 
@@ -244,9 +243,8 @@ async def test_fewer_calls_are_another_message() -> None:
     session, _ = opened(CALLS, "Done.")
     said = await ask(session, [user("a")], tools=TOOLS)
     back = said | {"tool_calls": said["tool_calls"][:1]}
-    with pytest.raises(RefusedError):
-        await ask(session, [user("a"), back, user("b")], tools=TOOLS)
-    assert session.branched == "1 calls came back in place of 2"
+    await ask(session, [user("a"), back, user("b")], tools=TOOLS)
+    assert session.traffic().branches == {"1 calls came back in place of 2": 1}
 
 
 async def test_answers_of_parallel_calls_are_read_in_the_order_of_the_calls() -> None:
@@ -321,7 +319,7 @@ OTHER: dict[str, tuple[list[dict[str, Any]], str]] = {
     "left out": ([user("a"), user("b")], "was left out"),
     "left out, longer": ([user("a"), user("b"), user("c")], "was left out"),
     "the same again": ([user("a")], "the same request again"),
-    "another opening": ([user("Sum it up."), user("b"), user("c")], "the history was edited"),
+    "another opening": ([user("Sum it up."), user("b"), user("c")], "another opening"),
     "calls": (
         [
             user("a"),
@@ -347,26 +345,123 @@ OTHER: dict[str, tuple[list[dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("kind", OTHER)
-async def test_another_conversation_ends_the_attempt_and_samples_nothing(kind: str) -> None:
+async def test_another_conversation_begins_anew_and_both_are_trained(kind: str) -> None:
     messages, reason = OTHER[kind]
-    session, engine = opened("Hello.", "never")
-    await ask(session, [user("a")])
-    with pytest.raises(RefusedError, match="needs to continue") as refused:
-        await ask(session, messages)
-    assert refused.value.code == BRANCHED
-    assert reason in session.branched
-    assert trained(session) == engine.sampled
-    with pytest.raises(RefusedError):
-        await ask(session, [user("a"), {"role": "assistant", "content": "Hello."}, user("b")])
-    assert len(engine.requests) == 1
+    session, engine = opened("Hello.", "Second.", "Third.", "Fourth.")
+    first = await ask(session, [user("a")])
+    second = await ask(session, messages)
+    assert [reason in each for each in session.traffic().branches] == [True]
+    await ask(session, [user("a"), first, user("on")])
+    if kind != "the same again":
+        assert second["content"] == "Second."
+        await ask(session, [*messages, second, user("on")])
+    runs = trained(session)
+    assert sorted(runs) == sorted(engine.sampled)
+    assert [
+        each.token_ids[: len(engine.requests[0].prompt_ids)] for each in session.conversations()
+    ]
+    assert len(session.conversations()) == 2
+    is_edit = "edit" in reason or "in place of" in reason
+    assert (session.traffic().broken_tokens > 0) == is_edit
 
 
 async def test_other_tools_are_another_conversation() -> None:
-    session, _ = opened("Hello.")
+    session, engine = opened("Hello.", "Again.")
     first = await ask(session, [user("a")], tools=TOOLS)
-    with pytest.raises(RefusedError):
-        await ask(session, [user("a"), first, user("b")])
-    assert session.branched == "other tools"
+    await ask(session, [user("a"), first, user("b")])
+    assert session.traffic().branches == {"other tools": 1}
+    assert not session.traffic().broken_tokens
+    assert trained(session) == engine.sampled
+
+
+async def test_a_conversation_that_forks_shares_its_beginning_which_is_trained_once() -> None:
+    session, engine = opened("One.", "Two.", "Left.", "Right.")
+    first = await ask(session, [user("a")])
+    second = await ask(session, [user("a"), first, user("b")])
+    await ask(session, [user("a"), first, user("b"), second, user("left")])
+    await ask(session, [user("a"), first, user("b"), second, user("right")])
+    left, right = (each.tokens() for each in session.conversations())
+    one, two, third, fourth = engine.sampled
+    assert (left.sampled, right.sampled) == (len(one + two + third), len(fourth))
+    shared = (*engine.requests[1].prompt_ids, *two)
+    for each in session.conversations():
+        assert tuple(each.token_ids[: len(shared)]) == shared
+    assert trained(session) == engine.sampled
+    assert session.traffic().branches == {"another continuation": 1}
+    assert engine.requests[3].seed != engine.requests[2].seed
+
+
+async def test_a_message_that_is_left_out_stays_trained_and_the_rest_goes_on() -> None:
+    session, engine = opened("One.", "no call", "Two.", "Three.")
+    first = await ask(session, [user("a")])
+    await ask(session, [user("a"), first, user("b")])
+    messages = [user("a"), first, user("b"), user("Format error.")]
+    third = await ask(session, messages)
+    await ask(session, [*messages, third, user("c")])
+    assert session.traffic().branches == {"a message of the policy was left out": 1}
+    assert [each.tokens().sampled for each in session.conversations()] == [
+        len(engine.sampled[0] + engine.sampled[1]),
+        len(engine.sampled[2] + engine.sampled[3]),
+    ]
+    assert trained(session) == engine.sampled
+
+
+async def test_the_same_request_again_gets_another_sample_and_a_retry_the_newest() -> None:
+    session, engine = opened("One.", "Two.", "Three.")
+    said = [await ask(session, [user("a")]) for _ in range(3)]
+    assert [each["content"] for each in said] == ["One.", "Two.", "Three."]
+    assert (await ask(session, [user("a")], is_retry=True))["content"] == "Three."
+    assert len({each.seed for each in engine.requests}) == 3
+    assert session.traffic().branches == {"the same request again": 2}
+    assert session.traffic().retries == 1
+    assert trained(session) == engine.sampled
+
+
+async def test_of_messages_of_the_same_text_the_newest_goes_on() -> None:
+    session, engine = opened("Same.", "Same.", "On.")
+    for _ in range(2):
+        said = await ask(session, [user("a")])
+    await ask(session, [user("a"), said, user("b")])
+    older, newer = session.conversations()
+    assert older.tokens().sampled == len(engine.sampled[0])
+    assert newer.tokens().sampled == len(engine.sampled[1] + engine.sampled[2])
+    assert session.traffic().notes == {"several messages of the same text": 1}
+
+
+async def test_helpers_at_the_same_time_have_conversations_of_their_own() -> None:
+    session, engine = opened("One.", *(f"Helper {n}." for n in range(4)), "Sum.")
+    first = await ask(session, [user("a")])
+    opening = [user("a"), first]
+    said = await asyncio.gather(*(ask(session, [*opening, user(f"part {n}")]) for n in range(4)))
+    assert len({each.conversation_id for each in engine.requests}) == 4
+    await ask(session, [*opening, user("part 2"), said[2], user("sum")])
+    assert len(session.conversations()) == 4
+    assert sorted(trained(session)) == sorted(engine.sampled)
+    await session.end()
+    assert {*engine.released} == {each.conversation_id for each in engine.requests}
+
+
+async def test_an_attempt_with_too_many_conversations_has_ended() -> None:
+    session, engine = opened("One.", "Two.", "never", max_conversations=2)
+    first = await ask(session, [user("a")])
+    await ask(session, [user("b")])
+    for messages in ([user("c")], [user("a"), first, user("on")]):
+        with pytest.raises(RefusedError, match="at most 2 conversations") as refused:
+            await ask(session, messages)
+        assert refused.value.code == CROWDED
+    assert session.is_crowded
+    assert trained(session) == engine.sampled
+
+
+async def test_a_request_that_is_refused_begins_no_conversation() -> None:
+    session, engine = opened("One.", "Two.", max_tokens=64, max_conversations=2)
+    await ask(session, [user("a")])
+    for n in range(3):
+        with pytest.raises(RefusedError, match="within 64 tokens"):
+            await ask(session, [user(f"{n} " * 80)])
+    await ask(session, [user("b")])
+    assert session.traffic().branches == {"another opening": 1}
+    assert trained(session) == engine.sampled
 
 
 async def test_a_request_that_is_sent_again_is_answered_once() -> None:
@@ -379,14 +474,12 @@ async def test_a_request_that_is_sent_again_is_answered_once() -> None:
     assert len(engine.requests) == 2
 
 
-async def test_a_request_beside_another_one_ends_the_attempt() -> None:
+async def test_a_request_beside_another_one_is_another_conversation() -> None:
     session, engine = opened("Hello.", "b")
     first = asyncio.ensure_future(ask(session, [user("a")]))
     await asyncio.sleep(0)
-    with pytest.raises(RefusedError):
-        await ask(session, [user("b")])
-    await first
-    assert "while the policy wrote" in session.branched
+    await asyncio.gather(first, ask(session, [user("b")]))
+    assert session.traffic().branches == {"another opening": 1}
     assert trained(session) == engine.sampled
 
 
@@ -395,8 +488,11 @@ async def test_a_client_that_hangs_up_undoes_nothing() -> None:
     asking = asyncio.ensure_future(ask(session, [user("a")]))
     await asyncio.sleep(0)
     asking.cancel()
+    await asyncio.sleep(0.1)
+    assert (await ask(session, [user("a")]))["content"] == "Hello."
     assert (await ask(session, [user("a")], is_retry=True))["content"] == "Hello."
     assert trained(session) == engine.sampled
+    assert (await ask(session, [user("a")]))["content"] == "b"
 
 
 async def test_a_conversation_without_room_is_refused_and_marked() -> None:

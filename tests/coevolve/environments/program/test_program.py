@@ -85,8 +85,12 @@ async def running(
 
 
 def sampled(episode: Episode) -> list[int]:
-    ids = columns.from_int32(episode.tokens.token_ids)
-    return [token for token, mark in zip(ids, episode.tokens.mask, strict=True) if mark]
+    return [
+        token
+        for each in episode.conversations
+        for token, mark in zip(columns.from_int32(each.token_ids), each.mask, strict=True)
+        if mark
+    ]
 
 
 async def test_a_program_makes_an_attempt_and_gives_its_reward(tmp_path: Path) -> None:
@@ -124,6 +128,57 @@ async def test_a_conversation_without_room_is_too_long_whatever_the_program_says
             assert (episode.reward, episode.succeeded, episode.ended) == (0.0, False, "too_long")
 
 
+SUB_AGENT = """
+plan = ask(asked, 'Plan.')
+parts = [ask(asked, f'Helper {n}: ' + plan[0], 'Go on.') for n in range(2)]
+say(asked, reward=1 if all(parts) else 0)
+"""
+COMPACTS = """
+long = ask(asked, 'a', 'b', 'c')
+summary = ask(asked, 'Summarize: ' + ' '.join(long))
+ask(asked, 'Here is a summary: ' + summary[0], 'd')
+say(asked, reward=1)
+"""
+FORMAT_ERROR = """
+first = ask(asked, 'a')
+second = ask(asked, 'a Format error.', 'b')
+say(asked, reward=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "conversations", "messages"),
+    [(SUB_AGENT, 3, 5), (COMPACTS, 3, 6), (FORMAT_ERROR, 2, 3)],
+    ids=["sub-agent", "compacts", "format error"],
+)
+async def test_a_program_may_have_several_conversations_for_one_reward(
+    lines: str, conversations: int, messages: int, tmp_path: Path
+) -> None:
+    script = [f"Word {number}." for number in range(messages)]
+    async with running(program(tmp_path, lines.strip()), *script, max_tokens=512) as it:
+        episode = await it.attempt()
+    assert len(episode.conversations) == conversations
+    assert (episode.reward, episode.ended) == (1.0, "finished")
+    assert sampled(episode) == [token for each in it.engine.sampled for token in each]
+    assert len(episode.versions) == len(sampled(episode))
+    assert sum(episode.traffic.branches.values()) == conversations - 1
+    assert [each.text for each in episode.actions] == script
+
+
+async def test_too_many_conversations_end_the_attempt_whatever_the_program_says(
+    tmp_path: Path,
+) -> None:
+    lines = (
+        "for n in range(17):\n    try: ask(asked, str(n))\n    except OSError: pass\n"
+        "say(asked, reward=1)"
+    )
+    async with running(program(tmp_path, lines), *"abcdefghijklmnopq") as it:
+        episode = await it.attempt()
+    assert (episode.reward, episode.ended) == (0.0, "too_many_conversations")
+    assert len(episode.conversations) == 16
+    assert episode.traffic.refused == {"too_many_conversations": 1}
+
+
 FAULTS: dict[str, tuple[str, str]] = {
     "asks nothing": ("say(asked, reward=1)", "the program never asked it"),
     "only nonsense": (
@@ -148,10 +203,6 @@ FAULTS: dict[str, tuple[str, str]] = {
     "is killed": ("import os\nos.kill(os.getpid(), 9)", "ended with status -9"),
     "a token": ("ask(asked, 'a')\nsay(asked, error=asked['base_url'])", r"/s/\*\*\*/v1"),
     "another id": ("asked['id'] += 1\nsay(asked, reward=1)\nsys.exit(3)", "ended with status 3"),
-    "branches": (
-        "ask(asked, 'a')\ntry: ask(asked, 'b', 'c')\nexcept OSError: pass\nsay(asked, reward=1)",
-        "conversation_branched: the same request again",
-    ),
 }
 
 
@@ -159,8 +210,7 @@ FAULTS: dict[str, tuple[str, str]] = {
 async def test_what_says_nothing_of_the_policy_is_a_failed_attempt(kind: str, tmp_path: Path):
     lines, cause = FAULTS[kind]
     async with running(program(tmp_path, lines, patience_s=30), "x", "y") as it:
-        expected = "the same request again|edited" if kind == "branches" else cause
-        with pytest.raises(SimulatorError, match=expected):
+        with pytest.raises(SimulatorError, match=cause):
             await it.attempt()
 
 
