@@ -8,9 +8,10 @@ go on.
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import h11
 
@@ -59,7 +60,7 @@ class RefusedRequestError(Exception):
         self.status = status
 
 
-Answer = Callable[[Request], Awaitable[Response]]
+Answer = Callable[[Request], Coroutine[Any, Any, Response]]
 Refuse = Callable[[int, str], Response]
 """Makes the answer to a request that cannot be read, from its status and a sentence."""
 
@@ -107,7 +108,8 @@ class HttpServer:
             return False
         if request is None:
             return False
-        return await link.send(await self._answer(request))
+        response = await link.answered(self._answer(request))
+        return response is not None and await link.send(response)
 
 
 class _Link:
@@ -177,6 +179,23 @@ class _Link:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
             self._protocol.receive_data(await self._reader.read(CHUNK_BYTES))
         return event
+
+    async def answered(self, answering: Coroutine[Any, Any, Response]) -> Response | None:
+        """Return the answer; None, and end the work on it, if the client hangs up before."""
+        work = asyncio.ensure_future(answering)
+        further = asyncio.ensure_future(self._reader.read(CHUNK_BYTES))
+        try:
+            await asyncio.wait((work, further), return_when=asyncio.FIRST_COMPLETED)
+            if further.done():
+                if data := further.result():
+                    self._protocol.receive_data(data)  # it belongs to the next request
+                elif not work.done():
+                    return None
+            return await work
+        finally:
+            for each in (work, further):
+                each.cancel()
+            await asyncio.wait((work, further))
 
     async def send(self, response: Response, *, ends: bool = False) -> bool:
         """Send an answer; return whether the connection takes another request."""

@@ -81,3 +81,36 @@ async def test_a_client_that_asks_before_it_sends_is_told_to_go_on():
         writer.write(b"ok")
         assert b"200" in await reader.readuntil(b"\r\n\r\n")
         writer.close()
+
+
+async def test_the_work_for_a_client_that_hangs_up_ends_and_requests_in_a_row_are_answered() -> (
+    None
+):
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        if request.path == "/slow":
+            began.set()
+            try:
+                await asyncio.sleep(60)
+            finally:
+                ended.set()
+        await asyncio.sleep(0.05)
+        return Response(200, request.path.encode())
+
+    server = HttpServer(answer, lambda status, why: Response(status, why.encode()))
+    port = await server.start("127.0.0.1")
+    async with asyncio.timeout(60):
+        _, leaving = await asyncio.open_connection("127.0.0.1", port)
+        leaving.write(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n")
+        await began.wait()
+        leaving.close()
+        await ended.wait()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for path in (b"/one", b"/two"):
+            writer.write(b"GET %s HTTP/1.1\r\nhost: x\r\n\r\n" % path)
+            await asyncio.sleep(0.01)
+        found = await reader.readuntil(b"/two")
+        assert found.index(b"/one") < found.index(b"/two")
+        writer.close()
+    server.close()
