@@ -73,6 +73,7 @@ class Node:
 
     @property
     def text(self) -> str:
+        """The words; empty without a message."""
         return self.message.text if self.message else ""
 
 
