@@ -104,7 +104,7 @@ def found_design(options: Options, verilator: Verilator) -> Found:
     given = _given(options)
     bench = bench_text(options.bench, options.include).text
     made = copies(_sources(options, given, bench, verilator), given.defines)
-    rtl = elaborate_here(Unit(name=options.top, files=made.files, top=options.top))
+    rtl = elaborate_here(Unit(name=options.top, files=made.files, top=options.top), faulty=True)
     use = _use(options, bench, rtl.unit)
     values = use.parameters | given.parameters
     files = with_parameters(rtl, values)
@@ -128,9 +128,8 @@ def _sources(options: Options, given: FileList, bench: str, verilator: Verilator
 
     A testbench that Verilator does not take, its simulation refuses.
     """
-    own = verilator.read(given, options.top)
     if not options.bench:
-        return own
+        return verilator.read(given, options.top)
     stub = SourceFile(name="stub.sv", text="")
     top = bench_top(bench, Unit(name=options.top, files=(stub,), top=options.top))
     if isinstance(top, NotCovered):
@@ -138,7 +137,7 @@ def _sources(options: Options, given: FileList, bench: str, verilator: Verilator
     both = replace(given, files=[*given.files, *options.bench], parameters={})
     with contextlib.suppress(ConfigError):
         return without_files(verilator.read(both, top), options.bench)
-    return own
+    return verilator.read(given, options.top)
 
 
 def _use(options: Options, bench: str, unit: Unit) -> BenchUse:

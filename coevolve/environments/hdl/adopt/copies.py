@@ -137,7 +137,7 @@ def _edit(
     rtl: Rtl, parameter: ParameterSymbol | TypeParameterSymbol, value: str
 ) -> tuple[str, int, int, str]:
     """Return the file, first and last byte of a parameter's value, and the new one."""
-    syntax = parameter.syntax
+    syntax = cast("SyntaxNode | None", parameter.syntax)
     given: object = None
     if isinstance(syntax, DeclaratorSyntax):
         given = syntax.initializer and syntax.initializer.expr

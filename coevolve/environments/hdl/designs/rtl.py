@@ -134,10 +134,11 @@ def elaborate(unit: Unit) -> Rtl:
     return rtl
 
 
-def elaborate_here(unit: Unit) -> Rtl:
+def elaborate_here(unit: Unit, *, faulty: bool = False) -> Rtl:
     """Return the elaborated design, without limits on time and memory, whatever files it reads.
 
-    Raises ConfigError where the design does not compile by itself.
+    Raises ConfigError where the design does not compile by itself; ``faulty`` takes it all the
+    same if it has its top.
     """
     if faults := list(_faults(unit)):
         raise _compile_error(unit, faults)
@@ -154,7 +155,7 @@ def elaborate_here(unit: Unit) -> Rtl:
             f"{', '.join(names) or 'none'}"
         )
     errors = _errors(compilation, sources, {file.name for file in unit.files})
-    if errors:
+    if errors and not faulty:
         raise _compile_error(unit, errors)
     instance = cast("InstanceSymbol", compilation.getRoot().topInstances[0])
     return Rtl(unit=unit, sources=sources, tree=tree, compilation=compilation, top=instance.body)

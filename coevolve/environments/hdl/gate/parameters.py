@@ -13,9 +13,12 @@ from typing import Any, cast
 from pyslang import SourceLocation, SourceManager, SVInt
 from pyslang.ast import (
     Compilation,
+    FieldSymbol,
     InstanceSymbol,
+    PackedStructType,
     ParameterSymbol,
     RootSymbol,
+    Type,
     TypeParameterSymbol,
     VisitAction,
 )
@@ -105,11 +108,22 @@ def _own(unit: Unit) -> tuple[Mapping[str, str], Compilation]:
 
 
 def type_text(parameter: TypeParameterSymbol) -> str:
-    """Return the type as text; unsigned bits are ``logic``, whatever their names and fields."""
-    found = parameter.targetType.type
-    if not found.isIntegral or found.isSigned:
+    """Return the type as text that means the same in any place.
+
+    Unsigned bits are ``logic``, whatever their name; packed structures have their fields.
+    """
+    return _type_text(parameter.targetType.type)
+
+
+def _type_text(found: Type) -> str:
+    plain = found.canonicalType
+    if isinstance(plain, PackedStructType):
+        fields = [each for each in cast("Iterable[object]", plain) if isinstance(each, FieldSymbol)]
+        inside = " ".join(f"{_type_text(each.type)} {each.name};" for each in fields)
+        return f"struct packed {{{inside}}}"
+    if not plain.isIntegral or plain.isSigned:
         return str(found)
-    return f"logic[{found.bitWidth - 1}:0]" if found.bitWidth > 1 else "logic"
+    return f"logic[{plain.bitWidth - 1}:0]" if plain.bitWidth > 1 else "logic"
 
 
 def _shown(parameter: _Symbol) -> str:

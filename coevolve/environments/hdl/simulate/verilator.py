@@ -63,7 +63,9 @@ from coevolve.environments.hdl.simulate.messages import (
 from coevolve.environments.hdl.simulate.runtime import open_runtime
 from coevolve.environments.hdl.simulate.simulation import (
     NO_PROGRAM,
+    TOO_LARGE,
     TRANSLATE,
+    TRANSLATION_FILE_MB,
     BuildError,
     Simulation,
     Stopped,
@@ -84,6 +86,11 @@ BLANK_TOP = "coevolve_blank_testbench"
 
 ALONE = SimulationLimits(compile_cpu_s=200.0, wall_s=600.0)
 """Limits of a design by itself, which may be large."""
+
+LARGE = (
+    f"what Verilator makes of it has more than {TRANSLATION_FILE_MB} MB; take a module inside of "
+    "it for the top, or parameters that make it smaller"
+)
 
 
 class Gate(Protocol):
@@ -261,8 +268,10 @@ def _points(tools: Tools, unit: Unit, instrumented: Instrumented, blank: str) ->
             under_way.run(seed=1)
             found = list(records(under_way.read("coverage.dat")))
         except Stopped as stopped:
+            reason = _reason(stopped.outcome)
             raise ConfigError(
-                f"design {unit.name} does not simulate by itself: {_reason(stopped.outcome)}"
+                f"design {unit.name} does not simulate by itself: "
+                + (LARGE if reason == TOO_LARGE else reason)
             ) from stopped
     return tuple(counts(found, dut, instrumented, _plan(unit)))
 

@@ -121,6 +121,19 @@ def test_types_and_strings_are_parameters_too(adopted: Adopt, declared: str, giv
     assert {port.width for port in ports_of(elaborate(found.unit))} == {6}
 
 
+def test_a_structure_keeps_its_fields_as_a_parameter(adopted: Adopt):
+    files = {
+        "top.sv": "module top #(parameter type T = logic) (input T x, output [3:0] y);\n"
+        "assign y = x.low.b; endmodule\n",
+        "tb.sv": "module tb; typedef struct packed {logic [1:0] a; logic [3:0] b;} part;\n"
+        "typedef struct packed {part low; logic last;} whole; whole x; wire [3:0] y;\n"
+        "top #(.T(whole)) dut(.*); endmodule\n",
+        "p.f": "top.sv\n",
+    }
+    made = text(adopted(files, bench=(Path("tb.sv"),)), "top.sv")
+    assert "struct packed {struct packed {logic[1:0] a; logic[3:0] b;} low; logic last;}" in made
+
+
 def test_a_parameter_that_the_module_does_not_have_is_refused(adopted: Adopt):
     with pytest.raises(ConfigError, match=r"[Pp]arameter.*DEPTH"):
         adopted({"top.v": COUNTER}, parameter=("DEPTH=9",))
