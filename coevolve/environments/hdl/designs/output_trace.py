@@ -14,9 +14,8 @@ from typing import Literal
 import msgspec
 
 from coevolve.environments.hdl.designs.rtl import ports
-from coevolve.environments.hdl.gate.elaboration import find_top
-from coevolve.environments.hdl.gate.source import violations
-from coevolve.environments.hdl.simulate.messages import Outcome, Rejected, SimulationLimits, Unit
+from coevolve.environments.hdl.gate.levels import admitted
+from coevolve.environments.hdl.simulate.messages import GateLevel, Outcome, SimulationLimits, Unit
 from coevolve.environments.hdl.simulate.runtime import SOURCES
 from coevolve.environments.hdl.simulate.simulation import Stopped, Tools, simulation
 from coevolve.environments.hdl.simulate.verdict import faults
@@ -49,8 +48,9 @@ Trace = Traced | Outcome
 class OutputTracer:
     """Simulates testbenches and records the outputs of their designs."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Tools, gate: GateLevel = "policy") -> None:
         self._tools = tools
+        self._gate: GateLevel = gate
 
     async def trace(
         self, unit: Unit, testbench: str, seed: int, limits: SimulationLimits, top: str = ""
@@ -66,10 +66,7 @@ class OutputTracer:
     def _trace(
         self, unit: Unit, testbench: str, seed: int, limits: SimulationLimits, told: str
     ) -> Trace:
-        found = violations(testbench, unit)
-        if found:
-            return Rejected(violations=found)
-        top = find_top(testbench, unit, told)
+        top = admitted(testbench, unit, told=told, level=self._gate)
         if not isinstance(top, str):
             return top
         with simulation(self._tools, unit, limits) as under_way:

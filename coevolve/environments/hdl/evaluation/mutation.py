@@ -92,7 +92,7 @@ async def mutation(
         simulator=simulator,
         request=request,
         testbench=testbench,
-        tracer=OutputTracer(simulator.tools),
+        tracer=OutputTracer(simulator.tools, request.gate),
         gate=asyncio.Semaphore(len(os.sched_getaffinity(0))),
     )
     golden = await judge.trace(request.unit)

@@ -19,7 +19,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
@@ -35,9 +34,10 @@ from coevolve.environments.hdl.coverage.points import (
     score,
 )
 from coevolve.environments.hdl.designs.rtl import alone, elaborate, ports_of
-from coevolve.environments.hdl.gate.elaboration import find_top, reads, without_parameters
+from coevolve.environments.hdl.gate.elaboration import without_parameters
+from coevolve.environments.hdl.gate.levels import Gate, admitted
 from coevolve.environments.hdl.gate.patch import PatchError, apply
-from coevolve.environments.hdl.gate.source import only_references, violations
+from coevolve.environments.hdl.gate.source import violations
 from coevolve.environments.hdl.simulate.grading import encodable
 from coevolve.environments.hdl.simulate.known_points import known_points
 from coevolve.environments.hdl.simulate.messages import (
@@ -52,13 +52,11 @@ from coevolve.environments.hdl.simulate.messages import (
     PatchFailed,
     Point,
     Port,
-    Rejected,
     SimulationLimits,
     StageCost,
     Stimulus,
     Testbench,
     Unit,
-    Violation,
 )
 from coevolve.environments.hdl.simulate.runtime import open_runtime
 from coevolve.environments.hdl.simulate.simulation import (
@@ -91,16 +89,6 @@ LARGE = (
     f"what Verilator makes of it has more than {TRANSLATION_FILE_MB} MB; take a module inside of "
     "it for the top, or parameters that make it smaller"
 )
-
-
-class Gate(Protocol):
-    """A check that refuses a text before any of it is compiled."""
-
-    def __call__(
-        self, text: str, unit: Unit, *, instance: str = "", reads: Sequence[tuple[int, int]] = ()
-    ) -> tuple[Violation, ...]:
-        """Return the violations in the testbench, without the places in ``reads``."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,17 +201,14 @@ class VerilatorSimulator:
 
     def _top_of(self, text: str, request: Evaluate) -> str | Outcome:
         """Return the module to simulate, or the outcome if nothing can be simulated."""
-        unit, told = request.unit, request.testbench_top
-        if request.gate == "trusted":
-            return find_top(text, unit, told, trusted=True)
-        planned = msgspec.structs.replace(unit, files=(*unit.files, *unit.plan))
-        found = self._gate(text, planned, instance=request.instance)
-        if found and only_references(found):
-            proven = reads(text, unit, told)
-            found = self._gate(text, planned, instance=request.instance, reads=proven)
-        if found:
-            return Rejected(violations=found)
-        return find_top(text, unit, told)
+        return admitted(
+            text,
+            request.unit,
+            told=request.testbench_top,
+            instance=request.instance,
+            level=request.gate,
+            gate=self._gate,
+        )
 
 
 def open_simulator() -> VerilatorSimulator:
