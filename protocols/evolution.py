@@ -37,6 +37,23 @@ class SkillCount(msgspec.Struct, frozen=True, kw_only=True):
     """Rollouts that got as far as this skill."""
 
 
+class GroupTraffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What programs did at the policy's endpoint in the rollouts of a group."""
+
+    further: int = 0
+    """Conversations besides the first one of each rollout."""
+
+    broken_tokens: int = 0
+    """As in `protocols.rollouts.Traffic`."""
+
+    rollouts: dict[str, dict[str, int]] = {}
+    """By a field of `protocols.rollouts.Traffic`, and by the names in it, the number of rollouts in
+    which it happened."""
+
+
+NO_GROUP_TRAFFIC = GroupTraffic()
+
+
 class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary"):
     """Summary of a finished group; signals and task weights are computed from summaries only.
 
@@ -85,6 +102,8 @@ class GroupSummary(msgspec.Struct, frozen=True, kw_only=True, tag="group_summary
 
     details: msgspec.Raw = NOTHING
     """Other data that the environment keeps of the group, as msgpack of its own type."""
+
+    traffic: GroupTraffic = NO_GROUP_TRAFFIC
 
     def __post_init__(self) -> None:
         """Refuse more successes than rollouts."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from protocols.evolution import GroupSummary, PatternCount, SkillCount
+from protocols.evolution import GroupSummary, GroupTraffic, PatternCount, SkillCount
 from protocols.rollouts import FailedRollout, Rollout, Tokens
 from protocols.tasks import NOTHING
 
@@ -106,6 +106,26 @@ def summary_of(
         skills=skills,
         evidence=tuple(sequence for sequence, _ in played),
         details=details,
+        traffic=_traffic(rollouts),
+    )
+
+
+def _traffic(rollouts: Sequence[Rollout]) -> GroupTraffic:
+    found: dict[str, Counter[str]] = {}
+    for each in rollouts:
+        traffic = each.traffic
+        for kind, counts in (
+            ("branches", traffic.branches),
+            ("notes", traffic.notes),
+            ("refused", traffic.refused),
+            ("ignored", traffic.ignored),
+            ("retries", {"retries": traffic.retries} if traffic.retries else {}),
+        ):
+            found.setdefault(kind, Counter()).update(dict.fromkeys(counts, 1))
+    return GroupTraffic(
+        further=sum(len(each.further) for each in rollouts),
+        broken_tokens=sum(each.traffic.broken_tokens for each in rollouts),
+        rollouts={kind: dict(names) for kind, names in found.items() if names},
     )
 
 

@@ -16,6 +16,7 @@ from coevolve.history.evolution_totals import EvolutionTotals, evolution_snapsho
 from coevolve.history.histories import WAITING, SynthesizerTotals
 from coevolve.history.progress import Progress, progress_snapshots
 from coevolve.history.teaching import sentence as regression
+from coevolve.history.traffic import recent_traffic
 from coevolve.history.weight_sync import scale_sentence
 from coevolve.journal.codec import topic_of
 from coevolve.journal.paging import whole_topic
@@ -53,13 +54,15 @@ async def status(subject: Subject, *, as_json: bool, journal: bool = False) -> N
         statistics = await subject.live.store.statistics()
     if as_json:
         tree = _tree(subject, progress, evolution, statuses, statistics)
-        print_json({**tree, "swaps": await _swaps(subject, evolution)})
+        endpoint = msgspec.to_builtins(await recent_traffic(subject.reader))
+        print_json({**tree, "swaps": await _swaps(subject, evolution), "endpoint": endpoint})
         return
     out = console()
     begun = await subject.reader.last(topic_of(PolicyVersion)) is not None
     for part in (
         progress_line(subject, progress, begun=begun),
         *_remarks(progress, evolution),
+        *(await recent_traffic(subject.reader)).lines(),
         *score_tables(progress, out.width),
         *_best(progress),
         _synthesizer_line(subject, evolution),
@@ -181,7 +184,7 @@ def progress_line(subject: Subject, progress: Progress, *, begun: bool) -> str:
     """Return whether the run is running, and how far it is."""
     learner = subject.config.learner
     line = f"{subject.standing}; step {progress.step} of {learner.steps}"
-    if words := progress.stages.line(learner.warm_start.steps):
+    if words := progress.stages.line(learner.warm_start):
         line += f"; warm start: {words}"
     return line if begun else f"{line}; no policy version yet"
 

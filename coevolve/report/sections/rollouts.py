@@ -8,6 +8,7 @@ import msgspec
 from coevolve.history.differences import difference
 from coevolve.history.rollouts import Group, Pieces, Sample
 from coevolve.history.run_history import RunHistory, skills_of
+from coevolve.history.traffic import traffic_of
 from coevolve.report.figure import folded
 from coevolve.report.links import task_anchor
 from coevolve.report.markup import Markup, tag
@@ -50,6 +51,7 @@ def rollouts_section(data: RunHistory) -> Markup:
         TITLE,
         f"{len(sample.groups)} groups: calls, answers and tokens.",
         tag("p", note),
+        *(tag("p", line) for line in _traffic(data)),
         tag(
             "p",
             "Choose several groups, for example of one task and two versions, to compare them. A "
@@ -71,6 +73,12 @@ def rollouts_section(data: RunHistory) -> Markup:
             "noscript", tag("p", "Rollouts are shown by a script, which this browser does not run.")
         ),
     )
+
+
+def _traffic(data: RunHistory) -> list[str]:
+    """Return what programs did at the policy's endpoint."""
+    groups = [group for each in data.evolution.visits.values() for group in each]
+    return traffic_of(sorted(groups, key=lambda group: group.group)).lines()
 
 
 def _note(sample: Sample) -> str:
