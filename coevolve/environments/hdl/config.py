@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from coevolve.environments.hdl.simulate.messages import SimulationLimits, SubmissionForm
+from coevolve.environments.hdl.simulate.reward import RewardConfig
 from protocols.numbers import (
     AtOnce,
     Count,
@@ -141,6 +142,8 @@ class HdlConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     feedback_characters: Count = 3000
     """Maximum length of the part of a prompt that lists uncovered points, in characters."""
+
+    reward: RewardConfig = RewardConfig()
 
     rarity_bonus: Weight = 0.0
     """Weight of a bonus that is added to a reward before rewards of a group are compared. The bonus

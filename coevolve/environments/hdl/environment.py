@@ -96,6 +96,7 @@ class Hdl(Environment):
                 f"$.environment.rarity_bonus: {self._settings.rarity_bonus} needs a policy "
                 f"gradient, found objective {learner.objective_kind}; set it to 0",
             ),
+            *_reward_rules(self._settings),
         )
 
     def check(self) -> Sequence[str]:
@@ -232,6 +233,7 @@ class Hdl(Environment):
             agent=agent,
             rounds=self._settings.evaluation_rounds,
             keeps_best=self._settings.memory == "best",
+            weights=self._settings.reward,
         )
 
     def observer(
@@ -271,6 +273,22 @@ class Hdl(Environment):
             self._settings,
             parts.grammar_of(self._config) if has_grammar else None,
         )
+
+
+def _reward_rules(hdl: HdlConfig) -> tuple[Fault, ...]:
+    weights = hdl.reward
+    return (
+        (
+            weights.mutants + weights.plan > 1,
+            f"$.environment.reward: mutants and plan need a sum of at most 1, found "
+            f"{weights.mutants + weights.plan:g}; the rest is the weight of coverage",
+        ),
+        (
+            weights.mutants > 0 and hdl.form == "stimulus" and weights.trial.counts == "noticed",
+            "$.environment.reward.trial.counts: a stimulus program has no checks, so it notices "
+            "nothing; choose shown, or form testbench",
+        ),
+    )
 
 
 def _stage_rules(config: RunConfig, hdl: HdlConfig) -> tuple[Fault, ...]:

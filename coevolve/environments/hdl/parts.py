@@ -284,6 +284,7 @@ def _agent(
         designs=known,
         limits=config.rollout,
         simulation=hdl_settings(config).limits,
+        weights=hdl_settings(config).reward,
     )
 
 

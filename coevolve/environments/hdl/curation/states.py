@@ -9,8 +9,14 @@ from fractions import Fraction
 
 import msgspec
 
-from coevolve.environments.hdl.policy.transition import Blank, DesignState, coverage_of
-from coevolve.environments.hdl.simulate.messages import Coverage
+from coevolve.environments.hdl.policy.transition import (
+    Blank,
+    DesignState,
+    Graded,
+    coverage_of,
+)
+from coevolve.environments.hdl.simulate.messages import COVERAGE_ALONE, Coverage, reward_of
+from coevolve.environments.hdl.simulate.reward import RewardConfig
 
 
 def state_key(design_id: str, state: DesignState) -> str:
@@ -28,6 +34,13 @@ def average(coverage: Coverage | None) -> Fraction:
         return Fraction(0)
     shares = [Fraction(kind.covered, kind.total) for kind in coverage.kinds]
     return sum(shares, Fraction(0)) / len(shares)
+
+
+def merit(state: DesignState, weights: RewardConfig = COVERAGE_ALONE) -> Fraction:
+    """Return what a testbench earns, 0..1: the overall average, or what the weights make of it."""
+    if weights == COVERAGE_ALONE or not isinstance(state, Graded):
+        return average(coverage_of(state))
+    return max(Fraction(0), Fraction(reward_of(state.outcome, weights)) - 1)
 
 
 def exact(share: float) -> Fraction:

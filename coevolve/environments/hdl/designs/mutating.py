@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar, cast
 
-from pyslang import SourceLocation
+from pyslang import SourceLocation, SourceRange
 from pyslang.ast import InstanceSymbol
 from pyslang.syntax import (
     BinaryExpressionSyntax,
@@ -81,7 +81,7 @@ _FORMATS = {2: "b", 8: "o", 10: "d", 16: "x"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Edit:
+class Edit:
     """A bug: bytes ``start`` to ``end`` of a file become ``text``."""
 
     kind: Kind
@@ -89,21 +89,28 @@ class _Edit:
     end: SourceLocation
     text: str
     said: str
+    around: SourceRange
+    """The whole expression or statement, which holds the edit."""
 
 
 def mutants_of(rtl: Rtl, most: int = MOST_MUTANTS) -> tuple[Mutant, ...]:
     """Return at most ``most`` mutants of each module of the design, in the order of its text."""
+    return tuple(mutant for mutant, _ in edited(rtl, most))
+
+
+def edited(rtl: Rtl, most: int = MOST_MUTANTS) -> tuple[tuple[Mutant, Edit], ...]:
+    """Return the mutants of `mutants_of`, each with its edit."""
     texts = {file.name: file for file in rtl.unit.files}
     used = _modules(rtl)
     states = list(_groups(rtl.tree.root))
-    found: list[Mutant] = []
+    found: list[tuple[Mutant, Edit]] = []
     for module in _nodes(rtl.tree.root, ModuleDeclarationSyntax):
         if module.header.name.valueText not in used:
             continue
         edits = [each for each in _edits(module, states) if _is_written(rtl, each)]
         for edit in _chosen(edits, most):
             file = texts[rtl.sources.getFileName(edit.start)]
-            found.append(_mutant(rtl, file, edit, f"m{len(found) + 1}"))
+            found.append((_mutant(rtl, file, edit, f"m{len(found) + 1}"), edit))
     return tuple(found)
 
 
@@ -119,9 +126,9 @@ def _modules(rtl: Rtl) -> set[str]:
     return found
 
 
-def _chosen(edits: Sequence[_Edit], most: int) -> list[_Edit]:
+def _chosen(edits: Sequence[Edit], most: int) -> list[Edit]:
     """Return at most ``most`` edits: the kinds in turn, each spread evenly over its places."""
-    kinds: dict[str, list[_Edit]] = {}
+    kinds: dict[str, list[Edit]] = {}
     for edit in edits:
         kinds.setdefault(edit.kind, []).append(edit)
     shares = dict.fromkeys(kinds, 0)
@@ -136,7 +143,7 @@ def _chosen(edits: Sequence[_Edit], most: int) -> list[_Edit]:
     return sorted(chosen, key=lambda each: each.start.offset)
 
 
-def _mutant(rtl: Rtl, file: SourceFile, edit: _Edit, name: str) -> Mutant:
+def _mutant(rtl: Rtl, file: SourceFile, edit: Edit, name: str) -> Mutant:
     """Return the edit with as many whole lines around it as make its text unique."""
     text = file.text.encode()
     start, end = edit.start.offset, edit.end.offset
@@ -156,13 +163,13 @@ def _mutant(rtl: Rtl, file: SourceFile, edit: _Edit, name: str) -> Mutant:
     )
 
 
-def _is_written(rtl: Rtl, edit: _Edit) -> bool:
+def _is_written(rtl: Rtl, edit: Edit) -> bool:
     """Return whether the text stands in one file, not in a macro."""
     macro = rtl.sources.isMacroLoc(edit.start) or rtl.sources.isMacroLoc(edit.end)
     return not macro and edit.start.buffer == edit.end.buffer and edit.start < edit.end
 
 
-def _edits(module: SyntaxNode, states: Sequence[Sequence[str]]) -> Iterator[_Edit]:
+def _edits(module: SyntaxNode, states: Sequence[Sequence[str]]) -> Iterator[Edit]:
     """Yield the edits of a module's own code, in the order of its text."""
     for child in _children(module):
         if isinstance(child, ModuleDeclarationSyntax):
@@ -174,7 +181,7 @@ def _edits(module: SyntaxNode, states: Sequence[Sequence[str]]) -> Iterator[_Edi
             yield from _edits(child, states)
 
 
-def _of(node: SyntaxNode, states: Sequence[Sequence[str]], resets: set[int]) -> Iterator[_Edit]:
+def _of(node: SyntaxNode, states: Sequence[Sequence[str]], resets: set[int]) -> Iterator[Edit]:
     if isinstance(node, ExpressionStatementSyntax) and node.sourceRange.start.offset in resets:
         yield _edit("reset", node, ";", f"`{_short(node)}` is left out")
     if isinstance(node, BinaryExpressionSyntax):
@@ -188,7 +195,7 @@ def _of(node: SyntaxNode, states: Sequence[Sequence[str]], resets: set[int]) -> 
             yield from _of(child, states, resets)
 
 
-def _of_binary(node: BinaryExpressionSyntax, states: Sequence[Sequence[str]]) -> Iterator[_Edit]:
+def _of_binary(node: BinaryExpressionSyntax, states: Sequence[Sequence[str]]) -> Iterator[Edit]:
     token = node.operatorToken
     if node.kind in _ASSIGNMENTS:
         name = str(node.right).strip()
@@ -199,12 +206,19 @@ def _of_binary(node: BinaryExpressionSyntax, states: Sequence[Sequence[str]]) ->
     elif other := _SWAPS.get(token.rawText, ""):
         end = SourceLocation(token.location.buffer, token.location.offset + len(token.rawText))
         said = f"`{token.rawText}` becomes `{other}`"
-        yield _Edit(kind="operator", start=token.location, end=end, text=other, said=said)
+        yield Edit(
+            kind="operator",
+            start=token.location,
+            end=end,
+            text=other,
+            said=said,
+            around=node.sourceRange,
+        )
 
 
-def _edit(kind: Kind, node: SyntaxNode, text: str, said: str) -> _Edit:
+def _edit(kind: Kind, node: SyntaxNode, text: str, said: str) -> Edit:
     at = node.sourceRange
-    return _Edit(kind=kind, start=at.start, end=at.end, text=text, said=said)
+    return Edit(kind=kind, start=at.start, end=at.end, text=text, said=said, around=at)
 
 
 def _is_left_alone(node: SyntaxNode, child: SyntaxNode) -> bool:

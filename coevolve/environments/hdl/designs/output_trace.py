@@ -17,7 +17,12 @@ from coevolve.environments.hdl.designs.rtl import ports
 from coevolve.environments.hdl.gate.levels import admitted
 from coevolve.environments.hdl.simulate.messages import GateLevel, Outcome, SimulationLimits, Unit
 from coevolve.environments.hdl.simulate.runtime import SOURCES
-from coevolve.environments.hdl.simulate.simulation import Stopped, Tools, simulation
+from coevolve.environments.hdl.simulate.simulation import (
+    Simulation,
+    Stopped,
+    Tools,
+    simulation,
+)
 from coevolve.environments.hdl.simulate.verdict import faults
 from protocols.errors import SimulatorError
 
@@ -32,12 +37,13 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True, tag="traced"):
 
     changes: int
     ended: Literal["finish", "quiet", "slot_limit"]
+    slots: int
     faults: tuple[str, ...]
     """Why the verdict is failed; see `hdl.simulate.verdict`."""
 
     def differs(self, other: "Traced") -> bool:
         """Return whether outputs differed at any time, or the runs ended differently."""
-        mine, theirs = (msgspec.structs.replace(each, faults=()) for each in (self, other))
+        mine, theirs = (msgspec.structs.replace(each, faults=(), slots=0) for each in (self, other))
         return mine != theirs
 
 
@@ -71,24 +77,36 @@ class OutputTracer:
             return top
         with simulation(self._tools, unit, limits) as under_way:
             try:
-                under_way.translate(unit.files, testbench, top, settings=_settings(unit))
+                under_way.translate(unit.files, testbench, top, settings=traced_outputs(unit))
                 model = under_way.model()
                 under_way.compile(before_main=(SOURCES / "outputs.cpp").read_text())
-                ran = under_way.run(seed)
-                words = under_way.read("outputs.txt").split()
+                return traced(under_way, model, seed)
             except Stopped as stopped:
                 return stopped.outcome
-        if len(words) != 2:
-            raise SimulatorError(f"the outputs of {unit.name} were not written: found {words}")
-        return Traced(
-            folded=words[0],
-            changes=int(words[1]),
-            ended=ran.ended,
-            faults=faults(ran, model, limits),
+
+
+def traced(under_way: Simulation, model: str, seed: int, mutant: int = 0) -> Traced:
+    """Run a simulation compiled with ``cpp/outputs.cpp``; return its record.
+
+    ``model`` is the C++ of the translation, ``mutant`` is for a switched design. Raises Stopped and
+    SimulatorError.
+    """
+    ran = under_way.run(seed, mutant)
+    words = under_way.read("outputs.txt").split()
+    if len(words) != 2:
+        raise SimulatorError(
+            f"the outputs of {under_way.unit.name} were not written: found {words}"
         )
+    return Traced(
+        folded=words[0],
+        changes=int(words[1]),
+        ended=ran.ended,
+        slots=ran.slots,
+        faults=faults(ran, model, under_way.limits),
+    )
 
 
-def _settings(unit: Unit) -> str:
+def traced_outputs(unit: Unit) -> str:
     """Return Verilator settings that make the outputs visible and turn coverage off."""
     visible = "".join(
         f'public_flat_rd -module "{unit.top}" -var "{port.name}"\n'

@@ -34,7 +34,8 @@ from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
-from coevolve.environments.hdl.simulate.messages import SimulationLimits, Stimulus
+from coevolve.environments.hdl.simulate.messages import COVERAGE_ALONE, SimulationLimits, Stimulus
+from coevolve.environments.hdl.simulate.reward import RewardConfig
 from coevolve.environments.hdl.stimulus.language import format as printed
 from coevolve.environments.sdk import sampling_seed
 
@@ -56,6 +57,9 @@ class Budget:
     keeps_best: bool
     """Whether a step of a chain starts from the best testbench so far, or from the last one."""
 
+    weights: RewardConfig = COVERAGE_ALONE
+    """What makes a testbench the best."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
@@ -63,6 +67,8 @@ class Attempt:
 
     written: tuple[Graded | None, ...]
     """Graded testbench of each step; None for an unreadable answer."""
+
+    weights: RewardConfig = COVERAGE_ALONE
 
     @property
     def calls(self) -> int:
@@ -73,7 +79,7 @@ class Attempt:
     def best(self) -> Graded | None:
         """The best testbench, which counts; None if there is none."""
         graded = [state for state in self.written if state is not None]
-        return best(graded) if graded else None
+        return best(graded, self.weights) if graded else None
 
 
 class Writer(Protocol):
@@ -100,12 +106,18 @@ async def played(
         )
 
     take = taking(AGENTIC)
-    agentic = await chained(take, task, steps=budget.calls, keeps_best=budget.keeps_best)
+    agentic = await chained(
+        take,
+        task,
+        steps=budget.calls,
+        keeps_best=budget.keeps_best,
+        weights=budget.weights,
+    )
     draw = taking(DIRECT)
     direct = [agentic[0], *[await draw(task, index) for index in range(1, budget.calls)]]
     return {
-        AGENTIC: Attempt(written=tuple(agentic)),
-        DIRECT: Attempt(written=tuple(direct)),
+        AGENTIC: Attempt(written=tuple(agentic), weights=budget.weights),
+        DIRECT: Attempt(written=tuple(direct), weights=budget.weights),
         FIRST: Attempt(written=tuple(direct[:1])),
     }
 
@@ -145,10 +157,11 @@ async def tried(
     design: Design,
     programs: Sequence[Stimulus],
     limits: SimulationLimits,
+    weights: RewardConfig = COVERAGE_ALONE,
 ) -> Attempt:
     """Return the attempt that runs these programs."""
     states: list[Graded] = []
     for program in programs:
-        evaluated = await simulator.evaluate(grading(design, program, limits))
+        evaluated = await simulator.evaluate(grading(design, program, limits, trial=weights.tries))
         states.append(graded(program, evaluated))
-    return Attempt(written=tuple(states))
+    return Attempt(written=tuple(states), weights=weights)

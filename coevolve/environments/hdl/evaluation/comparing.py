@@ -25,8 +25,16 @@ from coevolve.environments.hdl.evaluation.bugs import BugJudge, share
 from coevolve.environments.hdl.evaluation.measures import Attempted, Score, score
 from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.transition import coverage_of
+from coevolve.environments.hdl.simulate.grading import grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
-from coevolve.environments.hdl.simulate.messages import SimulationLimits
+from coevolve.environments.hdl.simulate.messages import (
+    Coverage,
+    Covered,
+    SimulationLimits,
+    Stimulus,
+    Testbench,
+)
+from coevolve.environments.hdl.simulate.reward import MutantTrial
 from protocols.tasks import Split
 
 T = TypeVar("T")
@@ -55,6 +63,9 @@ class Comparison:
 
     budget: Budget
     limits: SimulationLimits
+    trial: MutantTrial | None
+    """The trial on made mutants of the testbenches that count; None to leave it out."""
+
     concurrent: int
     """Maximum attempts at the same time."""
 
@@ -87,20 +98,24 @@ class Comparison:
                 made = dict(await played(self.writer, task, self.budget, number))
                 if self.with_baselines:
                     for name, programs in baselines(design, self.budget, number).items():
-                        made[name] = await tried(self.simulator, design, programs, self.limits)
+                        made[name] = await tried(
+                            self.simulator, design, programs, self.limits, self.budget.weights
+                        )
                 return made
 
         numbered = await _together(map(attempt, range(self.budget.attempts)))
         ways = numbered[0]
         attempts = {way: [made[way] for made in numbered if way in made] for way in ways}
-        bugs = await self._bugs(design, [each for made in attempts.values() for each in made])
+        every = [each for made in attempts.values() for each in made]
+        bugs = await self._bugs(design, every)
+        mutation = await self._mutation(design, task, every)
         return DesignScores(
             design=design.design_id,
             split=design.file.split,
             threshold=design.file.threshold,
             mutants=len(design.mutants),
             scores={
-                way: score([_measure(each, design, bugs) for each in made])
+                way: score([_measure(each, design, bugs, mutation) for each in made])
                 for way, made in attempts.items()
             },
         )
@@ -114,6 +129,24 @@ class Comparison:
         judged = await self.judge.judge(design, [each for each in states if each is not None])
         return {text: share(bugs) for text, bugs in judged.items()}
 
+    async def _mutation(
+        self, design: Design, task: CoverageTask, attempts: Sequence[Attempt]
+    ) -> Mapping[str, float] | None:
+        """Return the mutation score of each testbench that counts, by its text."""
+        if self.trial is None:
+            return None
+        states = {each.best.testbench: each.best for each in attempts if each.best is not None}
+        found: dict[str, float] = {}
+        for text, state in states.items():
+            submission = Stimulus(program=state.program) if state.program else Testbench(text=text)
+            evaluated = await self.simulator.evaluate(
+                grading(design, submission, self.limits, instance=task.instance, trial=self.trial)
+            )
+            outcome = evaluated.outcome
+            noticed = outcome.mutants if isinstance(outcome, Covered) else None
+            found[text] = noticed.score if noticed else 0.0
+        return found
+
 
 async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Return all results; the first failure cancels the rest and is raised."""
@@ -125,7 +158,19 @@ async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-def _measure(attempt: Attempt, design: Design, bugs: Mapping[str, float] | None) -> Attempted:
+def _plan(design: Design, coverage: Coverage | None) -> float | None:
+    """Return the covered share of the plan; None if the design has none."""
+    if not design.unit.plan:
+        return None
+    return (coverage.share("plan") if coverage else None) or 0.0
+
+
+def _measure(
+    attempt: Attempt,
+    design: Design,
+    bugs: Mapping[str, float] | None,
+    mutation: Mapping[str, float] | None,
+) -> Attempted:
     """Return the measures of an attempt; a testbench that did not run kills no mutant."""
     state = attempt.best
     coverage = coverage_of(state) if state else None
@@ -135,5 +180,7 @@ def _measure(attempt: Attempt, design: Design, bugs: Mapping[str, float] | None)
         passed=meets(coverage, design.file.threshold),
         steps=len(attempt.written),
         calls=attempt.calls,
+        plan=_plan(design, coverage),
         bugs=None if bugs is None else bugs.get(state.testbench if state else "", 0.0),
+        mutation=None if mutation is None else mutation.get(state.testbench if state else "", 0.0),
     )

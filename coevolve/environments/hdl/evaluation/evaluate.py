@@ -17,6 +17,7 @@ import msgspec
 from rich.console import Group
 
 from coevolve.environments.hdl import parts as hardware
+from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.evaluation.attempts import Budget, Writer
 from coevolve.environments.hdl.evaluation.bugs import BugJudge
@@ -34,6 +35,7 @@ from coevolve.environments.hdl.policy.teacher import EndpointTeacher
 from coevolve.environments.hdl.settings import hdl_settings, with_hdl
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated, Point, Unit
+from coevolve.environments.hdl.simulate.reward import MutantTrial
 from coevolve.environments.hdl.simulate.verilator import open_simulator
 from coevolve.environments.sdk import EvaluationRequest, ModelUsage, check_key, section
 from protocols.config import EvaluatorConfig, RunConfig
@@ -127,10 +129,19 @@ def _plan(options: Options, config: RunConfig) -> _Plan:
             attempts=options.attempts,
             seed=options.seed,
             keeps_best=hdl.memory == "best",
+            weights=hdl.reward,
         ),
         endpoint=_endpoint(options, temperature) if options.endpoint else None,
         temperature=temperature,
     )
+
+
+def _trial(options: Options, hdl: HdlConfig) -> MutantTrial | None:
+    """Return the trial of the best testbenches; without --no-bugs there is always one."""
+    if not options.bugs:
+        return None
+    counts = "shown" if hdl.form == "stimulus" else hdl.reward.trial.counts
+    return msgspec.structs.replace(hdl.reward.trial, counts=counts, above=0.0)
 
 
 def _temperature(options: Options, config: RunConfig) -> float:
@@ -173,6 +184,7 @@ async def _report(request: EvaluationRequest, options: Options, plan: _Plan) -> 
             judge=BugJudge(verilator, hdl.limits) if options.bugs else None,
             budget=plan.budget,
             limits=hdl.limits,
+            trial=_trial(options, hdl),
             concurrent=plan.config.evaluator.concurrent,
             with_baselines=options.baselines,
             tell=_tell,

@@ -4,9 +4,12 @@ For one design: *simulator pass* is the share of attempts whose testbench ran an
 *Coverage pass* is the share that reached the design's threshold, i.e. Pass@1. *Pass@k* is the
 probability that at least one of k attempts reached it, if the k are drawn without replacement from
 the n attempts (the unbiased estimator 1 - C(n-c, k) / C(n, k) of Chen et al., arXiv 2107.03374).
-*Coverage* is the mean overall average, 0 for failed simulations. *Bugs* is the mean share of the
-design's mutants that were killed. For several designs, each measure is the mean over designs with
-equal weights.
+*Coverage* is the mean overall average, 0 for failed simulations. *Plan* is the mean covered share
+of the design's plan, where it has one. *Bugs* is the mean share of the mutants in the design's
+folder whose outputs differed. *Mutation* is the mean mutation score (`hdl.simulate.trial`): of
+mutants that are made, the share that the testbench notices; for stimulus programs, which have no
+checks, the share whose outputs differ. For several designs, each measure is the mean over designs
+with equal weights.
 
 Two kinds of attempts are compared on the same designs. The interval of their mean difference is the
 percentile bootstrap over designs (Efron 1979), which draws both results of a design together. It
@@ -17,7 +20,7 @@ a design to the extent that the number of attempts does.
 from collections.abc import Mapping, Sequence
 from math import comb
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -26,8 +29,8 @@ K = 5
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
 
-Measure = Literal["sim_pass", "cov_pass", "pass_at_5", "coverage", "bugs"]
-MEASURES: tuple[Measure, ...] = ("sim_pass", "cov_pass", "pass_at_5", "coverage", "bugs")
+Measure = Literal["sim_pass", "cov_pass", "pass_at_5", "coverage", "plan", "bugs", "mutation"]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 """Measures in the order of display."""
 
 
@@ -45,8 +48,14 @@ class Attempted(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
     """Number of simulator calls; a step without a testbench makes none."""
 
+    plan: float | None = None
+    """Covered share of the plan; None without a plan."""
+
     bugs: float | None = None
     """Share of the mutants that it kills; None if bugs are left out."""
+
+    mutation: float | None = None
+    """Mutation score; None if bugs are left out."""
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +75,13 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     """None with fewer than five attempts."""
 
     coverage: float
+    plan: float | None
+    """None without a plan."""
+
     bugs: float | None
+    """None if bugs are left out."""
+
+    mutation: float | None
     """None if bugs are left out."""
 
 
@@ -101,7 +116,9 @@ def score(attempts: Sequence[Attempted]) -> Score:
         cov_pass=passed / len(attempts),
         pass_at_5=pass_at(K, len(attempts), passed),
         coverage=fmean(each.coverage for each in attempts),
+        plan=_mean([each.plan for each in attempts]),
         bugs=_mean([each.bugs for each in attempts]),
+        mutation=_mean([each.mutation for each in attempts]),
     )
 
 
@@ -114,7 +131,9 @@ def mean_score(scores: Sequence[Score]) -> Score:
         cov_pass=fmean(each.cov_pass for each in scores),
         pass_at_5=_mean([each.pass_at_5 for each in scores]),
         coverage=fmean(each.coverage for each in scores),
+        plan=_mean([each.plan for each in scores]),
         bugs=_mean([each.bugs for each in scores]),
+        mutation=_mean([each.mutation for each in scores]),
     )
 
 

@@ -13,10 +13,8 @@ equivalent mutants. Mutants that do not compile are left out too.
 
 import asyncio
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -25,12 +23,10 @@ from coevolve.environments.hdl.designs.design import Mutant
 from coevolve.environments.hdl.designs.mutants import apply
 from coevolve.environments.hdl.designs.output_trace import OutputTracer, Trace, Traced
 from coevolve.environments.hdl.designs.rtl import ports
-from coevolve.environments.hdl.evaluation.baselines.table import baselines
-from coevolve.environments.hdl.evaluation.baselines.target import Target
+from coevolve.environments.hdl.evaluation.baselines.probes import probes, with_clock
 from coevolve.environments.hdl.simulate.messages import (
     Evaluate,
     Port,
-    Reset,
     SimulationFailed,
     TimedOut,
     Unit,
@@ -40,12 +36,6 @@ from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator
 from coevolve.environments.hdl.stimulus.outputs import OutputHarness, is_told
 from coevolve.environments.hdl.stimulus.program import Program
 from protocols.errors import ConfigError, SimulatorError
-
-PROGRAMS = 24
-"""Programs of each baseline under which the outputs of a mutant are compared."""
-
-LONG_PROGRAMS = 2
-MOST_LITERALS = 32
 
 Fate = Literal["noticed", "shown", "missed", "equivalent", "broken"]
 
@@ -138,11 +128,11 @@ class _Judge:
 
     async def equivalent(self, mutants: Sequence[Mutant]) -> set[str]:
         """Return the names of the mutants whose outputs no program tells from the design's."""
-        unit = _with_clock(self.request.unit)
+        unit = with_clock(self.request.unit)
         found = ports(unit)
         if not is_told(found):
             return set()
-        programs = _programs(unit, found)
+        programs = probes(unit, found)
         golden = await self._outputs(unit, found, programs)
         outputs = await asyncio.gather(
             *(self._outputs(apply(unit, each), found, programs) for each in mutants)
@@ -182,36 +172,3 @@ def _fate(golden: Traced, found: Trace) -> tuple[Fate, str]:
             return "noticed", message(found)
         case _:
             return "broken", ""
-
-
-def _programs(unit: Unit, found: Sequence[Port]) -> list[Program]:
-    words = re.findall(r"'s?h([0-9a-fA-F_]+)|'s?d([0-9_]+)", "".join(f.text for f in unit.files))
-    numbers = {int(hexadecimal or "0", 16) | int(decimal or "0") for hexadecimal, decimal in words}
-    target = Target(
-        ports=tuple(found),
-        clock=unit.clock,
-        reset=unit.reset,
-        literals=tuple(sorted(numbers)[:MOST_LITERALS]),
-    )
-    return [
-        program
-        for name, programs in baselines(target, seed=1).items()
-        for program in islice(programs, LONG_PROGRAMS if name == "long" else PROGRAMS)
-    ]
-
-
-def _with_clock(unit: Unit) -> Unit:
-    """Return the unit with the clock and the reset of its processes, if it names no clock."""
-    if unit.clock:
-        return unit
-    edges = re.findall(r"(posedge|negedge)\s+(\w+)", "".join(file.text for file in unit.files))
-    bits = {port.name for port in ports(unit) if port.direction == "in" and port.width == 1}
-    names = list(dict.fromkeys(name for _, name in edges if name in bits))
-    if not names:
-        return unit
-    clock = max(names, key=[name for _, name in edges].count)
-    resets = [(edge, name) for edge, name in edges if name in bits and name != clock]
-    reset = unit.reset
-    if reset is None and resets:
-        reset = Reset(port=resets[0][1], active="low" if resets[0][0] == "negedge" else "high")
-    return msgspec.structs.replace(unit, clock=clock, reset=reset)

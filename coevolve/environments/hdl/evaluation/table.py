@@ -29,7 +29,9 @@ HEADINGS: dict[Measure, str] = {
     "cov_pass": "Pass@1",
     "pass_at_5": "Pass@5",
     "coverage": "coverage",
+    "plan": "plan",
     "bugs": "bugs",
+    "mutation": "mutation",
 }
 
 
@@ -180,7 +182,7 @@ def _by_design(members: Sequence[DesignScores]) -> Table:
     ways = list(members[0].scores)
     table = Table(
         "design",
-        title="by design: sim pass, Pass@1, Pass@5, coverage, bugs, %",
+        title=f"by design: {', '.join(HEADINGS.values())}, %",
         title_justify="left",
     )
     table.add_column("threshold", justify="right")

@@ -55,5 +55,11 @@ class ChatWriter:
             submission = prompts.extract(answer.text, task.form, base)
         except prompts.UnreadableAnswerError:
             return None
-        request = grading(design, submission, self.hdl.limits, instance=task.instance)
+        request = grading(
+            design,
+            submission,
+            self.hdl.limits,
+            instance=task.instance,
+            trial=self.hdl.reward.tries,
+        )
         return graded(submission, await self.simulator.evaluate(request))

@@ -21,13 +21,15 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from coevolve.environments.hdl.curation.states import average, state_key
+from coevolve.environments.hdl.curation.states import merit, state_key
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy.prompts import instance_name
 from coevolve.environments.hdl.policy.stages import stage_of, writer_of
 from coevolve.environments.hdl.policy.task import CoverageTask, coverage_task
 from coevolve.environments.hdl.policy.transition import Blank, Graded, coverage_of, graded_of
 from coevolve.environments.hdl.settings import hdl_settings
+from coevolve.environments.hdl.simulate.messages import COVERAGE_ALONE
+from coevolve.environments.hdl.simulate.reward import RewardConfig
 from coevolve.environments.sdk import Draw, topics_of
 from protocols.config import RunConfig
 from protocols.journal import Message
@@ -132,7 +134,7 @@ class Frontier:
     def settings(self) -> object:
         settings, seed = hdl_settings(self._config), self._config.seed
         begun = [beginning(design, self._config) for _, design in sorted(self._designs.items())]
-        return settings.rounds, settings.next_state, seed, begun
+        return settings.rounds, settings.next_state, settings.reward, seed, begun
 
     @property
     def state(self) -> FrontierState:
@@ -237,21 +239,29 @@ class Frontier:
             return
         number = int(group_id.removeprefix("g"))
         generator = np.random.default_rng((self._config.seed, _CHOICE_STREAM, number))
-        index = chosen(group.states, hdl_settings(self._config).next_state, generator)
+        settings = hdl_settings(self._config)
+        index = chosen(group.states, settings.next_state, generator, settings.reward)
         self._waiting.append(continued(task, group.states[index], f"{group_id}/{index}"))
 
 
-def chosen(states: dict[int, Graded], rule: str, generator: np.random.Generator) -> int:
+def chosen(
+    states: dict[int, Graded],
+    rule: str,
+    generator: np.random.Generator,
+    weights: RewardConfig = COVERAGE_ALONE,
+) -> int:
     """Return the index of the state that the next group starts from.
 
-    The choice is among states with coverage below 100 %: the ``worst``, the (lower) ``median`` of
-    the different coverages, the ``best`` or, for ``uniform``, a random one; the smallest index of
+    The choice is among states that earn less than 100 %: the ``worst``, the (lower) ``median`` of
+    the different ones, the ``best`` or, for ``uniform``, a random one; the smallest index of
     equals. If there is none, it is the first failed state, or the first state if all are at 100 %.
     """
     covered = {index: coverage_of(state) for index, state in sorted(states.items())}
     failed = [index for index, coverage in covered.items() if coverage is None]
     shares = {
-        index: average(coverage) for index, coverage in covered.items() if coverage is not None
+        index: merit(states[index], weights)
+        for index, coverage in covered.items()
+        if coverage is not None
     }
     able = [index for index, share in shares.items() if share < 1]
     if not able:

@@ -230,6 +230,10 @@ def _result(
             f"- uncovered:\n{uncovered(coverage=coverage, points=points, unit=unit, limit=limit)}",
         ]
         todo = "Raise the coverage"
+        if outcome.mutants is not None:
+            found = outcome.mutants
+            lines.insert(3, f"- bugs of the design that it finds: {found.found} of {found.counted}")
+            todo = "Raise the coverage, and let checks find more bugs"
         if outcome.ended == "slot_limit":
             todo = "End the simulation by $finish before it is cut off, and raise the coverage"
         elif outcome.faults:

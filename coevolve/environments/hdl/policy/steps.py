@@ -24,7 +24,14 @@ from coevolve.environments.hdl.policy.transition import (
 )
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
-from coevolve.environments.hdl.simulate.messages import Point, SimulationLimits, reward_of
+from coevolve.environments.hdl.simulate.messages import (
+    COVERAGE_ALONE,
+    Covered,
+    Point,
+    SimulationLimits,
+    reward_of,
+)
+from coevolve.environments.hdl.simulate.reward import RewardConfig
 from coevolve.environments.sdk import Agent, Episode, Transcript, room_left
 from protocols.config import RolloutConfig
 from protocols.generation import Generation, GenerationRequest
@@ -98,6 +105,7 @@ class TestbenchAgent:
     designs: Catalogue
     limits: RolloutConfig
     simulation: SimulationLimits
+    weights: RewardConfig = COVERAGE_ALONE
 
     async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
         """Write one testbench and grade it; see `coevolve.rollouts.agent.Agent`."""
@@ -120,7 +128,7 @@ class TestbenchAgent:
             versions=tuple(transcript.sampled_versions()),
             oldest_version=transcript.oldest_version(),
             wall_s=time.monotonic() - started,
-            reward=reward_of(made.outcome) if made else 0.0,
+            reward=reward_of(made.outcome, self.weights) if made else 0.0,
             outcome=NOTHING if made is None else body_of(made),
             outcome_key=outcome_key(made),
             simulator_cpu_s=cpu_s,
@@ -147,7 +155,13 @@ class TestbenchAgent:
             submission = self.renderer.read(step.task, generation.token_ids)
         except ValueError:
             return "malformed", None, 0.0
-        request = grading(step.design, submission, self.simulation, instance=step.task.instance)
+        request = grading(
+            step.design,
+            submission,
+            self.simulation,
+            instance=step.task.instance,
+            trial=self.weights.tries,
+        )
         evaluated = await self.simulator.evaluate(request)
         made = graded(submission, evaluated)
         passed = meets(coverage_of(made), step.task.threshold)
@@ -170,6 +184,7 @@ class StepScorer:
     agent: Agent
     rounds: int
     keeps_best: bool
+    weights: RewardConfig = COVERAGE_ALONE
 
     async def score(self, task: Task, session: str) -> TaskScore:
         """Return the best testbench's coverage; see `coevolve.rollouts.evaluator.Scorer`."""
@@ -178,12 +193,21 @@ class StepScorer:
         async def take(step: CoverageTask, number: int) -> Graded | None:
             return await written_by(self.agent, step, f"{session}/{number}", seed=number)
 
-        written = await chained(take, given, steps=self.rounds, keeps_best=self.keeps_best)
+        written = await chained(
+            take, given, steps=self.rounds, keeps_best=self.keeps_best, weights=self.weights
+        )
         made = [state for state in written if state is not None]
-        coverage = coverage_of(best(made)) if made else None
+        chosen = best(made, self.weights) if made else None
+        coverage = coverage_of(chosen) if chosen else None
         return TaskScore(
             task_id=task.task_id,
             turns_passed=int(meets(coverage, given.threshold)),
             turns_total=1,
-            measures={"coverage": float(average(coverage))},
+            measures={"coverage": float(average(coverage))} | self._others(chosen),
         )
+
+    def _others(self, chosen: Graded | None) -> dict[str, float]:
+        """Return the measures that the run's rewards count besides coverage."""
+        outcome = chosen.outcome if chosen else None
+        found = outcome.mutants if isinstance(outcome, Covered) else None
+        return {"mutation": found.score if found else 0.0} if self.weights.tries else {}

@@ -33,6 +33,8 @@ from coevolve.environments.hdl.simulate.messages import (
     SubmissionForm,
     Unit,
 )
+from coevolve.environments.hdl.simulate.reward import Noticed
+from coevolve.environments.hdl.simulate.trial import ProgramTrial
 from coevolve.environments.hdl.simulate.verilator import (
     VerilatorSimulator,
     evaluation_key,
@@ -74,6 +76,8 @@ class _Bench:
     ports: tuple[Port, ...]
     waiting: list[_Waiting] = field(default_factory=list[_Waiting])
     work: asyncio.Task[None] | None = None
+    trial: ProgramTrial | None = None
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     closes_itself: bool = False
     """Whether the design lost its place to another, so that `_work` has to close the harness."""
 
@@ -109,7 +113,13 @@ class _Bench:
                 _settle(batch, [(None if spoke else coverage, cost) for coverage, spoke in found])
         self.work = None
         if self.closes_itself:
-            await self.harness.close()
+            await self.close()
+
+    async def close(self) -> None:
+        """End the child processes."""
+        await self.harness.close()
+        if self.trial is not None:
+            await asyncio.to_thread(self.trial.close)
 
 
 def _settle(
@@ -161,7 +171,7 @@ class HarnessSimulator:
         """End every child process; later programs start new ones."""
         for opened in self._benches.values():
             if opened.done() and not opened.cancelled() and opened.exception() is None:
-                await opened.result().harness.close()
+                await opened.result().close()
 
     async def _grade(self, request: Evaluate) -> Evaluated:
         submission = request.submission
@@ -182,14 +192,16 @@ class HarnessSimulator:
         coverage, ran = await bench.coverage(program, request.seed)
         if coverage is None:
             return await self._verilator.evaluate(request)
+        mutants, cost = await self._trial(bench, program, request, coverage)
         outcome = Covered(
+            mutants=mutants,
             coverage=coverage,
             ended="finish",
             slots=_slots(program, unit),
             time=_time(program, unit),
             log=_log(text),
         )
-        return self._result(request, text, outcome, (checked, ran))
+        return self._result(request, text, outcome, (checked, ran, *cost))
 
     def _result(
         self, request: Evaluate, text: str, outcome: Outcome, stages: tuple[StageCost, ...]
@@ -225,6 +237,21 @@ class HarnessSimulator:
             harness = await Harness.open(unit, found, toolchain, sandbox)
         return _Bench(harness=harness, ports=found)
 
+    async def _trial(
+        self, bench: _Bench, program: Program, request: Evaluate, coverage: Coverage
+    ) -> tuple[Noticed | None, tuple[StageCost, ...]]:
+        """Return the result of the trial on mutants and its cost, if the coverage earns it."""
+        trial = request.trial
+        if trial is None or trial.counts == "noticed" or coverage.overall_average <= trial.above:
+            return None, ()
+        boards, most = self._verilator.switchboards, trial.most
+        async with bench.turn:
+            if bench.trial is None:
+                board = await asyncio.to_thread(boards.of, request.unit, most)
+                bench.trial = await asyncio.to_thread(ProgramTrial, self._verilator.tools, board)
+        noticed, cost = await asyncio.to_thread(bench.trial.noticed, program, request.seed)
+        return noticed, (cost,)
+
     async def _make_room(self) -> None:
         """Close idle designs beyond the maximum, the least recently used first."""
         for unit, opened in list(self._benches.items()):
@@ -233,7 +260,7 @@ class HarnessSimulator:
             if opened.done() and opened.exception() is None and opened.result().work is None:
                 self._benches.pop(unit)
                 opened.result().closes_itself = True
-                await opened.result().harness.close()
+                await opened.result().close()
 
 
 def open_harnessed(form: SubmissionForm) -> HarnessSimulator:

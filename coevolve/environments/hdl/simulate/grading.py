@@ -11,10 +11,16 @@ from coevolve.environments.hdl.simulate.messages import (
     Stimulus,
     Submission,
 )
+from coevolve.environments.hdl.simulate.reward import MutantTrial
 
 
 def grading(
-    design: Design, submission: Submission, limits: SimulationLimits, *, instance: str = ""
+    design: Design,
+    submission: Submission,
+    limits: SimulationLimits,
+    *,
+    instance: str = "",
+    trial: MutantTrial | None = None,
 ) -> Evaluate:
     """Return the request to grade ``submission``, with the design's own seed."""
     return Evaluate(
@@ -23,6 +29,7 @@ def grading(
         instance=instance,
         seed=design.file.seed,
         limits=limits,
+        trial=trial,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from coevolve.environments.hdl.simulate.reward import MutantTrial, Noticed, RewardConfig
 from coevolve.environments.sdk import SandboxLevel
 from protocols.numbers import Megabytes, Seconds
 
@@ -192,6 +193,8 @@ class Evaluate(msgspec.Struct, frozen=True, kw_only=True, tag="evaluate"):
 
     limits: SimulationLimits = SimulationLimits()
     gate: GateLevel = "policy"
+    trial: MutantTrial | None = None
+    """The trial on mutants of the design after a simulation without a fault; None for none."""
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -256,6 +259,12 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         total = sum(each.total for each in self.kinds)
         return sum(each.covered for each in self.kinds) / total if total else 0.0
 
+    def share(self, metric: Metric) -> float | None:
+        """Return the covered share of one kind; None if the design does not have it."""
+        return next(
+            (each.covered / each.total for each in self.kinds if each.metric == metric), None
+        )
+
     def hit(self, index: int) -> bool:
         """Return whether the point at ``index`` of the set was covered."""
         return bool(self.hits[index // 8] >> index % 8 & 1)
@@ -286,6 +295,9 @@ class Covered(msgspec.Struct, frozen=True, kw_only=True, tag="covered"):
 
     checks: int = 0
     """Places of the testbench where it can fail; see `hdl.simulate.verdict`."""
+
+    mutants: Noticed | None = None
+    """The result of the trial on mutants; None where there was none."""
 
     @property
     def verdict(self) -> Verdict:
@@ -376,17 +388,29 @@ def verdict_of(outcome: Outcome) -> Verdict:
             return "none"
 
 
-def reward_of(outcome: Outcome) -> float:
-    """Return 0 for a failed simulation or verdict, else 1 + the overall average, 1..2 (LLM4Cov)."""
-    if isinstance(outcome, Covered) and not outcome.faults:
-        return 1.0 + outcome.coverage.overall_average
-    return 0.0
+COVERAGE_ALONE = RewardConfig()
+
+
+def reward_of(outcome: Outcome, weights: RewardConfig = COVERAGE_ALONE) -> float:
+    """Return 0 for a failed simulation or verdict, else 1..2; see `hdl.simulate.reward`.
+
+    By default it is 1 + the overall average (LLM4Cov). Without a trial the mutation score is 0. A
+    weight counts for coverage where the design has no plan, or no mutants that count.
+    """
+    if not isinstance(outcome, Covered) or outcome.faults:
+        return 0.0
+    coverage, found = outcome.coverage, outcome.mutants
+    plan = coverage.share("plan")
+    m = 0.0 if found is not None and not found.counted else weights.mutants
+    p = 0.0 if plan is None else weights.plan
+    score = found.score if found else 0.0
+    return 1.0 + (1 - m - p) * coverage.overall_average + m * score + p * (plan or 0.0)
 
 
 class StageCost(msgspec.Struct, frozen=True, kw_only=True):
     """The cost of one stage of an evaluation."""
 
-    stage: Literal["check", "verilate", "compile", "link", "simulate", "read"]
+    stage: Literal["check", "verilate", "compile", "link", "simulate", "read", "mutants"]
     cpu_s: float
     wall_s: float
 
@@ -416,5 +440,5 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated"):
 
     @property
     def reward(self) -> float:
-        """The outcome's reward, 0 or 1..2."""
+        """The outcome's reward from coverage alone, 0 or 1..2."""
         return reward_of(self.outcome)

@@ -36,9 +36,15 @@ from coevolve.environments.hdl.simulate.messages import (
     Unit,
 )
 from coevolve.environments.hdl.simulate.runtime import SOURCES, Runtime
+from coevolve.environments.hdl.simulate.stage_limits import (
+    SOLVER_CPU_S,
+    TRANSLATION_FILE_MB,
+    bounds,
+    stage_limits,
+)
 from coevolve.environments.hdl.simulate.stops import endings
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
-from coevolve.environments.sdk import Finished, Sandbox, StageLimits, WorkFolder
+from coevolve.environments.sdk import Finished, Sandbox, WorkFolder
 from protocols.errors import SimulatorError
 
 MODEL = "model"
@@ -55,6 +61,8 @@ TRANSLATE = (
 design that races on an edge takes another branch than with Verilator's own settings. Initial values
 are zeros: random ones would hit toggles that the testbench did not cause."""
 
+BLANK_TOP = "coevolve_blank_testbench"
+
 COUNTERS = '#include "counters.h"\n'
 
 SETTINGS = f"""`verilator_config
@@ -67,32 +75,15 @@ NO_PROGRAM = (
     "simply"
 )
 
-TRANSLATION_CPU_S = 6.0
-TRANSLATION_MEMORY_MB = 1000
-TRANSLATION_FILE_MB = 16
-"""Limits of the translation; an ordinary testbench uses a fiftieth of each."""
-
-COMPILE_MEMORY_MB = 4000
-COMPILE_OUTPUT_BYTES = 65_536
 TOO_LARGE = (
     f"{TESTBENCH}: error: what the simulator makes of this testbench has more than "
     f"{TRANSLATION_FILE_MB} MB; make it smaller"
 )
-SIMULATION_FILE_MB = 16
-SOLVER_CPU_S = 20.0
-"""Enough for the solver's maximum steps on a slow machine: 10 million steps on hard constraints
-take from 2 to 15 s."""
-
 SOLVER_STEPS, SOLVER_DIED = 4, 5
 """Exit statuses of a simulation, as in ``cpp/report.h``."""
 
-MODEL_FILE_MB = 256
-PROCESSES = 96
 MOST_COVERAGE_BYTES = 16 << 20
 LOG_CHARACTERS = 2000
-SPARE_OUTPUT_BYTES = 4096
-"""Allowance for output that the harness does not count: writes to file descriptors, and messages
-when the runtime aborts."""
 
 
 class Stopped(Exception):  # noqa: N818, it carries an outcome
@@ -215,13 +206,17 @@ class Simulation:
         library = [str(runtime.library), f"-Wl,-rpath,{runtime.folder}", "-lpthread"]
         self._build("link", [clang, *use, "all.o", *library, "-o", "../simulation"], model)
 
-    def run(self, seed: int) -> Ran:
-        """Run the compiled simulation. Raises Stopped with SimulationFailed or TimedOut."""
+    def run(self, seed: int, mutant: int = 0) -> Ran:
+        """Run the compiled simulation; ``mutant`` is for a switched design.
+
+        Raises Stopped with SimulationFailed or TimedOut.
+        """
         limits = self.limits
         command = [
             str(self.folder / "simulation"),
             *(str(seed), str(limits.slots), str(limits.log_bytes)),
             *(str(math.ceil(limits.cpu_s)), str(limits.solver_steps), _solver(limits)),
+            str(mutant),
         ]
         done = self._stage("simulate", command, self.folder)
         _blame_machine_for_kill(done, "the simulation")
@@ -282,7 +277,9 @@ class Simulation:
             command,
             work=self.folder,
             cwd=cwd,
-            limits=self._stage_limits(stage),
+            limits=stage_limits(
+                stage, self.limits, self.limits.wall_s - (time.monotonic() - self.started)
+            ),
             environment={
                 "PATH": "/usr/bin:/bin",
                 "LC_ALL": "C",
@@ -300,36 +297,9 @@ class Simulation:
             raise Stopped(self._timed_out(stage, done))
         return done
 
-    def _stage_limits(self, stage: str) -> StageLimits:
-        simulating = stage == "simulate"
-        cpu_s, memory_mb, file_mb = self._bounds(stage)
-        left_s = self.limits.wall_s - (time.monotonic() - self.started)
-        return StageLimits(
-            cpu_s=max(cpu_s, SOLVER_CPU_S) if simulating else cpu_s,
-            wall_s=max(left_s, 0.1),
-            memory_mb=memory_mb,
-            file_mb=file_mb,
-            processes=PROCESSES,
-            output_bytes=(
-                self.limits.log_bytes + SPARE_OUTPUT_BYTES if simulating else COMPILE_OUTPUT_BYTES
-            ),
-        )
-
-    def _bounds(self, stage: str) -> tuple[float, int, int]:
-        """Return a stage's limits: CPU seconds, MB of memory, and MB of a file."""
-        limits = self.limits
-        match stage:
-            case "simulate":
-                return limits.cpu_s, limits.memory_mb, SIMULATION_FILE_MB
-            case "verilate":
-                cpu_s = min(limits.compile_cpu_s, TRANSLATION_CPU_S)
-                return cpu_s, TRANSLATION_MEMORY_MB, TRANSLATION_FILE_MB
-            case _:
-                return limits.compile_cpu_s, COMPILE_MEMORY_MB, MODEL_FILE_MB
-
     def _timed_out(self, stage: str, done: Finished) -> TimedOut:
         simulating = stage == "simulate"
-        cpu_s, memory_mb, _ = self._bounds(stage)
+        cpu_s, memory_mb, _ = bounds(stage, self.limits)
         amount = {
             "cpu": f"{cpu_s:g} s of CPU time",
             "wall": f"{self.limits.wall_s:g} s",

@@ -184,6 +184,7 @@ def _measured(
             "hit_b64": base64.b64encode(coverage.hits).decode(),
         },
         "checks": outcome.checks,
+        "mutants": outcome.mutants,
         "sim": {
             "why": outcome.ended,
             "slots": outcome.slots,

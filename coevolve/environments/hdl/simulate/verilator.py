@@ -60,6 +60,7 @@ from coevolve.environments.hdl.simulate.messages import (
 )
 from coevolve.environments.hdl.simulate.runtime import open_runtime
 from coevolve.environments.hdl.simulate.simulation import (
+    BLANK_TOP,
     NO_PROGRAM,
     TOO_LARGE,
     TRANSLATE,
@@ -71,6 +72,7 @@ from coevolve.environments.hdl.simulate.simulation import (
     simulation,
 )
 from coevolve.environments.hdl.simulate.toolchain import Toolchain, find_toolchain
+from coevolve.environments.hdl.simulate.trial import Switchboards, is_worth, tried
 from coevolve.environments.hdl.simulate.verdict import checks, faults
 from coevolve.environments.hdl.stimulus.language import StimulusError
 from coevolve.environments.hdl.stimulus.testbench import render
@@ -79,8 +81,6 @@ from protocols.errors import ConfigError, SimulatorError
 
 MOST_UNITS = 256
 """Maximum number of designs whose points are cached."""
-
-BLANK_TOP = "coevolve_blank_testbench"
 
 ALONE = SimulationLimits(compile_cpu_s=200.0, wall_s=600.0)
 """Limits of a design by itself, which may be large."""
@@ -111,6 +111,7 @@ class VerilatorSimulator:
         self.toolchain = toolchain
         self.sandbox = sandbox
         self.tools = Tools(toolchain=toolchain, runtime=open_runtime(toolchain), sandbox=sandbox)
+        self.switchboards = Switchboards(self.tools)
         self._gate = gate
         self._prepared: OrderedDict[Unit, Prepared] = OrderedDict()
         self._preparing: dict[Unit, threading.Lock] = {}
@@ -176,12 +177,18 @@ class VerilatorSimulator:
         if not isinstance(found, str):
             return text, found
         try:
-            return text, _simulate(text, found, request, design, under_way)
+            outcome = _simulate(text, found, request, design, under_way)
         except Stopped as stopped:
             return text, stopped.outcome
         except BuildError:
             under_way.costs += self._build_alone(design)
             return text, CompileFailed(message=NO_PROGRAM)
+        if request.trial is None or not is_worth(outcome, request.trial):
+            return text, outcome
+        board = self.switchboards.of(request.unit, request.trial.most)
+        mutants, cost = tried(self.tools, board, request, text, found)
+        under_way.costs.append(cost)
+        return text, msgspec.structs.replace(outcome, mutants=mutants)
 
     def _build_alone(self, design: Prepared) -> list[StageCost]:
         """Return the cost of building the design without a testbench.
@@ -263,7 +270,7 @@ def _points(tools: Tools, unit: Unit, instrumented: Instrumented, blank: str) ->
 
 def _simulate(
     text: str, top: str, request: Evaluate, design: Prepared, under_way: Simulation
-) -> Outcome:
+) -> Covered:
     """Return the coverage. Raises Stopped with any other outcome."""
     compiled = without_parameters(text, request.unit)
     under_way.translate(design.instrumented.files, compiled, top)
@@ -356,5 +363,6 @@ def evaluation_key(toolchain: Toolchain, request: Evaluate, text: str) -> str:
         request.seed,
         request.limits,
         request.gate,
+        request.trial,
     )
     return hashlib.sha256(msgspec.msgpack.encode(inputs)).hexdigest()

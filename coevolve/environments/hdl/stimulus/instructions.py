@@ -49,19 +49,25 @@ CHANGES: Mapping[Way, Code] = {
 }
 
 
-def request(programs: Sequence[Program], pins: Pins, seed: int) -> bytes:
+def request(
+    programs: Sequence[Program], pins: Pins, seed: int, mutants: Sequence[int] = (0,)
+) -> bytes:
     """Return one request for all programs, each with the same seed.
+
+    All programs run on the first of ``mutants`` of a switched design, then on the next.
+
 
     Raises KeyError where a program names a port that the design does not have.
     """
     inputs = {port.name: index for index, port in enumerate(pins.inputs)}
     outputs = {port.name: index for index, port in enumerate(pins.outputs)}
-    words = array("Q", [len(programs)])
-    for program in programs:
-        translated = _translate(program.statements, inputs, outputs)
-        words.extend((seed, first_state(seed), len(translated)))
-        for instruction in translated:
-            words.extend(instruction)
+    made = [_translate(program.statements, inputs, outputs) for program in programs]
+    words = array("Q", [len(mutants) * len(programs)])
+    for mutant in mutants:
+        for translated in made:
+            words.extend((seed, mutant, first_state(seed), len(translated)))
+            for instruction in translated:
+                words.extend(instruction)
     return words.tobytes()
 
 

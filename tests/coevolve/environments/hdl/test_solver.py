@@ -15,7 +15,7 @@ from coevolve.environments.hdl.simulate.messages import (
     TimedOut,
     Unit,
 )
-from coevolve.environments.hdl.simulate.simulation import SOLVER_CPU_S
+from coevolve.environments.hdl.simulate.stage_limits import SOLVER_CPU_S
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 
 pytestmark = [pytest.mark.hdl, pytest.mark.timeout(300)]

@@ -11,14 +11,12 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
-import numpy as np
 from rich.table import Table
 
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.folders import load
-from coevolve.environments.hdl.evaluation.baselines.structural import structural_programs
-from coevolve.environments.hdl.evaluation.baselines.target import Target, target_of
-from coevolve.environments.hdl.evaluation.baselines.uniform import long_runs, random_programs
+from coevolve.environments.hdl.evaluation.baselines.probes import baselines
+from coevolve.environments.hdl.evaluation.baselines.target import target_of
 from coevolve.environments.hdl.simulate.messages import Coverage
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from coevolve.environments.hdl.stimulus.harness import Harness
@@ -33,15 +31,6 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     split: str
     threshold: float
     best: dict[str, float]
-
-
-def baselines(target: Target, seed: int) -> dict[str, Iterator[Program]]:
-    """Return the programs of each baseline."""
-    return {
-        "long": long_runs(target),
-        "random": random_programs(target, np.random.default_rng(seed)),
-        "structural": structural_programs(target),
-    }
 
 
 async def reached(design: Design, simulator: VerilatorSimulator, calls: int, seed: int) -> Reached:

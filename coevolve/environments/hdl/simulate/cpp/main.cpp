@@ -1,4 +1,5 @@
-// Runs the model once: main SEED SLOTS LOG_BYTES CPU_S SOLVER_STEPS SOLVER; SOLVER is a command line.
+// Runs the model once: main SEED SLOTS LOG_BYTES CPU_S SOLVER_STEPS SOLVER MUTANT; SOLVER is a command
+// line, MUTANT the number that a switched design (`hdl.designs.switching`) asks for.
 // A testbench without `$finish` is cut off after a number of time slots, not seconds, so the result
 // does not depend on the machine; its coverage is kept. Writes coverage.dat, and ended.txt: how it
 // ended, slots, time, number of errors, line of the `$stop` or 0. Included after the model and
@@ -9,6 +10,9 @@
 #ifndef COEVOLVE_MODEL
 #define COEVOLVE_MODEL Vtb
 #endif
+
+static int chosen_mutant = 0;
+extern "C" int coevolve_mutant() { return chosen_mutant; }
 
 namespace {
 
@@ -63,10 +67,11 @@ void take_at_most(unsigned long cpu_s) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 7) return 3;
+  if (argc != 8) return 3;
   coevolve::print_at_most(strtoul(argv[3], nullptr, 10));
   coevolve::solve_at_most(strtoul(argv[5], nullptr, 10));
   take_at_most(strtoul(argv[4], nullptr, 10));
+  chosen_mutant = static_cast<int>(strtol(argv[7], nullptr, 10));
   const char* program[] = {argv[0]};
   return simulate(static_cast<int>(strtol(argv[1], nullptr, 10)), strtoul(argv[2], nullptr, 10),
                   argv[6], program);

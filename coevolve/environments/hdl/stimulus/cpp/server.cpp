@@ -9,8 +9,8 @@
 //     likewise, but answers with a hash of the outputs instead of coverage.
 //
 // POINTS is a file with the point of each counter, one int32 each, -1 for none. A request is, in
-// words of 64 bits: the number of programs, then for each program its seed, the first state of its
-// random words, the number of its instructions, and four words for each instruction. The answer for
+// words of 64 bits: the number of programs, then for each program its seed, the number of a switched
+// design's mutant (`hdl.designs.switching`; else 0), the first state of its random words, the number of its instructions, and four words for each instruction. The answer for
 // each program is one bit for each of COUNT points, the first in the lowest bit of the first byte, and
 // one byte: 1 if the design reported an error or ended the simulation. Or it is two words: the hash of
 // the outputs and the times at which they changed, and how often they changed.
@@ -26,6 +26,9 @@
 #include <ctime>
 #include <memory>
 #include <string>
+
+static int chosen_mutant = 0;
+extern "C" int coevolve_mutant() { return chosen_mutant; }
 
 namespace coevolve {
 namespace {
@@ -205,12 +208,13 @@ bool read(FILE* file, T* items, size_t count) {
 }
 
 bool read(FILE* in, Request& request) {
-  uint64_t head[3];
-  if (!read(in, head, 3)) return false;
+  uint64_t head[4];
+  if (!read(in, head, 4)) return false;
   request.seed = head[0];
-  request.state = head[1];
-  request.instructions.resize(head[2]);
-  return read(in, request.instructions.data(), head[2]);
+  chosen_mutant = static_cast<int>(head[1]);
+  request.state = head[2];
+  request.instructions.resize(head[3]);
+  return read(in, request.instructions.data(), head[3]);
 }
 
 void perform(Bench& bench, const Request& request) {

@@ -57,6 +57,7 @@ def comparison(writer: Writer, told: list[str]) -> Comparison:
         judge=None,
         budget=Budget(calls=2, attempts=3, seed=SEED, keeps_best=True),
         limits=SimulationLimits(),
+        trial=None,
         concurrent=2,
         with_baselines=False,
         tell=told.append,
