@@ -60,8 +60,10 @@ def pool(services: Sequence[SimulatorService]) -> "EvaluationPool":
 
 
 def designs(config: "RunConfig") -> "tuple[Design, ...]":
-    """Return the run's designs of both splits. Raises ConfigError."""
-    return _load(Path(hdl_settings(config).designs) if hdl_settings(config).designs else DESIGNS)
+    """Return the run's designs of both splits, with plans if they earn. Raises ConfigError."""
+    settings = hdl_settings(config)
+    found = _load(Path(settings.designs) if settings.designs else DESIGNS)
+    return tuple(each.planned for each in found) if settings.reward.plan else found
 
 
 @cache

@@ -9,13 +9,14 @@
 | ``testbenches/mid.sv``    | coverage between poor and good                              |
 | ``testbenches/good.sv``   | high coverage: at least `GOOD_AT_LEAST`                     |
 | ``mutants.yaml``          | `Mutant`s: bugs that a good testbench shows                 |
+| ``plan.sv`` (may be left out) | covergroups bound to the design (`hdl.coverage.plan`)   |
 """
 
 from typing import Annotated, Literal
 
 import msgspec
 
-from coevolve.environments.hdl.simulate.messages import Name, Port, Reset, Unit
+from coevolve.environments.hdl.simulate.messages import Name, Port, Reset, SourceFile, Unit
 from protocols.tasks import Split
 
 GOOD_AT_LEAST = 0.90
@@ -101,3 +102,11 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     specification: str
     testbenches: dict[Quality, str]
     mutants: tuple[Mutant, ...]
+    plan: tuple[SourceFile, ...] = ()
+    """The plan of the folder; it counts where ``unit`` has it, see `planned`."""
+
+    @property
+    def planned(self) -> "Design":
+        """The design whose plan counts."""
+        unit = msgspec.structs.replace(self.unit, plan=self.plan)
+        return msgspec.structs.replace(self, unit=unit)

@@ -20,7 +20,7 @@ from coevolve.environments.hdl.simulate.messages import DataFile, Port, Reset, S
 from coevolve.environments.sdk import NotYamlError, check_section, parse_yaml
 from protocols.errors import ConfigError
 
-TESTBENCH_FILE = "tb.sv"
+TESTBENCH_FILE, PLAN_FILE = "tb.sv", "plan.sv"
 MOST_BYTES = 4 << 20
 """Maximum bytes read of a file: a device or a pipe may have no end."""
 
@@ -39,6 +39,8 @@ def load(folder: Path) -> Design:
     paths = {each: f"testbenches/{each}.sv" for each in QUALITIES}
     benches = {each: _text(folder / path, faults) for each, path in paths.items() if has(path)}
     mutants = _mutants(folder, sources, faults) if has("mutants.yaml") else ()
+    plan = folder / PLAN_FILE
+    planned = (_source(plan, faults),) if plan.is_file() else ()
     _refuse(folder, faults)
     unit = msgspec.structs.replace(unit_of(folder.name, file, sources), data=data)
     found = ports_of(elaborate(unit))
@@ -51,6 +53,7 @@ def load(folder: Path) -> Design:
         specification=specification,
         testbenches=cast("dict[Quality, str]", benches),
         mutants=mutants,
+        plan=planned,
     )
 
 

@@ -162,7 +162,7 @@ def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant], BenchText]"
     if options.rtl:
         unit = unit_from_files(options.rtl, options.dut, options.clock, reset_of(options.reset))
     else:
-        design = load(options.paths[0])
+        design = load(options.paths[0]).planned
         unit, seed, mutants = design.unit, design.file.seed, design.mutants
     bench = bench_text(_files(options), options.include)
     unit, submission = _own(options, unit, bench)
@@ -171,7 +171,7 @@ def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant], BenchText]"
     limits |= {} if options.slots is None else {"slots": options.slots}
     limits |= {} if options.cpu_s is None else {"cpu_s": options.cpu_s}
     request = {
-        "unit": with_plan(unit, options.plan),
+        "unit": with_plan(unit, options.plan) if options.plan else unit,
         "submission": submission,
         "testbench_top": options.top,
         "instance": options.instance,

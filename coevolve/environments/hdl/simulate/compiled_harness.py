@@ -163,7 +163,7 @@ class HarnessSimulator:
         return self._cpu_s
 
     async def points(self, unit: Unit) -> tuple[Point, ...]:
-        if self._form == "stimulus" and not unit.plan:
+        if self._form == "stimulus":
             return (await self._bench(unit)).harness.points
         return await self._verilator.points(unit)
 
@@ -272,9 +272,8 @@ def open_harnessed(form: SubmissionForm) -> HarnessSimulator:
 
 
 def _runs_alone(request: Evaluate) -> bool:
-    """Return whether a program can run without its testbench: without a plan or other names."""
-    named = request.testbench_top in ("", TOP) and request.instance in ("", INSTANCE)
-    return named and not request.unit.plan
+    """Return whether a program can run without its testbench, which has these names."""
+    return request.testbench_top in ("", TOP) and request.instance in ("", INSTANCE)
 
 
 def _may_print(request: Evaluate) -> bool:

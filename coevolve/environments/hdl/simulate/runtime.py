@@ -31,12 +31,11 @@ from coevolve.environments.sdk import (
 from protocols.errors import SimulatorError
 
 SOURCES = Path(__file__).parent / "cpp"
-SHARED = ("counters.h", "precompiled.h", "report.h", "runtime.cpp", "solver.cpp")
+SHARED = ("counters.h", "covergroup.cpp", "precompiled.h", "report.h", "runtime.cpp", "solver.cpp")
 """Source files that are compiled here; the others are compiled with each simulation."""
 
 RUNTIME_PARTS = (
     "verilated_cov",
-    "verilated_covergroup",
     "verilated_dpi",
     "verilated_probdist",
     "verilated_threads",

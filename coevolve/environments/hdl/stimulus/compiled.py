@@ -21,6 +21,7 @@ import msgspec
 
 from coevolve.environments.hdl.coverage import points as reading
 from coevolve.environments.hdl.coverage.instrument import Instrumented, instrument
+from coevolve.environments.hdl.coverage.plan import check_plan
 from coevolve.environments.hdl.coverage.points import (
     PointSet,
     check_points,
@@ -100,17 +101,17 @@ def compiled(
     sandbox: Sandbox,
     optimise: Optimise,
 ) -> Compiled:
-    """Return the design's program, without a plan; compiles it if it is not cached. Blocks.
+    """Return the design's program; compiles it if it is not cached. Blocks.
 
     Raises ConfigError where the design does not compile or its points are not the frozen ones, and
     SimulatorError on an infrastructure failure.
     """
-    unit = msgspec.structs.replace(unit, plan=())
+    check_plan(unit)
     tools = Tools(toolchain=toolchain, runtime=open_runtime(toolchain), sandbox=sandbox)
     instrumented = instrument(elaborate(unit))
     around = pin_map.module(unit, ports, pins)
     header = pin_map.header(unit, pins)
-    inputs = (instrumented.files, around, header, optimise, TRANSLATE, EVERYTHING)
+    inputs = (instrumented.files, unit.plan, around, header, optimise, TRANSLATE, EVERYTHING)
     folder = tools.runtime.folder / "harnesses" / _digest(inputs)
     if not folder.is_dir():
         with simulation(tools, unit, SimulationLimits()) as under_way:
@@ -179,11 +180,12 @@ def _counters(under_way: Simulation, instrumented: Instrumented) -> dict[Point, 
     """Return the counters of each point."""
     _run(under_way, [str(under_way.folder / SERVER), "map", "map"])
     owned: dict[Point, list[int]] = {}
+    plan = frozenset(file.name for file in under_way.unit.plan)
     for number in count():
         text = under_way.read(f"map.{number}")
         if not text:
             return owned
-        for point, marks in counts(records(text), DUT, instrumented).items():
+        for point, marks in counts(records(text), DUT, instrumented, plan).items():
             bits = (bit for bit in range(COUNTERS_OF_PASS) if marks >> bit & 1)
             owned.setdefault(point, []).extend(COUNTERS_OF_PASS * number + bit for bit in bits)
     raise AssertionError

@@ -1,4 +1,5 @@
-// Collects the addresses of the model's coverage counters. Included before the model.
+// Collects the addresses of the model's coverage counters. Included before the model,
+// and before the covergroups of Verilator's runtime: the library and the program share these variables.
 //
 // Verilator registers each counter with this macro, in a function whose parameter `pagep` is the kind
 // of coverage. Registering formats a dozen strings for each, far more work than a short simulation, so
@@ -36,16 +37,21 @@ inline void forget_toggles() {
 
 }  // namespace coevolve
 
-#undef VL_COVER_INSERT
-#define VL_COVER_INSERT(context, name, counter, ...)                    \
+#include "verilated_cov.h"
+
+#define COEVOLVE_INSERT(context, name, counter, is_toggle, ...)         \
   do {                                                                  \
     ::coevolve::counters.push_back(counter);                            \
-    if (pagep[2] == 't') ::coevolve::toggles.push_back(counter);        \
+    if (is_toggle) ::coevolve::toggles.push_back(counter);              \
     if (::coevolve::registers) {                                        \
       (context)->_inserti(::coevolve::registered(counter));              \
       (context)->_insertf(__FILE__, __LINE__);                          \
       (context)->_insertp("hier", name, __VA_ARGS__);                   \
     }                                                                   \
   } while (false)
+
+#undef VL_COVER_INSERT
+#define VL_COVER_INSERT(context, name, counter, ...) \
+  COEVOLVE_INSERT(context, name, counter, pagep[2] == 't', __VA_ARGS__)
 
 #endif

@@ -155,18 +155,31 @@ async def test_a_testbench_cannot_sample_the_plan_past_the_design(simulator: Ver
     assert isinstance(await run(simulator, again, unit(PLAN)), Rejected)
 
 
-async def test_a_program_has_the_plan_of_its_testbench(simulator: VerilatorSimulator):
+@pytest.mark.parametrize(
+    "program",
+    [
+        "set rst_n=1\nset push=1\nstep 9\n",
+        "rst 2\nrand push\nrand pop\nstep 40\n",
+        "rst 1\nset push=1\nstep 6\nset push=0\nset pop=1\nstep 6\n",
+    ],
+)
+async def test_a_compiled_program_has_the_plan_of_its_testbench(
+    simulator: VerilatorSimulator, program: str
+):
     quick = HarnessSimulator(simulator)
-    request = Evaluate(
-        unit=unit(PLAN), submission=Stimulus(program="set rst_n=1\nset push=1\nstep 9")
-    )
+    request = Evaluate(unit=unit(PLAN), submission=Stimulus(program=program))
     try:
-        found = (await quick.evaluate(request)).outcome
+        found = await quick.evaluate(request)
         assert await quick.points(request.unit) == await simulator.points(request.unit)
     finally:
         await quick.close()
-    assert isinstance(found, Covered)
-    assert kinds(found.coverage)["plan"][1] == 23
+    printed = await simulator.evaluate(request)
+    assert {each.stage for each in found.stages} == {"check", "simulate"}, "compiled once"
+    assert isinstance(found.outcome, Covered)
+    assert isinstance(printed.outcome, Covered)
+    assert found.outcome.coverage == printed.outcome.coverage
+    covered, total = kinds(found.outcome.coverage)["plan"]
+    assert (covered > 0, total) == (True, 23)
 
 
 @pytest.mark.parametrize(
