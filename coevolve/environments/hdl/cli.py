@@ -81,6 +81,7 @@ def adopt(**options: Any) -> int:
     help="Count noticed mutants: made ones, or those of DESIGN.",
 )
 @click.option("--lcov", type=FILE, help="Write lines and branches to this file, for genhtml.")
+@click.option("--dat", type=FILE, help="Write coverage to this file, in Verilator's format.")
 @click.option("--limit", type=int, default=4000, help="Characters of uncovered points to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a superset of LLM4Cov's.")
 def simulate(**options: Any) -> int:
@@ -176,6 +177,29 @@ def baselines(designs: tuple[Path, ...], *, calls: int, seed: int, as_json: bool
     from coevolve.environments.hdl.evaluation.baselines.table import measure
 
     measure(designs, calls=calls, seed=seed, as_json=as_json)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=FILE, metavar="DESIGN COVERAGE.dat...")
+@click.option("--rtl", multiple=True, type=FILE, help="A file of RTL; repeat in order of use.")
+@click.option("--dut", default="", help="With --rtl: module under verification.")
+@click.option("--plan", multiple=True, type=FILE, help="Covergroups bound to the design; repeat.")
+@click.option("--lcov", type=FILE, help="Write lines and branches to this file, for genhtml.")
+@click.option("--dat", type=FILE, help="Write coverage to this file, in Verilator's format.")
+@click.option("--limit", type=int, default=4000, help="Characters of uncovered points to print.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def merge(*, paths: tuple[Path, ...], rtl: tuple[Path, ...], dut: str, **options: Any) -> None:
+    """Merge the coverage of several benches or runs: what any of them covers is covered.
+
+    COVERAGE.dat is a file of `hdl simulate --dat`, or of any simulation by Verilator with one
+    instance of the design. DESIGN is a folder with a design.yaml, or named by --rtl and --dut.
+    """
+    if len(paths) < (1 if rtl else 2) or bool(rtl) != bool(dut):
+        raise click.UsageError("needs DESIGN, or --rtl and --dut, and at least one COVERAGE.dat")
+    require_slang()
+    from coevolve.environments.hdl.evaluation.coverage_files import merge as merge_files
+
+    merge_files(paths=paths, rtl=rtl, dut=dut, **options)
 
 
 @click.command(name="serve-queue")

@@ -58,7 +58,7 @@ class Hdl(Environment):
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
     commands: ClassVar[Mapping[str, str]] = {
         name: f"coevolve.environments.hdl.cli:{name.replace('-', '_')}"
-        for name in ("adopt", "simulate", "qualify", "baselines", "serve-queue")
+        for name in ("adopt", "simulate", "merge", "qualify", "baselines", "serve-queue")
     }
     evaluation: ClassVar[str] = "coevolve.environments.hdl.evaluation.options:EVALUATION"
     own_models: ClassVar[Mapping[str, ModelConfig]] = {TINY_HDL: MODEL}
@@ -234,6 +234,9 @@ class Hdl(Environment):
             rounds=self._settings.evaluation_rounds,
             keeps_best=self._settings.memory == "best",
             weights=self._settings.reward,
+            planned=frozenset(
+                each.design_id for each in parts.designs(self._config) if each.unit.plan
+            ),
         )
 
     def observer(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from coevolve.environments.hdl.evaluation.coverage_files import Files, counted, write_coverage
 from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.simulate.messages import (
     Covered,
@@ -70,6 +71,7 @@ class Options:
     fail_on: tuple[str, ...]
     mutants: Literal["auto", "given"] | None
     lcov: Path | None
+    dat: Path | None
     limit: int
     as_json: bool
 
@@ -100,7 +102,7 @@ def grade(options: Options) -> int:
     try:
         require_slang()
         report = _report(options)
-        _write_lcov(options, report)
+        _write(options, report)
     except (ConfigError, DependencyError) as error:
         sys.stderr.write(f"coevolve: {error}\n")
         return MISUSED
@@ -117,19 +119,13 @@ def grade(options: Options) -> int:
     return RAN if isinstance(outcome, Covered) else BLAMED
 
 
-def _write_lcov(options: Options, report: _Report) -> None:
-    """Write the file of --lcov if there is coverage. Raises ConfigError where that fails."""
-    from coevolve.environments.hdl.coverage.lcov import lcov
-
+def _write(options: Options, report: _Report) -> None:
+    """Write the files of --lcov and --dat if there is coverage. Raises ConfigError."""
     unit, outcome = report.request.unit, report.evaluated.outcome
-    if options.lcov is None or not isinstance(outcome, Covered):
-        return
-    given = options.rtl or [options.paths[0] / file.name for file in unit.files]
-    paths = {path.name: str(path.resolve()) for path in given}
-    try:
-        options.lcov.write_text(lcov(report.points, outcome.coverage, unit, paths))
-    except OSError as error:
-        raise ConfigError(f"{options.lcov}: cannot be written: {error.strerror}") from error
+    if isinstance(outcome, Covered):
+        given = options.rtl or [options.paths[0] / file.name for file in unit.files]
+        files = Files(lcov=options.lcov, dat=options.dat)
+        write_coverage(files, report.points, outcome.coverage, unit, given)
 
 
 def _report(options: Options) -> _Report:
@@ -300,16 +296,7 @@ def _verdict(outcome: Outcome) -> list[str]:
 
 
 def _measured(outcome: Covered) -> list[str]:
-    coverage = outcome.coverage
-    kinds = [
-        f"  {kind.metric:<8} {kind.covered:>5} of {kind.total:<5} {kind.covered / kind.total:7.1%}"
-        for kind in coverage.kinds
-    ]
-    covered = sum(kind.covered for kind in coverage.kinds)
-    total = sum(kind.total for kind in coverage.kinds)
     return [
-        *kinds,
-        f"  overall average        {coverage.overall_average:7.1%}",
-        f"  overall  {covered:>5} of {total:<5} {coverage.overall_covered:7.1%}",
+        *counted(outcome.coverage),
         f"  ended by {outcome.ended} after {outcome.slots} time slots",
     ]

@@ -185,6 +185,8 @@ class StepScorer:
     rounds: int
     keeps_best: bool
     weights: RewardConfig = COVERAGE_ALONE
+    planned: frozenset[str] = frozenset()
+    """Designs with a plan."""
 
     async def score(self, task: Task, session: str) -> TaskScore:
         """Return the best testbench's coverage; see `coevolve.rollouts.evaluator.Scorer`."""
@@ -203,11 +205,17 @@ class StepScorer:
             task_id=task.task_id,
             turns_passed=int(meets(coverage, given.threshold)),
             turns_total=1,
-            measures={"coverage": float(average(coverage))} | self._others(chosen),
+            measures={"coverage": float(average(coverage))}
+            | self._others(chosen, planned=given.design in self.planned),
         )
 
-    def _others(self, chosen: Graded | None) -> dict[str, float]:
+    def _others(self, chosen: Graded | None, *, planned: bool) -> dict[str, float]:
         """Return the measures that the run's rewards count besides coverage."""
         outcome = chosen.outcome if chosen else None
-        found = outcome.mutants if isinstance(outcome, Covered) else None
-        return {"mutation": found.score if found else 0.0} if self.weights.tries else {}
+        ran = outcome if isinstance(outcome, Covered) and not outcome.faults else None
+        measures: dict[str, float] = {}
+        if self.weights.tries:
+            measures["mutation"] = ran.mutants.score if ran and ran.mutants else 0.0
+        if self.weights.plan and planned:
+            measures["plan"] = (ran.coverage.share("plan") if ran else None) or 0.0
+        return measures

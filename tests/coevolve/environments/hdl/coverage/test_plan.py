@@ -159,8 +159,8 @@ async def test_a_testbench_cannot_sample_the_plan_past_the_design(simulator: Ver
     "program",
     [
         "set rst_n=1\nset push=1\nstep 9\n",
-        "rst 2\nrand push\nrand pop\nstep 40\n",
-        "rst 1\nset push=1\nstep 6\nset push=0\nset pop=1\nstep 6\n",
+        "step 2\nset rst_n=1\nrand push\nrand pop\nstep 40\n",
+        "set rst_n=1\nset push=1\nstep 6\nset push=0\nset pop=1\nstep 6\n",
     ],
 )
 async def test_a_compiled_program_has_the_plan_of_its_testbench(
