@@ -135,7 +135,7 @@ class Hdl(Environment):
         if self._config.policy.model == TINY_HDL:
             from coevolve.environments.hdl.policy.tiny.model import write_model
 
-            write_model(self._config.seed, folder)
+            write_model(self._config.seed, folder, plans=self._settings.reward.plan > 0)
 
     def texts(self) -> Iterator[str]:
         """Yield the specifications, RTL and testbenches of the training designs."""

@@ -20,7 +20,7 @@ from coevolve.environments.hdl.policy.tiny.vocabulary import (
     TENTHS,
     Mode,
 )
-from coevolve.environments.hdl.simulate.messages import CODE_METRICS, Coverage, Metric, Point
+from coevolve.environments.hdl.simulate.messages import METRICS, Coverage, Metric, Point
 from coevolve.environments.hdl.stimulus.program import (
     Chance,
     Change,
@@ -30,7 +30,14 @@ from coevolve.environments.hdl.stimulus.program import (
     Statement,
 )
 
-MOST_HINTS: Mapping[Metric, int] = {"fsm": 6, "line": 3, "branch": 3, "expr": 3, "toggle": 7}
+MOST_HINTS: Mapping[Metric, int] = {
+    "fsm": 6,
+    "line": 3,
+    "branch": 3,
+    "expr": 3,
+    "toggle": 7,
+    "plan": 6,
+}
 
 
 def modes(statements: Iterable[Statement]) -> dict[str, Mode]:
@@ -73,7 +80,7 @@ def of_missed(
     hints: Sequence[int], points: Sequence[Point], coverage: Coverage, wanted: Iterable[int]
 ) -> Iterator[int]:
     """Yield the hints of missed points in ``wanted``, each once, at most `MOST_HINTS` a kind."""
-    missed: dict[Metric, dict[int, None]] = {metric: {} for metric in CODE_METRICS}
+    missed: dict[Metric, dict[int, None]] = {metric: {} for metric in METRICS}
     for index in wanted:
         if not coverage.hit(index):
             missed[points[index].metric][hints[index]] = None

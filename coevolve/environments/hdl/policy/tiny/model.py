@@ -6,6 +6,7 @@ Qwen3's architecture, 0.4 million parameters. The same seed always makes the sam
 # torch and transformers are partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -19,20 +20,22 @@ from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, MARKS, MODEL, 
 from coevolve.environments.sdk import write_folder
 
 
-def write_model(seed: int, folder: Path) -> None:
+def write_model(seed: int, folder: Path, *, plans: bool = False) -> None:
     """Write the untrained policy into ``folder``, unless that exists.
+
+    With ``plans`` it has words for plans.
 
     Raises CheckpointError if writing fails.
     """
     if folder.is_dir():
         return
     transformers.utils.logging.disable_progress_bar()
-    settings = dict(MODEL)
+    settings = dict(MODEL) | {"vocab_size": len(IDS if plans else WORDS)}
     config = AutoConfig.for_model(settings.pop("model_type"), **settings)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config)
-    tokenizer = _tokenizer()
+    tokenizer = _tokenizer(len(IDS if plans else WORDS))
 
     def write(place: Path) -> None:
         model.save_pretrained(place)
@@ -41,8 +44,8 @@ def write_model(seed: int, folder: Path) -> None:
     write_folder(folder, write)
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
-    words = Tokenizer(WordLevel(dict(IDS), unk_token=WORDS[PAD]))
+def _tokenizer(size: int) -> PreTrainedTokenizerFast:
+    words = Tokenizer(WordLevel(dict(islice(IDS.items(), size)), unk_token=WORDS[PAD]))
     words.pre_tokenizer = WhitespaceSplit()
     words.add_special_tokens(list(MARKS))
     return PreTrainedTokenizerFast(

@@ -72,7 +72,13 @@ WORDS = (
     *(f"run{n}" for n in RUNS),
     *(f"loop{n}" for n in LOOPS),
 )
-IDS = {word: number for number, word in enumerate(WORDS)}
+PLAN_WORDS = (
+    *(f"plan{n}" for n in range(TENTHS + 1)),
+    *(f"plan_at{n}" for n in range(PLACES)),
+)
+"""Words of runs whose rewards count plans; models of other runs have no embeddings for them."""
+
+IDS = {word: number for number, word in enumerate((*WORDS, *PLAN_WORDS))}
 LAST = tuple(IDS[word] for word in (*(f"run{n}" for n in RUNS), *(f"loop{n}" for n in LOOPS)))
 """Tokens that end an edit."""
 
