@@ -82,6 +82,7 @@ def adopt(**options: Any) -> int:
 )
 @click.option("--lcov", type=FILE, help="Write lines and branches to this file, for genhtml.")
 @click.option("--dat", type=FILE, help="Write coverage to this file, in Verilator's format.")
+@click.option("--html", type=FILE, help="Write a page with source, gaps and mutants to this file.")
 @click.option("--limit", type=int, default=4000, help="Characters of uncovered points to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a superset of LLM4Cov's.")
 def simulate(**options: Any) -> int:

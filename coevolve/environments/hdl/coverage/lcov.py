@@ -31,7 +31,7 @@ def lcov(points: Sequence[Point], coverage: Coverage, unit: Unit, paths: Mapping
 def _records(found: Sequence[tuple[Point, int]]) -> Iterator[str]:
     lines: dict[int, int] = {}
     for point, hit in found:
-        for line in _lines(point.lines):
+        for line in executed_lines(point.lines):
             lines[line] = max(hit, lines.get(line, 0))
     branches = sorted(
         (point.line, point.column, point.name, point.instance, hit)
@@ -46,7 +46,7 @@ def _records(found: Sequence[tuple[Point, int]]) -> Iterator[str]:
     yield f"LF:{len(lines)}\nLH:{sum(lines.values())}\n"
 
 
-def _lines(text: str) -> Iterator[int]:
+def executed_lines(text: str) -> Iterator[int]:
     """Yield the lines of ``12-14,17``."""
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")

@@ -74,9 +74,9 @@ def write_coverage(
 
     if files.lcov is not None:
         paths = {path.name: str(path.resolve()) for path in given}
-        _write(files.lcov, lcov(points, coverage, unit, paths))
+        write(files.lcov, lcov(points, coverage, unit, paths))
     if files.dat is not None:
-        _write(files.dat, written(points, coverage, unit))
+        write(files.dat, written(points, coverage, unit))
 
 
 def counted(coverage: Coverage) -> list[str]:
@@ -105,7 +105,8 @@ def _read(path: Path) -> str:
     return found.decode("utf-8", "replace")
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
+    """Write a file. Raises ConfigError where that fails."""
     try:
         path.write_text(text)
     except OSError as error:

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from coevolve.environments.hdl.evaluation.coverage_files import Files, counted, write_coverage
+from coevolve.environments.hdl.evaluation.coverage_files import (
+    Files,
+    counted,
+    write,
+    write_coverage,
+)
 from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.simulate.messages import (
     Covered,
@@ -72,6 +77,7 @@ class Options:
     mutants: Literal["auto", "given"] | None
     lcov: Path | None
     dat: Path | None
+    html: Path | None
     limit: int
     as_json: bool
 
@@ -120,12 +126,16 @@ def grade(options: Options) -> int:
 
 
 def _write(options: Options, report: _Report) -> None:
-    """Write the files of --lcov and --dat if there is coverage. Raises ConfigError."""
+    """Write the files of --lcov, --dat and --html if there is coverage. Raises ConfigError."""
+    from coevolve.environments.hdl.evaluation.page import page
+
     unit, outcome = report.request.unit, report.evaluated.outcome
     if isinstance(outcome, Covered):
         given = options.rtl or [options.paths[0] / file.name for file in unit.files]
         files = Files(lcov=options.lcov, dat=options.dat)
         write_coverage(files, report.points, outcome.coverage, unit, given)
+        if options.html is not None:
+            write(options.html, page(unit, report.points, outcome, report.mutation))
 
 
 def _report(options: Options) -> _Report:
