@@ -9,7 +9,7 @@ from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.designs.folders import load_all
 from coevolve.environments.hdl.parts import DESIGNS
 from coevolve.environments.hdl.policy.tiny.edits import edits, read_edit, words_of
-from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, LAST, WORDS
+from coevolve.environments.hdl.policy.tiny.vocabulary import IDS, LAST, PLAN_WORDS, WORDS
 from coevolve.environments.hdl.simulate.messages import Port
 from coevolve.environments.hdl.stimulus.language import format, parse
 from coevolve.environments.hdl.stimulus.program import (
@@ -180,4 +180,5 @@ def test_every_edit_of_a_grammar_gives_a_program_within_the_limits(design: Desig
 
 
 def test_words_are_unique():
-    assert len(WORDS) == len(IDS) == len(set(WORDS))
+    words = (*WORDS, *PLAN_WORDS)
+    assert len(words) == len(IDS) == len(set(words))
