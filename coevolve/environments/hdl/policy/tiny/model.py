@@ -30,7 +30,8 @@ def write_model(seed: int, folder: Path, *, plans: bool = False) -> None:
     if folder.is_dir():
         return
     transformers.utils.logging.disable_progress_bar()
-    settings = dict(MODEL) | {"vocab_size": len(IDS if plans else WORDS)}
+    settings = dict(MODEL)
+    settings["vocab_size"] = len(IDS if plans else WORDS)
     config = AutoConfig.for_model(settings.pop("model_type"), **settings)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
