@@ -6,6 +6,7 @@ can have that reaches only such an index; and any model of Hugging Face's hub, b
 
 import contextlib
 import importlib
+import os
 import shutil
 import sys
 from collections.abc import Callable, Generator
@@ -148,6 +149,8 @@ def _importable(folder: Path) -> Generator[None]:
 
 def _dequantise(file: Path, folder: Path) -> None:
     """Write the model and the tokenizer of a GGUF file in Hugging Face's layout."""
+    if not sys.stderr.isatty():
+        os.environ.setdefault("TQDM_DISABLE", "1")  # bars would fill a log; tqdm reads it once
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
