@@ -29,7 +29,7 @@ ALIKE = ("name", "seed", "learner.steps")
 PLACEHOLDERS = {"S": "0", "300": "4", "30": "4"}
 """Word of a page -> what is typed; 300 and 30 are numbers of instances."""
 
-STATIC = ("arm=static", "evolve_every=0", "rollout.max_call_tokens=24")
+STATIC = ("arm=static", "evolve_every=0", "rollout.max_call_tokens=160")
 
 SHORT: dict[str, Sequence[str]] = {
     "filesystem": ("environment.held_out=12", "rollout.in_flight_groups=6"),
