@@ -34,7 +34,7 @@ Exit codes:
 @click.option("--bench", multiple=True, type=FILE, help="Take its parameters; repeat.")
 @click.option("--clock", default="", help="Input that a stimulus program toggles.")
 @click.option("--reset", default="", metavar="PORT=low|high", help="Input that resets.")
-def adopt(**options: Any) -> int:
+def adopt(reset: str, **options: Any) -> int:
     """Make a design of a module of a project, as it is.
 
     PROJECT.f is a file list that Verilator reads. The folder that is written has copies of the
@@ -44,7 +44,7 @@ def adopt(**options: Any) -> int:
     from coevolve.environments.hdl.adopt.adopting import Options, adopt
     from coevolve.environments.hdl.evaluation.grade_testbench import reset_of
 
-    adopt(Options(**options | {"reset": reset_of(options["reset"])}))
+    adopt(Options(reset=reset_of(reset), **options))
     return 0
 
 
