@@ -20,7 +20,10 @@ COMPOSITION_ROOTS = {
 VLLM = "coevolve.engine.vllm"
 """vLLM itself loads Ray if Ray is installed."""
 
-OTHER_PYTHONS = "coevolve.environments.appworld.engine."
+OTHER_PYTHONS = (
+    "coevolve.environments.appworld.engine.",
+    "coevolve.environments.program.examples.verifiers_worker",
+)
 """Programs that run on a Python with other packages."""
 
 MODEL_USERS = (
