@@ -83,6 +83,7 @@ COMMANDS_OF_MODELS = {
     "coevolve.commands.evaluate",
     "coevolve.commands.replay",
     "coevolve.commands.row_time",
+    "coevolve.commands.serve",
 }
 
 
