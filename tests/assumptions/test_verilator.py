@@ -288,8 +288,8 @@ def test_the_preprocessor_marks_where_a_file_is_included(tmp_path: Path):
 def test_a_file_lists_what_was_read_and_a_word_of_cpp_is_marked(tmp_path: Path):
     """The file of dependencies names library files; a module named like a C++ word gets a prefix.
 
-    Needed by: coevolve/environments/hdl/adopt/reading.py
-    Needed by: coevolve/environments/hdl/coverage/scopes.py
+    Needed by: coevolve/environments/hdl/adopt/reading.py,
+    coevolve/environments/hdl/coverage/scopes.py
     """
     (tmp_path / "queue.v").write_text("module queue(input a); wire b = a; endmodule\n")
     (tmp_path / "t.v").write_text("module t(input a); queue q(a); endmodule\n")

@@ -60,7 +60,7 @@ def test_the_listing_names_every_command_with_its_description():
     assert {path[0] for path in PATHS} == {*COMMANDS, "hdl"}
     for name, description in COMMANDS.items():
         assert f" {name} {description} " in listed
-    assert " hdl simulate, " in listed
+    assert " hdl adopt, simulate, " in listed
 
 
 def test_the_program_alone_names_a_first_command():
