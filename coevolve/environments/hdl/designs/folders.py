@@ -86,6 +86,7 @@ def unit_of(name: str, file: DesignFile, sources: Sequence[SourceFile]) -> Unit:
         reset=file.reset,
         unreachable=file.unreachable,
         points_sha256=file.points.sha256 if file.points else "",
+        keeps_secret=bool(file.secret),
     )
 
 

@@ -37,6 +37,6 @@ def admitted(
         return find_top(text, unit, told, trusted=True)
     planned = msgspec.structs.replace(unit, files=(*unit.files, *unit.plan))
     found = gate(text, planned, instance=instance)
-    if found and only_references(found):
+    if found and only_references(found) and not unit.keeps_secret:
         found = gate(text, planned, instance=instance, reads=reads(text, unit, told))
     return Rejected(violations=found) if found else find_top(text, unit, told)

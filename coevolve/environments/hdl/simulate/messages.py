@@ -88,6 +88,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     points_sha256: str = ""
     """Hash of the frozen point set; empty to use the points of the RTL as it is."""
 
+    keeps_secret: bool = False
+    """Whether it has a value that only its specification states. The policy's testbenches may not
+    read inside of such a design: they would read that value."""
+
 
 class Port(msgspec.Struct, frozen=True, kw_only=True):
     """One port of the module under verification."""

@@ -55,7 +55,12 @@ VAULT = """module vault #(parameter SECRET = 8'hA5) (
   assign opened = state == 2;
 endmodule
 """
-UNIT = Unit(name="vault", files=(SourceFile(name="vault.sv", text=VAULT),), top="vault")
+UNIT = Unit(
+    name="vault",
+    files=(SourceFile(name="vault.sv", text=VAULT),),
+    top="vault",
+    keeps_secret=True,
+)
 POOR = """module tb;
   logic clk = 0, rst_n = 0, go = 0;
   logic [7:0] code = 0;

@@ -1,10 +1,12 @@
 """References into the design that only read it are proven; nothing that writes it is."""
 
 import pytest
+from msgspec.structs import replace
 
 from coevolve.environments.hdl.gate.elaboration import reads
+from coevolve.environments.hdl.gate.levels import admitted
 from coevolve.environments.hdl.gate.source import only_references, violations
-from coevolve.environments.hdl.simulate.messages import DataFile, SourceFile, Unit
+from coevolve.environments.hdl.simulate.messages import DataFile, Rejected, SourceFile, Unit
 
 RTL = """module m (input logic clk, output logic [3:0] q);
   logic [3:0] s; logic [3:0] mem [4]; event e; int list [$];
@@ -95,3 +97,11 @@ def test_a_reference_that_could_write_is_refused(inside: str, outside: str):
 )
 def test_only_given_files_are_read(call: str, allowed: bool):
     assert (refused(call) == []) is allowed
+
+
+def test_nothing_reads_inside_of_a_design_that_keeps_a_secret():
+    text = BENCH.format(inside="v = dut.s;", outside="")
+    assert admitted(text, UNIT) == "tb"
+    kept = admitted(text, replace(UNIT, keeps_secret=True))
+    assert isinstance(kept, Rejected)
+    assert admitted(text, replace(UNIT, keeps_secret=True), level="trusted") == "tb"
