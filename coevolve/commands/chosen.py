@@ -225,7 +225,9 @@ def _spared(known: Measured, pace: Pace) -> list[Choice]:
     """Return how attempts are spared that teach nothing, where they are slow."""
     if known.weights < SMALL:
         return []
-    why = "a step soon stops waiting for groups that teach: replay goes on without them"
+    why = (
+        "a step waits for few groups in place of those that teach nothing: replay teaches meanwhile"
+    )
     refill = Choice(key="learner.refill_batches", value=1, why=why)
     if not pace.makes_tasks:
         return [refill]

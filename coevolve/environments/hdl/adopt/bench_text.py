@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.environments.hdl.bounded_files import bounded_bytes
 from coevolve.environments.hdl.gate.encoding import bench_text as decoded
 from protocols.errors import ConfigError
 
@@ -80,13 +81,7 @@ def _found(name: str, path: Path, include: Sequence[Path]) -> Iterator[Path]:
 
 
 def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            found = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(found) > MOST_BYTES:
-        raise ConfigError(f"{path}: needs to have at most {MOST_BYTES} bytes, has more")
+    found = bounded_bytes(path, MOST_BYTES)
     try:
         return decoded(found)
     except ValueError as error:

@@ -7,12 +7,11 @@ from pathlib import Path
 import msgspec
 
 from coevolve.environments.hdl.adopt.copies import with_parameters
-from coevolve.environments.hdl.adopt.data_files import MOST_BYTES
+from coevolve.environments.hdl.adopt.data_files import text_of
 from coevolve.environments.hdl.designs.rtl import elaborate
 from coevolve.environments.hdl.gate.elaboration import instance_parameters
 from coevolve.environments.hdl.gate.tokens import Word, read
 from coevolve.environments.hdl.simulate.messages import DataFile, Unit
-from protocols.errors import ConfigError
 
 _TASKS = frozenset({"$readmemh", "$readmemb", "$fopen"})
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
@@ -48,7 +47,7 @@ def with_bench_data(
         if name in data or path is None:
             continue
         own = name if _is_inside(name) else _STRANGE.sub("_", path.name).lstrip(".-")
-        data[own] = DataFile(name=own, text=_text(path))
+        data[own] = DataFile(name=own, text=text_of(path))
         end = word.offset + len(word.name.encode())
         text = text[: word.offset] + f'"{own}"'.encode() + text[end:]
     return msgspec.structs.replace(unit, data=tuple(data.values())), text.decode()
@@ -76,12 +75,3 @@ def _is_inside(name: str) -> bool:
     except msgspec.ValidationError:
         return False
     return True
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(f"{path}: needs to have at most {MOST_BYTES} bytes, has more")
-        return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error

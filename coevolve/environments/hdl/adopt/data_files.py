@@ -35,7 +35,7 @@ def with_data(
         own = _own_name(name)
         if own != name:
             unit = msgspec.structs.replace(unit, files=tuple(_renamed(unit.files, name, own)))
-        data[name] = DataFile(name=own, text=_text(path) if path else "")
+        data[name] = DataFile(name=own, text=text_of(path) if path else "")
     return msgspec.structs.replace(unit, data=tuple(data.values())), notes
 
 
@@ -71,7 +71,8 @@ def _renamed(files: Iterable[SourceFile], name: str, own: str) -> Iterator[Sourc
         yield SourceFile(name=file.name, text=text.decode())
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a data file. Raises ConfigError if it is too long, or cannot be read."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise ConfigError(f"{path}: needs to have at most {MOST_BYTES} bytes, has more")

@@ -13,7 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from coevolve.environments.hdl.coverage.holes import reachable
 from coevolve.environments.hdl.coverage.instrument import Instrumented
-from coevolve.environments.hdl.coverage.points import PointSet, Record, counts, records, score
+from coevolve.environments.hdl.coverage.points import (
+    PAGES,
+    PointSet,
+    Record,
+    counts,
+    records,
+    score,
+)
 from coevolve.environments.hdl.coverage.scopes import is_of
 from coevolve.environments.hdl.simulate.messages import Coverage, Metric, Point, Unit
 from protocols.errors import ConfigError
@@ -23,12 +30,7 @@ FSM = "coevolve_fsm"
 DUT = "tb.dut"
 """Path of the design in a written file."""
 
-_PAGES: Mapping[Metric, str] = {
-    "line": "v_line",
-    "branch": "v_branch",
-    "expr": "v_expr",
-    "toggle": "v_toggle",
-}
+_PAGES: Mapping[Metric, str] = {metric: page for page, metric in PAGES.items()}
 _NOTHING_ADDED = Instrumented(files=(), names={})
 
 

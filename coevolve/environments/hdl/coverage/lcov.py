@@ -4,7 +4,7 @@ A line counts as executed if any point hit executes it. Points are hit or not, s
 Other kinds of coverage, and unreachable points, have no place in the format and are left out.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from coevolve.environments.hdl.coverage.holes import reachable
@@ -29,10 +29,7 @@ def lcov(points: Sequence[Point], coverage: Coverage, unit: Unit, paths: Mapping
 
 
 def _records(found: Sequence[tuple[Point, int]]) -> Iterator[str]:
-    lines: dict[int, int] = {}
-    for point, hit in found:
-        for line in executed_lines(point.lines):
-            lines[line] = max(hit, lines.get(line, 0))
+    lines = line_hits(found)
     branches = sorted(
         (point.line, point.column, point.name, point.instance, hit)
         for point, hit in found
@@ -46,7 +43,19 @@ def _records(found: Sequence[tuple[Point, int]]) -> Iterator[str]:
     yield f"LF:{len(lines)}\nLH:{sum(lines.values())}\n"
 
 
-def executed_lines(text: str) -> Iterator[int]:
+def line_hits(found: Iterable[tuple[Point, int]]) -> dict[int, int]:
+    """Return, for each line that any point executes, 1 if a point hit does, else 0.
+
+    ``found`` are points of lines and branches of one file, with 1 for those that were hit.
+    """
+    lines: dict[int, int] = {}
+    for point, hit in found:
+        for line in _executed_lines(point.lines):
+            lines[line] = max(hit, lines.get(line, 0))
+    return lines
+
+
+def _executed_lines(text: str) -> Iterator[int]:
     """Yield the lines of ``12-14,17``."""
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")

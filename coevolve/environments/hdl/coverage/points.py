@@ -32,12 +32,14 @@ from protocols.errors import ConfigError
 
 DUT = "-"
 
-_PAGES: Mapping[str, Metric] = {
+PAGES: Mapping[str, Metric] = {
     "v_line": "line",
     "v_branch": "branch",
     "v_expr": "expr",
     "v_toggle": "toggle",
 }
+"""Page of a record in Verilator's coverage files -> what it counts."""
+
 _TEXT = re.compile(rf"(?:{'|'.join(METRICS)}) [A-Za-z0-9_][A-Za-z0-9_.-]*:\d+:\d+ \S+ \S.*\Z")
 
 
@@ -204,7 +206,7 @@ def planned(record: Record, *, inside: bool) -> Point | None:
 
 
 def _point(record: Record, instance: str, instrumented: Instrumented) -> Point | None:
-    metric = _PAGES.get(record.page)
+    metric = PAGES.get(record.page)
     if metric is None:
         return None
     if record.file == ADDED:

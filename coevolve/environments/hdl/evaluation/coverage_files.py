@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from coevolve.environments.hdl.bounded_files import bounded_bytes
 from coevolve.environments.hdl.simulate.messages import Coverage, Point, Unit
 from protocols.errors import ConfigError
 
@@ -95,14 +96,7 @@ def counted(coverage: Coverage) -> list[str]:
 
 
 def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            found = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(found) > MOST_BYTES:
-        raise ConfigError(f"{path}: needs to have at most {MOST_BYTES} bytes, has more")
-    return found.decode("utf-8", "replace")
+    return bounded_bytes(path, MOST_BYTES).decode("utf-8", "replace")
 
 
 def write(path: Path, text: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from coevolve.environments.hdl.coverage.holes import Gap, gaps, reachable
-from coevolve.environments.hdl.coverage.lcov import executed_lines
+from coevolve.environments.hdl.coverage.lcov import line_hits
 from coevolve.environments.hdl.evaluation.mutation import Fate, Mutation
 from coevolve.environments.hdl.simulate.messages import Covered, Point, SourceFile, Unit
 
@@ -89,15 +89,14 @@ def _mutants(found: Mutation) -> Iterator[str]:
 def _source(
     file: SourceFile, unit: Unit, points: Sequence[Point], outcome: Covered, missed: Sequence[Gap]
 ) -> Iterator[str]:
-    executed: dict[int, bool] = {}
-    for index in reachable(points, unit):
-        point = points[index]
-        if point.file == file.name and point.metric in ("line", "branch"):
-            for line in executed_lines(point.lines):
-                executed[line] = executed.get(line, False) or outcome.coverage.hit(index)
+    executed = line_hits(
+        (points[index], int(outcome.coverage.hit(index)))
+        for index in reachable(points, unit)
+        if points[index].file == file.name and points[index].metric in ("line", "branch")
+    )
     yield f"<h2><code>{escape(file.name)}</code></h2><table class=source>"
     for number, text in enumerate(file.text.splitlines(), 1):
-        known = {True: " class=hit", False: " class=missed", None: ""}[executed.get(number)]
+        known = {1: " class=hit", 0: " class=missed", None: ""}[executed.get(number)]
         notes = (f"{each.instance} {each.text}".strip() for each in missed if each.line == number)
         code = f"<td><code>{escape(text)}</code>"
         note = escape("; ".join(notes))
