@@ -48,6 +48,7 @@ from coevolve.environments.tools.source import (
     FixedSource,
     fault,
     left_out_words,
+    named_tasks,
 )
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.vocabulary import Vocabulary, named
@@ -199,9 +200,11 @@ async def _disjoint_worlds(subject: Subject) -> tuple[bool, str]:
     if shared := shared_content(subject.train, subject.held_out):
         return False, shared
     train = counted(len(subject.train), "training task")
-    found = f"{train}, {len(subject.held_out)} held out"
-    leaking = sum(reason == LEAKS for reason in subject.left_out.values())
-    return True, found + (f"; {leaking} others {LEAKING}" if leaking else "")
+    held_out = named_tasks([task.task_id for task in subject.held_out])
+    found = f"{train}, {len(subject.held_out)} held out ({held_out})"
+    leaking = [name for name, reason in subject.left_out.items() if reason == LEAKS]
+    others = f"; {len(leaking)} others ({named_tasks(leaking)}) {LEAKING}"
+    return True, found + (others if leaking else "")
 
 
 async def _speed(subject: Subject) -> tuple[bool, str]:

@@ -7,8 +7,9 @@ records its answers in the task. A task is left out, and counted, if its referen
 with an error, or if the cheap adversary solves it (`tools.adversary`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Protocol
 
 import msgspec
@@ -202,11 +203,15 @@ def left_out_words(left_out: Mapping[str, str]) -> str:
     for task_id, reason in left_out.items():
         if len(left_out) == 1:
             return f"1 task was left out, {task_id}: {reason}"
-        named = ", ".join(list(left_out)[:MAX_NAMED])
-        more = len(left_out) - MAX_NAMED
-        named += f" and {more} more" if more > 0 else ""
+        named = named_tasks(left_out)
         return f"{len(left_out)} tasks were left out ({named}), the first one {task_id}: {reason}"
     return ""
+
+
+def named_tasks(task_ids: Collection[str]) -> str:
+    """Return the first ids, and how many more there are."""
+    more = len(task_ids) - MAX_NAMED
+    return ", ".join(islice(task_ids, MAX_NAMED)) + (f" and {more} more" if more > 0 else "")
 
 
 def _too_few(settings: FixedSettings, left: str, given: int, left_out: str) -> str:

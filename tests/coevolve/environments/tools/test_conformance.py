@@ -126,3 +126,17 @@ def test_a_state_of_its_own_that_nothing_changes_is_a_doubt(tmp_path: Path) -> N
     found = findings(tmp_path, (told, TOWNS))["state_digest"]
     assert found.state == "warns"
     assert "no reference changes what state() returns" in found.found
+
+
+def test_held_out_tasks_and_those_that_repeat_their_requests_are_named(tmp_path: Path) -> None:
+    repeated = {
+        **TOWNS[0],
+        "id": "again",
+        "split": "train",
+        "world": {"Ulm": 7, "Kiel": 8, "Jena": 9},
+    }
+    tasks = [{**task, "split": "train" if n else "held_out"} for n, task in enumerate(TOWNS)]
+    found = findings(tmp_path, (READS, [*tasks, repeated]))["worlds of the splits are disjoint"]
+    assert found.state == "holds"
+    assert f"1 held out ({TOWNS[0]['id']})" in found.found
+    assert "; 1 others (again) share their requests" in found.found
