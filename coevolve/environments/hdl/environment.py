@@ -282,11 +282,6 @@ def _reward_rules(hdl: HdlConfig) -> tuple[Fault, ...]:
     weights = hdl.reward
     return (
         (
-            weights.mutants + weights.plan > 1,
-            f"$.environment.reward: mutants and plan need a sum of at most 1, found "
-            f"{weights.mutants + weights.plan:g}; the rest is the weight of coverage",
-        ),
-        (
             weights.mutants > 0 and hdl.form == "stimulus" and weights.trial.counts == "noticed",
             "$.environment.reward.trial.counts: a stimulus program has no checks, so it notices "
             "nothing; choose shown, or form testbench",

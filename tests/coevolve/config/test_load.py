@@ -385,10 +385,6 @@ def test_a_guard_that_does_nothing_is_one_of_the_choices():
             "override environment.reward.trial.counts: a stimulus program has no checks",
         ),
         (
-            "environment.reward={mutants: 0.7, plan: 0.5, trial: {counts: shown}}",
-            "override environment.reward: mutants and plan need a sum of at most 1, found 1.2",
-        ),
-        (
             "environment.teacher.model={base_url: 'http://a/v1', model: m}",
             "override environment.teacher.model.kind: needs one of endpoint, local, found nothing; "
             "did you mean 'endpoint'?",

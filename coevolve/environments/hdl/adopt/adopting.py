@@ -110,8 +110,7 @@ def found_design(options: Options, verilator: Verilator) -> Found:
     files = with_parameters(rtl, values)
     rtl = elaborate_here(msgspec.structs.replace(rtl.unit, files=files))
     used = {rtl.sources.getFileName(rtl.top.definition.location), *use.files}
-    kept = needed(rtl, used | used_files(rtl.top, rtl.sources))
-    rtl = elaborate_here(msgspec.structs.replace(rtl.unit, files=kept))
+    rtl = needed(rtl, used | used_files(rtl.top, rtl.sources))
     unit, notes = with_data(rtl, made.origins, options.data)
     clock, reset = clock_and_reset(ports_of(rtl), unit.files)
     return Found(

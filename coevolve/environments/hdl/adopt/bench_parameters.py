@@ -62,7 +62,7 @@ def used_files(top: RootSymbol | InstanceBodySymbol, sources: SourceManager) -> 
     found: set[str] = set()
 
     def visit(node: object) -> VisitAction:
-        if isinstance(node, InstanceSymbol):
+        if isinstance(node, InstanceSymbol) and not node.body.isUninstantiated:
             found.add(sources.getFileName(node.definition.location))
         return VisitAction.Advance
 

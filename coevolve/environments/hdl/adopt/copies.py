@@ -5,12 +5,14 @@ copy; a parameter's value, where the design is adopted with another one; and the
 outside of the project's folder. An ``include`` in a branch that is not compiled stays as it is.
 """
 
+import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+import msgspec
 from pyslang import SourceManager
 from pyslang.ast import ParameterSymbol, TypeParameterSymbol
 from pyslang.syntax import (
@@ -22,7 +24,7 @@ from pyslang.syntax import (
 )
 
 from coevolve.environments.hdl.adopt.reading import Sources
-from coevolve.environments.hdl.designs.rtl import HEADERS, Rtl, parse
+from coevolve.environments.hdl.designs.rtl import HEADERS, Rtl, elaborate_here, parse
 from coevolve.environments.hdl.gate.encoding import rtl_text
 from coevolve.environments.hdl.simulate.messages import SourceFile
 from protocols.errors import ConfigError
@@ -32,6 +34,10 @@ DEFINES = "adopted_macros.sv"
 
 RESERVED = frozenset({"tb.sv", DEFINES})
 _INCLUDE = re.compile(r'`include[ \t]+("[^"\n]*"|<[^>\n]*>|`\w+)')
+_DIRECTIVES = re.compile(r"`(?:define|undef|include)")
+_SETTING = re.compile(r"`(?:define|undef)")
+_MADE = re.compile(r"`define\s+(\w+)")
+_ASKED = re.compile(r"`(?:ifn?def|elsif)\s+(\w+)")
 _MODULES = (SyntaxKind.ModuleDeclaration, SyntaxKind.InterfaceDeclaration)
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -156,23 +162,41 @@ def _edit(
     return rtl.sources.getFileName(at.start), at.start.offset, at.end.offset, value
 
 
-def needed(rtl: Rtl, used: Iterable[str]) -> tuple[SourceFile, ...]:
-    """Return the files without those that have only modules which the top does not use.
+def needed(rtl: Rtl, used: Iterable[str]) -> Rtl:
+    """Return the design without files that have only modules which the top does not use.
 
     ``used`` has the files of the modules below the top. A file that also sets macros or declares
-    packages stays, since others may need them.
+    packages stays, since others may need them. One that includes headers stays if a used file asks
+    whether one of their macros is set, or cannot be read without it.
     """
-    keep = set(used)
+    names = {*used, *(file.name for file in rtl.unit.files if file.name.endswith(HEADERS))}
+    careful, lean = (_without(rtl.unit.files, names, each) for each in (_DIRECTIVES, _SETTING))
+    if len(lean) < len(careful) and not _asked(lean):
+        with contextlib.suppress(ConfigError):
+            return elaborate_here(msgspec.structs.replace(rtl.unit, files=lean))
+    return elaborate_here(msgspec.structs.replace(rtl.unit, files=careful))
+
+
+def _without(
+    files: Sequence[SourceFile], used: Container[str], matters: re.Pattern[str]
+) -> tuple[SourceFile, ...]:
+    """Return the used files, and those with more than modules or where a directive matters."""
     return tuple(
         file
-        for file in rtl.unit.files
-        if file.name in keep or file.name.endswith(HEADERS) or not _only_modules(file)
+        for file in files
+        if file.name in used or matters.search(file.text) or not _only_modules(file)
     )
 
 
+def _asked(files: Sequence[SourceFile]) -> bool:
+    """Return whether a file asks for a macro that a header sets."""
+    headers = [file.text for file in files if file.name.endswith(HEADERS)]
+    others = [file.text for file in files if not file.name.endswith(HEADERS)]
+    made = {name for text in headers for name in _MADE.findall(text)}
+    return any(name in made for text in others for name in _ASKED.findall(text))
+
+
 def _only_modules(file: SourceFile) -> bool:
-    if re.search(r"`(define|undef|include)", file.text):
-        return False
     root = parse([file], SourceManager()).root
     if not isinstance(root, CompilationUnitSyntax):
         return root.kind in _MODULES

@@ -98,7 +98,7 @@ async def played(
     writer: Writer, task: CoverageTask, budget: Budget, number: int
 ) -> Mapping[str, Attempt]:
     """Return ``writer``'s attempt with this number at a design, of each kind."""
-    seed = sampling_seed(_seed(task.design, budget), number)
+    seed = sampling_seed(design_seed(task.design, budget), number)
 
     def taking(way: str) -> TakeStep:
         return lambda step, index: writer.write(
@@ -129,7 +129,7 @@ def baselines(design: Design, budget: Budget, number: int) -> Mapping[str, Seque
     makes one attempt.
     """
     target = target_of(design)
-    rng = np.random.default_rng((_seed(design.design_id, budget), number))
+    rng = np.random.default_rng((design_seed(design.design_id, budget), number))
     first = number * budget.calls
     found = {
         LONG: islice(long_runs(target), first, first + budget.calls),
@@ -143,7 +143,7 @@ def baselines(design: Design, budget: Budget, number: int) -> Mapping[str, Seque
     }
 
 
-def _seed(design_id: str, budget: Budget) -> int:
+def design_seed(design_id: str, budget: Budget) -> int:
     """Return a seed for the design, so that sampling on different designs is independent.
 
     It is small, because the result of `sampling_seed` has to fit into 63 bits.

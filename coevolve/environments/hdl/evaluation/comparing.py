@@ -88,7 +88,7 @@ class Comparison:
             self.tell(f"{done} of {len(designs)} designs: {design.design_id}")
             return found
 
-        return tuple(await _together(on(design, task) for design, task in designs))
+        return tuple(await together(on(design, task) for design, task in designs))
 
     async def _on(
         self, design: Design, task: CoverageTask, gate: asyncio.Semaphore
@@ -103,7 +103,7 @@ class Comparison:
                         )
                 return made
 
-        numbered = await _together(map(attempt, range(self.budget.attempts)))
+        numbered = await together(map(attempt, range(self.budget.attempts)))
         ways = numbered[0]
         attempts = {way: [made[way] for made in numbered if way in made] for way in ways}
         every = [each for made in attempts.values() for each in made]
@@ -148,7 +148,7 @@ class Comparison:
         return found
 
 
-async def _together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Return all results; the first failure cancels the rest and is raised."""
     try:
         async with asyncio.TaskGroup() as group:

@@ -36,6 +36,7 @@ from coevolve.environments.hdl.settings import hdl_settings, with_hdl
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated, Point, Unit
 from coevolve.environments.hdl.simulate.reward import MutantTrial
+from coevolve.environments.hdl.simulate.toolchain import find_toolchain
 from coevolve.environments.hdl.simulate.verilator import open_simulator
 from coevolve.environments.sdk import EvaluationRequest, ModelUsage, check_key, section
 from protocols.config import EvaluatorConfig, RunConfig
@@ -71,7 +72,7 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Plan:
+class Plan:
     """The evaluation that the command line requests."""
 
     config: RunConfig
@@ -84,7 +85,7 @@ class _Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Subject:
+class Subject:
     """Whatever is evaluated, ready to write testbenches."""
 
     name: str
@@ -95,12 +96,12 @@ class _Subject:
 
 def evaluate(request: EvaluationRequest, options: Options) -> tuple[Report, Group]:
     """Return the report and its tables. Raises CoevolveError."""
-    config = _config(request, options)
-    report = asyncio.run(_report(request, options, _plan(options, config)))
+    config = configured(request, options)
+    report = asyncio.run(_report(request, options, planned(options, config)))
     return report, tables(report)
 
 
-def _config(request: EvaluationRequest, options: Options) -> RunConfig:
+def configured(request: EvaluationRequest, options: Options) -> RunConfig:
     """Return the settings of the evaluation, the same for every writer."""
     config = request.config
     if config is None:
@@ -111,7 +112,8 @@ def _config(request: EvaluationRequest, options: Options) -> RunConfig:
     return with_hdl(config, msgspec.structs.replace(hdl_settings(config), **changes))
 
 
-def _plan(options: Options, config: RunConfig) -> _Plan:
+def planned(options: Options, config: RunConfig) -> Plan:
+    """Return the evaluation under the settings ``config``. Raises ConfigError."""
     hdl = hdl_settings(config)
     designs = tuple(
         each for each in hardware.designs(config) if options.split in ("all", each.file.split)
@@ -121,7 +123,7 @@ def _plan(options: Options, config: RunConfig) -> _Plan:
             f"--split {options.split}: the folder of designs holds none of it; give another, or all"
         )
     temperature = _temperature(options, config)
-    return _Plan(
+    return Plan(
         config=config,
         designs=designs,
         budget=Budget(
@@ -172,11 +174,11 @@ def _endpoint(options: Options, temperature: float) -> EndpointModel:
     return endpoint
 
 
-async def _report(request: EvaluationRequest, options: Options, plan: _Plan) -> Report:
+async def _report(request: EvaluationRequest, options: Options, plan: Plan) -> Report:
     verilator, hdl = open_simulator(), hdl_settings(plan.config)
     async with (
-        _simulator(plan.config) as simulator,
-        _subject(request, options, plan, simulator) as subject,
+        opened_simulator(plan.config) as simulator,
+        opened_subject(request, options, plan, simulator) as subject,
     ):
         designs = await Comparison(
             writer=subject.writer,
@@ -187,27 +189,33 @@ async def _report(request: EvaluationRequest, options: Options, plan: _Plan) -> 
             trial=_trial(options, hdl),
             concurrent=plan.config.evaluator.concurrent,
             with_baselines=options.baselines,
-            tell=_tell,
+            tell=tell,
         ).run([(design, beginning(design, plan.config)) for design in plan.designs])
     return Report(
-        settings=Settings(
-            writer=subject.name,
-            form=hdl.form,
-            calls=plan.budget.calls,
-            attempts=plan.budget.attempts,
-            seed=plan.budget.seed,
-            temperature=plan.temperature,
-            memory=hdl.memory,
-            toolchain=verilator.toolchain.identity,
-        ),
+        settings=settings_of(subject.name, plan),
         splits=summed_up(designs, plan.budget.seed),
         designs=designs,
         cost=subject.usage and cost_of(subject.usage),
     )
 
 
+def settings_of(writer: str, plan: Plan) -> Settings:
+    """Return the settings for the report."""
+    hdl = hdl_settings(plan.config)
+    return Settings(
+        writer=writer,
+        form=hdl.form,
+        calls=plan.budget.calls,
+        attempts=plan.budget.attempts,
+        seed=plan.budget.seed,
+        temperature=plan.temperature,
+        memory=hdl.memory,
+        toolchain=find_toolchain().identity,
+    )
+
+
 @asynccontextmanager
-async def _simulator(config: RunConfig) -> AsyncGenerator[TestbenchSimulator]:
+async def opened_simulator(config: RunConfig) -> AsyncGenerator[TestbenchSimulator]:
     """Yield a simulator with the same number of concurrent evaluations as a run."""
     simulator = hardware.simulator(config)
     try:
@@ -218,9 +226,9 @@ async def _simulator(config: RunConfig) -> AsyncGenerator[TestbenchSimulator]:
 
 
 @asynccontextmanager
-async def _subject(
-    request: EvaluationRequest, options: Options, plan: _Plan, simulator: TestbenchSimulator
-) -> AsyncGenerator[_Subject]:
+async def opened_subject(
+    request: EvaluationRequest, options: Options, plan: Plan, simulator: TestbenchSimulator
+) -> AsyncGenerator[Subject]:
     """Yield the subject as a writer. Raises ConfigError, RunError and GeneratorError."""
     if plan.endpoint is not None:
         teacher = EndpointTeacher(plan.endpoint)
@@ -232,7 +240,7 @@ async def _subject(
             rules=options.rules,
         )
         try:
-            yield _Subject(name=plan.endpoint.model, writer=writer, usage=writer.usage)
+            yield Subject(name=plan.endpoint.model, writer=writer, usage=writer.usage)
         finally:
             await teacher.close()
         return
@@ -244,10 +252,11 @@ async def _subject(
             policy.context.reader,
             temperature=plan.temperature,
         )
-        yield _Subject(name=policy.name, writer=PlayingWriter(agent))
+        yield Subject(name=policy.name, writer=PlayingWriter(agent))
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
+    """Report progress."""
     sys.stderr.write(f"coevolve: {text}\n")
 
 

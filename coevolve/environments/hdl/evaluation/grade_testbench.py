@@ -42,12 +42,16 @@ if TYPE_CHECKING:
 RAN, BLAMED, MISUSED, BROKEN, FAILED, UNNOTICED = range(6)
 TRUST = "If the testbench is your own, --gate trusted leaves these to the sandbox."
 
+NO_CHECK = "; if it prints what it finds, --fail-on names the words of a failure"
+CUT = "  If it needs longer, --slots raises the limit."
+
 TRUSTED_LIMITS = {
     "slots": 10**9,
     "cpu_s": 60.0,
     "wall_s": 600.0,
     "compile_cpu_s": 200.0,
     "log_bytes": 1 << 20,
+    "solver_steps": 2**32 - 1,
 }
 """Defaults for a person's own testbench, which may run long."""
 
@@ -301,7 +305,9 @@ def _verdict(outcome: Outcome) -> list[str]:
     if isinstance(outcome, Covered):
         lines += [f"  {each}" for each in outcome.faults]
         if outcome.verdict == "none":
-            lines[0] += ", since the testbench has no check"
+            lines[0] += f", since the testbench has no check{NO_CHECK}"
+        if outcome.ended == "slot_limit":
+            lines.append(CUT)
     return lines
 
 

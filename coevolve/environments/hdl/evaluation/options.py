@@ -11,6 +11,7 @@ from coevolve.environments.sdk import EvaluationRequest, OwnEvaluation, url_of
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from coevolve.environments.hdl.evaluation.benchmark import BenchmarkReport
     from coevolve.environments.hdl.evaluation.table import Report
 
 ABOUT = (
@@ -85,6 +86,12 @@ OPTIONS = (
         show_default=True,
         help="Of attempts.",
     ),
+    click.Option(
+        ["--benchmark"],
+        type=(click.Choice(("cvdp_ecov",)), click.Path(path_type=Path, dir_okay=False)),
+        metavar="cvdp_ecov FILE",
+        help="Score on the items of FILE, counted as LLM4Cov's release does.",
+    ),
     click.Option(["--baselines/--no-baselines"], default=True, help="Generators without a model."),
     click.Option(["--bugs/--no-bugs"], default=True, help="Mutants; each is compiled once."),
 )
@@ -92,28 +99,37 @@ OPTIONS = (
 
 def check(*, endpoint: str, model: str, form: str | None, rules: bool, **others: Any) -> None:
     """Refuse options that do not go together. Raises UsageError."""
-    del others
+    designs = others["designs"] or others["split"] != "all"
     for wrong, fault in (
         (bool(endpoint) != bool(model), "--endpoint and --model go together"),
         (
             not endpoint and (form or rules),
             "--form and --rules are for an --endpoint; a policy writes as it is trained to",
         ),
+        (
+            bool(others["benchmark"] and designs),
+            "--benchmark has designs of its own; leave --designs and --split out",
+        ),
     ):
         if wrong:
             raise click.UsageError(fault)
 
 
-def evaluate(request: EvaluationRequest, **options: Any) -> "tuple[Report, Group]":
+def evaluate(
+    request: EvaluationRequest, benchmark: tuple[str, Path] | None, **options: Any
+) -> "tuple[Report | BenchmarkReport, Group]":
     """Return the report and its tables. Raises CoevolveError and UsageError."""
     if not options["endpoint"]:
         if request.config is None:
             raise click.UsageError("give a RUN, --config or --endpoint")
         request.check()
     require_slang()
-    # Imported here, because it needs the RTL parser.
+    # Imported here, because they need the RTL parser.
+    from coevolve.environments.hdl.evaluation.benchmark import evaluate_benchmark
     from coevolve.environments.hdl.evaluation.evaluate import Options, evaluate
 
+    if benchmark is not None:
+        return evaluate_benchmark(request, Options(**options), benchmark[1])
     return evaluate(request, Options(**options))
 
 

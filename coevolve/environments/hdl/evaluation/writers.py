@@ -1,11 +1,12 @@
 """The writers of testbenches in an evaluation: a policy, or a model behind an endpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coevolve.environments.hdl.config import HdlConfig
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.environments.hdl.policy import prompts
+from coevolve.environments.hdl.policy.frontier import continued
 from coevolve.environments.hdl.policy.steps import written_by
 from coevolve.environments.hdl.policy.task import CoverageTask
 from coevolve.environments.hdl.policy.teacher import Teacher
@@ -13,6 +14,9 @@ from coevolve.environments.hdl.policy.transition import Graded
 from coevolve.environments.hdl.simulate.grading import graded, grading
 from coevolve.environments.hdl.simulate.interfaces import TestbenchSimulator
 from coevolve.environments.sdk import Agent, ModelUsage
+
+DESIGN_SHOWN = 2
+"""Messages of a prompt that show the design."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,23 @@ class ChatWriter:
     rules: bool = False
     usage: ModelUsage = field(default_factory=ModelUsage)
 
-    async def write(self, task: CoverageTask, session: str, seed: int) -> Graded | None:
-        """Return the model's testbench. Raises EndpointError if there is no answer."""
+    async def write(
+        self, task: CoverageTask, session: str, seed: int, earlier: Sequence[Graded] = ()
+    ) -> Graded | None:
+        """Return the model's testbench. Raises EndpointError if there is no answer.
+
+        The prompt has the ``earlier`` testbenches and their results before that of the task.
+        """
         del session
         design = self.designs[task.design]
         points = await self.simulator.points(design.unit)
         limit = self.hdl.feedback_characters
-        messages = prompts.step_prompt(task, design, points, limit=limit, rules=self.rules)
+        chain = [*(continued(task, state, "") for state in earlier), task]
+        begun, *later = (
+            prompts.step_prompt(each, design, points, limit=limit, rules=self.rules)
+            for each in chain
+        )
+        messages = (*begun, *(message for each in later for message in each[DESIGN_SHOWN:]))
         answer = await self.model.answer(messages, seed=seed)
         tokens = answer.prompt_tokens, answer.answer_tokens
         self.usage.add(*tokens, self.model.cost_usd(*tokens))

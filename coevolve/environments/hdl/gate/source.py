@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from coevolve.environments.hdl.gate.below import modules_below, names_by_module
 from coevolve.environments.hdl.gate.macros import Expansion, Macro, RefusedError, separate
 from coevolve.environments.hdl.gate.rules import (
     CLOSING,
@@ -95,7 +96,7 @@ def _findings(
     for match in _FORBIDDEN_BYTES.finditer(encoded):
         yield match.start(), f"control character {match[0][0]} in the text"
         return
-    design = _design(unit.files)
+    design = _design(unit.files, unit.top)
     words, comments = read(text)
     yield from _in_comments(comments)
     yield from _in_words(words, design, {each.name for each in unit.data})
@@ -120,6 +121,8 @@ class _Design:
 
     macros: Mapping[str, Macro]
     modules: frozenset[str]
+    """Those that may be part of the design; see `hdl.gate.below`."""
+
     units: frozenset[str]
     """Modules, interfaces, programs and packages."""
 
@@ -127,9 +130,9 @@ class _Design:
 
 
 @lru_cache(maxsize=64)
-def _design(files: tuple[SourceFile, ...]) -> _Design:
+def _design(files: tuple[SourceFile, ...], top: str) -> _Design:
     macros: Mapping[str, Macro] = {}
-    modules: set[str] = set()
+    texts: dict[str, set[str]] = {}
     units: set[str] = set()
     imports = False
     for file in files:
@@ -137,13 +140,14 @@ def _design(files: tuple[SourceFile, ...]) -> _Design:
         imports |= imports_outside(words)
         with contextlib.suppress(RefusedError):
             macros = separate(words, macros).macros
-        for keyword, name in _declarations(words):
-            units.add(name.name)
-            if keyword.name in _MODULES:
-                modules.add(name.name)
+        declared = list(_declarations(words))
+        units |= {name.name for _, name in declared}
+        modules = (name for keyword, name in declared if keyword.name in _MODULES)
+        for module, name in names_by_module(words, modules):
+            texts.setdefault(module, set()).add(name)
     return _Design(
         macros=macros,
-        modules=frozenset(modules),
+        modules=modules_below(top, texts, (each.body for each in macros.values())),
         units=frozenset(units),
         imports_outside=imports,
     )

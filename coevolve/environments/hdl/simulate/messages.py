@@ -398,17 +398,16 @@ COVERAGE_ALONE = RewardConfig()
 def reward_of(outcome: Outcome, weights: RewardConfig = COVERAGE_ALONE) -> float:
     """Return 0 for a failed simulation or verdict, else 1..2; see `hdl.simulate.reward`.
 
-    By default it is 1 + the overall average (LLM4Cov). Without a trial the mutation score is 0. A
-    weight counts for coverage where the design has no plan, or no mutants that count.
+    By default it is 1 + the overall average (LLM4Cov). A weight counts for coverage where the
+    design has no plan, or no mutants that count.
     """
     if not isinstance(outcome, Covered) or outcome.faults:
         return 0.0
-    coverage, found = outcome.coverage, outcome.mutants
+    coverage = outcome.coverage
     plan = coverage.share("plan")
-    m = 0.0 if found is not None and not found.counted else weights.mutants
     p = 0.0 if plan is None else weights.plan
-    score = found.score if found else 0.0
-    return 1.0 + (1 - m - p) * coverage.overall_average + m * score + p * (plan or 0.0)
+    earned = weights.earned(coverage.overall_average, outcome.mutants)
+    return 1.0 + (1 - p) * earned + p * (plan or 0.0)
 
 
 class StageCost(msgspec.Struct, frozen=True, kw_only=True):

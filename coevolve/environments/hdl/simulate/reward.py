@@ -7,6 +7,9 @@ import msgspec
 from protocols.numbers import Share
 
 MOST_MUTANTS = 64
+HEAD_START = 0.1
+"""Mutants that count as noticed besides the noticed ones, so that coverage earns something before
+the first check notices one."""
 
 
 class MutantTrial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,18 +30,30 @@ class MutantTrial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class RewardConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a testbench earns that runs and does not fail.
 
-    The reward is 1 + (1 - m - p) * coverage + m * mutation score + p * share of the plan.
+    The reward is 1 + (1 - p) * coverage ** (1 - m) * mutation score ** m + p * share of the plan,
+    with the mutation score (noticed + 0.1) / (counted + 0.1). So coverage earns little where no
+    check notices a bug, and checks earn little where little is covered.
     """
 
     mutants: Share = 0.0
-    """m: weight of the mutation score, the share of the design's mutants that are noticed. From 0.5
-    on, a testbench without a check earns less than one that notices as much as it covers less."""
+    """m: weight of the mutation score, the share of the design's mutants that are noticed, beside
+    coverage. At 0.5 a testbench without a check earns less than any that notices one of twenty
+    mutants and covers a tenth as much."""
 
     plan: Share = 0.0
     """p: weight of the covered share of the design's plan. A design without a plan has p = 0."""
 
     trial: MutantTrial = MutantTrial()
     """How testbenches are tried on mutants, for a weight above 0."""
+
+    def earned(self, coverage: float, noticed: "Noticed | None") -> float:
+        """Return what coverage and mutants earn together, 0..1; None where no mutant was tried."""
+        if noticed is None:
+            noticed = Noticed(found=0, counted=self.trial.most)
+        if not noticed.counted:
+            return coverage
+        share = (noticed.found + HEAD_START) / (noticed.counted + HEAD_START)
+        return coverage ** (1 - self.mutants) * share**self.mutants
 
     @property
     def tries(self) -> MutantTrial | None:

@@ -61,7 +61,7 @@ def response(
     ``cov_info.detail`` in characters; 0 leaves out the detail and the uncovered points.
     ``instance`` is the name of the DUT's instance, if known.
     """
-    outcome = _strict_outcome(evaluated.outcome) if strict else evaluated.outcome
+    outcome = strict_outcome(evaluated.outcome) if strict else evaluated.outcome
     name = status(outcome)
     answer: dict[str, object] = {
         "returncode": 0 if isinstance(outcome, Covered) else 1,
@@ -123,7 +123,7 @@ def strict_status(name: str) -> str:
             return "xrun_failed"
 
 
-def _strict_outcome(outcome: Outcome) -> Outcome:
+def strict_outcome(outcome: Outcome) -> Outcome:
     """Return the outcome for a strict client: a run that was cut off is a timeout."""
     match outcome:
         case Covered(ended="slot_limit", slots=slots):
@@ -169,7 +169,7 @@ def _measured(
 ) -> dict[str, object]:
     coverage = outcome.coverage
     cov_info: dict[str, object] = {
-        "summary": _rows(unit, points, coverage),
+        "summary": rows(unit, points, coverage),
         "detail": uncovered(points, coverage, unit, detail_limit),
         "runtime_sec": sum(cost.wall_s for cost in evaluated.stages),
         "instance": instance,
@@ -194,16 +194,16 @@ def _measured(
     }
 
 
-def _rows(unit: Unit, points: Sequence[Point], coverage: Coverage) -> list[dict[str, object]]:
+def rows(unit: Unit, points: Sequence[Point], coverage: Coverage) -> list[dict[str, object]]:
     """Return the DUT's row, named after its module, then one row per submodule."""
-    rows = [{"name": unit.top, "level": 0} | _row(coverage.kinds)]
+    found = [{"name": unit.top, "level": 0} | _row(coverage.kinds)]
     counted = reachable(points, unit)
     for path in sorted({points[index].instance for index in counted} - {""}):
         below = (index for index in counted if f"{points[index].instance}.".startswith(f"{path}."))
         kinds = _counts(points, coverage, below)
         name, level = path.rpartition(".")[2], path.count(".") + 1
-        rows.append({"name": name, "level": level, "path": path} | _row(kinds))
-    return rows
+        found.append({"name": name, "level": level, "path": path} | _row(kinds))
+    return found
 
 
 def _counts(

@@ -249,3 +249,21 @@ def test_what_only_the_testbench_needs_of_the_project_comes_along(adopted: Adopt
     }
     assert names(adopted(files)) == ["top.v"]
     assert sorted(names(adopted(files, bench=(Path("tb/tb.v"),)))) == ["model.v", "top.v"]
+
+
+def test_modules_that_the_top_does_not_use_are_left_out(adopted: Adopt):
+    """Also if they include headers, unless what is compiled depends on the macros of these."""
+    header = "`ifndef W\n`define W 4\n`endif\n"
+    top = "module top(input [`W-1:0] a, output y); assign y = ^a; endmodule\n"
+    other = '`include "w.vh"\nmodule other(input a); endmodule\n'
+    bench = (
+        'module bench; reg [3:0] a; wire y; top dut(a, y); initial $display("%b", y);\nendmodule\n'
+    )
+    listed = "+incdir+.\nother.v\ntop.v\n"
+    files = {"p.f": listed, "w.vh": header, "other.v": other, "bench.v": bench}
+    given = {"bench": (Path("bench.v"),)}
+    kept = [
+        names(adopted(files | {"top.v": text}, **given))
+        for text in (f'`include "w.vh"\n{top}', top, f'`ifdef W\n`include "w.vh"\n{top}`endif\n')
+    ]
+    assert kept == [["w.vh", "top.v"], *[["w.vh", "other.v", "top.v"]] * 2]

@@ -29,8 +29,10 @@ class Dictated:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self.asked: list[Sequence[ChatText]] = []
 
     async def answer(self, messages: Sequence[ChatText], *, seed: int) -> Said:
+        self.asked.append(messages)
         return Said(text=self._text, prompt_tokens=300, answer_tokens=200, wall_s=0.1)
 
     def cost_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
@@ -87,3 +89,17 @@ async def test_an_unreadable_answer_is_paid_for_and_not_graded():
     usage = writing.usage
     assert (usage.calls, usage.tokens) == (2, 1000)
     assert usage.cost_usd == pytest.approx(1.8)
+
+
+async def test_a_conversation_shows_the_design_once_and_each_testbench_with_its_result():
+    writing, _ = writer(FENCED)
+    state = msgspec.structs.replace(FAILED, testbench="third")
+    task = msgspec.structs.replace(TASK, design="counter", state=state)
+    earlier = [msgspec.structs.replace(FAILED, testbench=text) for text in ("first", "second")]
+    await writing.write(task, "session", 0, earlier)
+    assert isinstance(writing.model, Dictated)
+    (messages,) = writing.model.asked
+    assert [each.role for each in messages] == ["system", *["user", "assistant"] * 3, "user"]
+    said = [each.text for each in messages if each.role == "assistant"]
+    assert ["first" in said[0], "second" in said[1], "third" in said[2]] == [True] * 3
+    assert sum("module counter" in each.text for each in messages) == 1

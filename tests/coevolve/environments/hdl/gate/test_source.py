@@ -98,7 +98,8 @@ def test_the_named_instance_counts_as_the_design() -> None:
 
 @pytest.mark.parametrize("given_", ["#(8)", "#(.N(8))", "#8"])
 def test_a_part_of_the_design_keeps_its_parameters(given_: str) -> None:
-    part = f"{RTL}module part #(parameter N = 8); endmodule\n"
+    part = RTL.replace("q); endmodule", "q); part p (); endmodule")
+    part += "module part #(parameter N = 8); endmodule\n"
     unit = Unit(name="counter", files=(SourceFile(name="c.sv", text=part),), top="counter")
     found = violations(f"module tb; part {given_} p (); counter {given_} dut (); endmodule", unit)
     assert [each.message for each in found] == ["part has its own parameters; leave out #"]
@@ -241,3 +242,24 @@ def test_the_reference_testbenches_of_all_designs_pass() -> None:
         )
         unit = Unit(name=file.parents[1].name, files=rtl, top="unknown")
         assert violations(file.read_text(), unit, instance="dut") == (), file
+
+
+def test_modules_that_only_testbenches_use_are_theirs() -> None:
+    """Neither parameters of a helper nor references into it touch the design."""
+    rtl = """module top (input logic clk); leaf #(2) u (.clk); endmodule
+module leaf #(parameter N = 1) (input logic clk); endmodule
+module ticker #(parameter N = 1) (output logic clk); int count; endmodule : ticker
+module around #(parameter N = 1) (); ticker #(N) t (); top dut (.clk(t.clk)); endmodule
+"""
+
+    def found(module: str, more: str = "") -> list[str]:
+        files = (SourceFile(name="all.sv", text=rtl + more),)
+        text = f"module tb; {module} #(.N(5)) u_x (); initial u_x.count = 3; endmodule\n"
+        unit = Unit(name="top", files=files, top="top")
+        return [each.message[:22] for each in violations(text, unit)]
+
+    refused = [["leaf has its own param", "a reference into 'u_x'"], []]
+    assert [found("leaf"), found("ticker")] == refused
+    assert found("around")[1] == "a reference into 'u_x'"
+    assert len(found("ticker", "bind top ticker t2 ();\n")) == 2
+    assert len(found("ticker", "`define MADE ticker\n")) == 2

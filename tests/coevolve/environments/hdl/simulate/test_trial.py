@@ -156,9 +156,12 @@ def test_the_reward_is_what_the_formula_says():
     tried = Noticed(found=3, counted=4)
     weights = RewardConfig(mutants=0.25)
     assert reward_of(covered(60, tried)) == pytest.approx(1.6)
-    assert reward_of(covered(60, tried), weights) == pytest.approx(1 + 0.75 * 0.6 + 0.25 * 0.75)
-    assert reward_of(covered(60, None), weights) == pytest.approx(1 + 0.75 * 0.6)
+    earned = 0.6**0.75 * (3.1 / 4.1) ** 0.25
+    assert reward_of(covered(60, tried), weights) == pytest.approx(1 + earned)
+    untried = 0.6**0.75 * (0.1 / 20.1) ** 0.25
+    assert reward_of(covered(60, None), weights) == pytest.approx(1 + untried)
     assert reward_of(covered(60, Noticed(found=0, counted=0)), weights) == pytest.approx(1.6)
+    assert reward_of(covered(100, Noticed(found=4, counted=4)), weights) == 2
     planned = msgspec.structs.replace(
         covered(60, tried).coverage,
         kinds=(
@@ -167,7 +170,15 @@ def test_the_reward_is_what_the_formula_says():
         ),
     )
     outcome = msgspec.structs.replace(covered(60, tried), coverage=planned)
-    both = RewardConfig(mutants=0.2, plan=0.5)
-    assert reward_of(outcome, both) == pytest.approx(1 + 0.3 * 0.3 + 0.2 * 0.75 + 0.5 * 0.1)
+    both = RewardConfig(mutants=0.25, plan=0.4)
+    earned = 0.3**0.75 * (3.1 / 4.1) ** 0.25
+    assert reward_of(outcome, both) == pytest.approx(1 + 0.6 * earned + 0.4 * 0.1)
     failed = msgspec.structs.replace(outcome, faults=("$error",))
     assert (reward_of(failed, both), reward_of(SimulationFailed(message=""), both)) == (0, 0)
+
+
+def test_noise_without_a_check_earns_less_than_a_weak_checker_of_little_coverage():
+    weak = reward_of(covered(20, Noticed(found=1, counted=20)), HALF)
+    noise = [reward_of(covered(share, None), HALF) for share in (40, 99)]
+    assert 1 < noise[0] < noise[1] < weak
+    assert reward_of(covered(99, Noticed(found=0, counted=20)), HALF) == noise[1]
