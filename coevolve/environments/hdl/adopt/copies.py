@@ -26,6 +26,7 @@ from pyslang.syntax import (
 from coevolve.environments.hdl.adopt.reading import Sources
 from coevolve.environments.hdl.designs.rtl import HEADERS, Rtl, elaborate_here, parse
 from coevolve.environments.hdl.gate.encoding import rtl_text
+from coevolve.environments.hdl.gate.tokens import read
 from coevolve.environments.hdl.simulate.messages import SourceFile
 from protocols.errors import ConfigError
 
@@ -36,6 +37,7 @@ RESERVED = frozenset({"tb.sv", DEFINES})
 _INCLUDE = re.compile(r'`include[ \t]+("[^"\n]*"|<[^>\n]*>|`\w+)')
 _DIRECTIVES = re.compile(r"`(?:define|undef|include)")
 _SETTING = re.compile(r"`(?:define|undef)")
+_DECLARED = re.compile(r"\b(?:macromodule|module|interface)\s+(?:automatic\s+|static\s+)?(\w+)")
 _MADE = re.compile(r"`define\s+(\w+)")
 _ASKED = re.compile(r"`(?:ifn?def|elsif)\s+(\w+)")
 _MODULES = (SyntaxKind.ModuleDeclaration, SyntaxKind.InterfaceDeclaration)
@@ -180,12 +182,24 @@ def needed(rtl: Rtl, used: Iterable[str]) -> Rtl:
 def _without(
     files: Sequence[SourceFile], used: Container[str], matters: re.Pattern[str]
 ) -> tuple[SourceFile, ...]:
-    """Return the used files, and those with more than modules or where a directive matters."""
-    return tuple(
-        file
+    """Return the files that are used, have more than modules, or a directive that matters.
+
+    With them stay those of the modules and interfaces that they name.
+    """
+    words = {file.name: {word.name for word in read(file.text)[0]} for file in files}
+    kept = {
+        file.name
         for file in files
         if file.name in used or matters.search(file.text) or not _only_modules(file)
-    )
+    }
+    pending = list(kept)
+    while pending:
+        named = words[pending.pop()]
+        for file in files:
+            if file.name not in kept and not named.isdisjoint(_DECLARED.findall(file.text)):
+                kept.add(file.name)
+                pending.append(file.name)
+    return tuple(file for file in files if file.name in kept)
 
 
 def _asked(files: Sequence[SourceFile]) -> bool:

@@ -267,3 +267,10 @@ def test_modules_that_the_top_does_not_use_are_left_out(adopted: Adopt):
         for text in (f'`include "w.vh"\n{top}', top, f'`ifdef W\n`include "w.vh"\n{top}`endif\n')
     ]
     assert kept == [["w.vh", "top.v"], *[["w.vh", "other.v", "top.v"]] * 2]
+    files["p.f"] += "handles.sv\n"
+    files["top.v"] = f'`include "w.vh"\n{top}'
+    files["other.v"] = other.replace("module other(input a)", "interface other").replace(
+        "endmodule", "endinterface"
+    )
+    files["handles.sv"] = "package handles; class c; virtual other o; endclass endpackage\n"
+    assert names(adopted(files, **given)) == ["w.vh", "other.v", "top.v", "handles.sv"]
