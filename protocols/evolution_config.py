@@ -57,9 +57,11 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the rules that detect weaknesses of the policy."""
 
-    rules: Literal["posterior", "paper"] = "posterior"
+    rules: Literal["posterior", "paper", "skills"] = "posterior"
     """How weaknesses are recognized. ``posterior``: by the posterior of success rates and of
-    patterns, with bounded errors. ``paper``: by CoEvolve's thresholds on counts."""
+    patterns, with bounded errors. ``paper``: by CoEvolve's thresholds on counts. ``skills``: by a
+    model of skills that pools all tasks which share one, and foresees tasks that were not
+    visited."""
 
     kinds: tuple[RuleKind, ...] = ("forgetting", "boundary", "unsolved", "rare")
     """Kinds of signal to emit; leaving one out gives a control experiment. ``rules: paper`` has no

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from coevolve.signals import paper, posterior
+from coevolve.signals import paper, posterior, skills
 from coevolve.signals.history import History, HistoryState
 from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, LastSignals, Rule, signal_of
+from coevolve.signals.skill_model import PartsOf, alone
 from coevolve.signals.uncertainty import uncertainty
 from coevolve.signals.unsolved import unsolved
 from protocols.evolution import Anything, GroupSummary, RuleKind, Signal
@@ -29,6 +30,13 @@ RULES: Mapping[str, Mapping[RuleKind, Rule]] = {
         "boundary": posterior.boundary,
         "unsolved": unsolved,
         "rare": posterior.rare,
+        "uncertainty": uncertainty,
+    },
+    "skills": {
+        "forgetting": skills.forgetting,
+        "boundary": skills.boundary,
+        "unsolved": unsolved,
+        "rare": skills.rare,
         "uncertainty": uncertainty,
     },
 }
@@ -69,15 +77,17 @@ class Detector:
         tools: Sequence[str],
         most_tasks: int,
         cold_start: ColdStart = NO_COLD_START,
+        parts_of: PartsOf = alone,
     ) -> None:
         """Start without history; ``tools`` are all tools of the policy, called or not.
 
-        The ``most_tasks`` tasks that were visited last are remembered.
+        The ``most_tasks`` tasks that were visited last are remembered. ``parts_of`` returns what a
+        skill shares with others.
         """
         self._config = config
         self._cold_start = cold_start
         self._has_fired = False
-        self._history = History(config, tools, most_tasks)
+        self._history = History(config, tools, most_tasks, parts_of)
         self._cool_down = CoolDown(config.cool_down_versions)
         self._rules: dict[RuleKind, Rule] = {
             kind: rule for kind, rule in RULES[config.rules].items() if kind in config.kinds

@@ -15,6 +15,7 @@ import msgspec
 
 from coevolve.base.ordered import Ranked
 from coevolve.signals.probability import SuccessCount, same_rate
+from coevolve.signals.skill_model import PartsOf, SkillModel, SkillsState, alone
 from protocols.evolution import GroupSummary, PatternKind
 from protocols.evolution_config import SignalsConfig
 
@@ -125,6 +126,9 @@ class HistoryState(msgspec.Struct):
     failures: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     """Skill -> attempts that failed at it since one passed it; the newest is last."""
 
+    skills: SkillsState = msgspec.field(default_factory=SkillsState)
+    """Empty unless ``signals.rules`` is ``skills``."""
+
 
 class History:
     """The state of all visits so far that the rules need."""
@@ -135,7 +139,13 @@ class History:
     p_values: Ranked[str, float]
     """The p-value of each task that has one."""
 
-    def __init__(self, config: SignalsConfig, tools: Sequence[str], most_tasks: int) -> None:
+    def __init__(
+        self,
+        config: SignalsConfig,
+        tools: Sequence[str],
+        most_tasks: int,
+        parts_of: PartsOf = alone,
+    ) -> None:
         """Start empty; ``tools`` are all tools of the policy, called or not.
 
         A task that is remembered takes about 3 kB with 10 visits.
@@ -144,6 +154,8 @@ class History:
         self._most_tasks = most_tasks
         self._window = config.window
         self._half_life = config.half_life_visits
+        self._has_skills = config.rules == "skills"
+        self.skills = SkillModel(parts_of, config.half_life_visits)
         self.state = HistoryState()
 
     @property
@@ -155,6 +167,7 @@ class History:
     def state(self, state: HistoryState) -> None:
         self._state = state
         self.surprise, self.p_values = Ranked(), Ranked()
+        self.skills.state = state.skills
         for task_id, task in state.tasks.items():
             self._rank(task_id, task)
 
@@ -173,6 +186,8 @@ class History:
         self._add_patterns(visit)
         if visit.author == "policy":
             self._add_skills(visit)
+            if self._has_skills:
+                self.skills.add(visit)
 
     def task(self, task_id: str) -> TaskHistory:
         """Return the history of a remembered task. Raises KeyError."""

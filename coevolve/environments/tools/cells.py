@@ -27,6 +27,12 @@ def tools_by_turn(body: ToolTask) -> tuple[str, ...]:
     )
 
 
+def parts_of(tools: str) -> tuple[str, ...]:
+    """Return what a turn's joined tools have in common with others: each tool, and each pair."""
+    called = tools.split(JOIN)
+    return (*called, *map(JOIN.join, pairwise(called)))
+
+
 def held_out_pair(body: ToolTask) -> str:
     """Return the task's first pair that is for held-out tasks alone; empty if it has none."""
     for one, other in pairwise(tools_by_turn(body)):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from coevolve.environments.rewards_only import TaskObserver
-from coevolve.environments.tools.cells import NO_TOOL, tools_by_turn
+from coevolve.environments.tools.cells import NO_TOOL, parts_of, tools_by_turn
 from coevolve.environments.tools.patterns import CountPatterns, patterns_of
 from coevolve.environments.tools.task import tool_task
 from coevolve.journal.task_cache import TaskCache
@@ -17,7 +17,8 @@ from protocols.rollouts import Rollout
 class ToolObserver(TaskObserver):
     """Observes tools, their order, arguments and errors, and the tools of tasks, besides rewards.
 
-    A skill is what a turn's reference calls, for example ``cd+touch``.
+    A skill is what a turn's reference calls, for example ``cd+touch``; its parts are ``cd``,
+    ``touch`` and their order.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class ToolObserver(TaskObserver):
         ``reader`` finds the tasks, whose references have to be calls; without one there are no
         skills. ``count`` is that of `patterns_of`.
         """
-        super().__init__(config, sorted(tools))
+        super().__init__(config, sorted(tools), parts_of)
         self._skills = (
             None
             if reader is None
