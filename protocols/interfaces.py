@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from protocols.control import PartStatus
 from protocols.evolution import CallFailed, ModelCall
@@ -150,6 +150,19 @@ class Generator(Protocol):
 
     async def close(self) -> None:
         """Stop the engine; requests in flight raise GeneratorError."""
+        ...
+
+
+@runtime_checkable
+class ScoringGenerator(Generator, Protocol):
+    """A generator that also says how likely given tokens are."""
+
+    async def logprobs(self, rows: Sequence[Sequence[int]]) -> Sequence[Sequence[float]]:
+        """Return the natural-log probabilities of each row's tokens, except its first.
+
+        They are those of the weights that it serves, at temperature 1. Rows have at least two
+        tokens. Raises GeneratorError if the engine failed.
+        """
         ...
 
 

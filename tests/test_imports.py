@@ -31,6 +31,7 @@ MODEL_USERS = (
     "coevolve.environments.tools.chat.endpoint",
     "coevolve.environments.tools.chat.named_calls",
     "coevolve.environments.tools.chat.renderer",
+    "coevolve.environments.tools.toolbox.model",
     "coevolve.models.chat_template",
     "coevolve.delivery.tensors",
     "coevolve.engine",

@@ -12,9 +12,9 @@ RUN_FILES = (".yaml", ".yml")
 def command(environments: tuple[str, ...]) -> None:
     """Install what environments need beyond coevolve's own dependencies.
 
-    ENVIRONMENT is a built-in name (filesystem, bfcl, hdl, appworld), one that an installed package
-    offers, package.module:Class of your own, or a run file FILE.yaml, whose settings may name
-    packages. Without any, list the environments and what each still needs.
+    ENVIRONMENT is a built-in name (filesystem, bfcl, toolbox, hdl, appworld), one that an installed
+    package offers, package.module:Class of your own, or a run file FILE.yaml, whose settings may
+    name packages. Without any, list the environments and what each still needs.
 
     Python packages that do not agree with others go into a private folder of $COEVOLVE_CACHE
     ($XDG_CACHE_HOME/coevolve, ~/.cache/coevolve) and leave your Python environment as it is. For

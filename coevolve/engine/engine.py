@@ -124,17 +124,20 @@ class Engine(Generic[Ticket]):
         self._version = version
 
     @torch.inference_mode()
-    def probe(self, token_ids: Sequence[int]) -> list[float]:
-        """Return the served weights' logprobs of ``token_ids``, except the first.
+    def probe(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Return the served weights' logprobs of each row's tokens, except its first.
 
         They are natural-log probabilities at temperature 1, from a separate forward that uses no
-        slot.
+        slot. Rows are padded at the end, which no token before attends to.
         """
-        ids_1_T = torch.tensor([token_ids])
-        output = cast("Any", self._model)(input_ids=ids_1_T[:, :-1], use_cache=False)
-        logprobs_T_V = torch.log_softmax(output.logits[0].float(), dim=-1)
-        logprobs_T = logprobs_T_V.gather(1, ids_1_T[0, 1:, None])[:, 0]
-        return cast("list[float]", logprobs_T.tolist())
+        ids_R_T = torch.zeros((len(rows), max(map(len, rows))), dtype=torch.long)
+        for row, token_ids in enumerate(rows):
+            ids_R_T[row, : len(token_ids)] = torch.tensor(token_ids)
+        output = cast("Any", self._model)(input_ids=ids_R_T[:, :-1], use_cache=False)
+        logprobs_R_T_V = torch.log_softmax(output.logits.float(), dim=-1)
+        logprobs_R_T = logprobs_R_T_V.gather(2, ids_R_T[:, 1:, None])[:, :, 0]
+        listed = cast("list[list[float]]", logprobs_R_T.tolist())
+        return [each[: len(row) - 1] for each, row in zip(listed, rows, strict=True)]
 
     @torch.inference_mode()
     def tick(self) -> list[tuple[Ticket, Generation | GeneratorError]]:

@@ -8,6 +8,7 @@ and the weights. Other requests affect them only through the rounding of a commo
 import asyncio
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class _QueuedEngine:
 
 
 class TransformersGenerator:
-    """A `protocols.interfaces.Generator`."""
+    """A `protocols.interfaces.ScoringGenerator`."""
 
     def __init__(
         self,
@@ -129,6 +130,13 @@ class TransformersGenerator:
             self._forget(request.conversation_id)
             raise
 
+    async def logprobs(self, rows: Sequence[Sequence[int]]) -> Sequence[Sequence[float]]:
+        def tell(waiter: Waiter) -> bool:
+            self._stepper.settle([(waiter, self._queued.engine.probe(rows))])
+            return True
+
+        return await self._stepper.ask(tell)
+
     async def release(self, conversation_id: str) -> None:
         self._forget(conversation_id)
 
@@ -153,7 +161,7 @@ class TransformersGenerator:
             engine.swap_weights(weights, version.version)
             # Every forward changes some tables, so read them before the probe's forward.
             tables, settings = tables_of(self._model), settings_of(self._model)
-            logprobs = engine.probe(token_ids) if token_ids else ()
+            logprobs = engine.probe([token_ids])[0] if token_ids else ()
             pause_s = time.perf_counter() - began_s if engine.busy else 0.0
             self._stepper.settle([(waiter, (tables, settings, logprobs, pause_s))])
             return True

@@ -61,7 +61,8 @@ def _differences(
 ) -> list[float]:
     if isinstance(said, GeneratorError):
         raise said
-    plain = engine.probe(request.prompt_ids + said.token_ids)[-len(said.token_ids) :]
+    (told,) = engine.probe([request.prompt_ids + said.token_ids])
+    plain = told[-len(said.token_ids) :]
     return np.abs(np.subtract(plain, said.logprobs)).tolist()
 
 

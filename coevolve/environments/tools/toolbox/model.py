@@ -1,0 +1,130 @@
+"""Makes the initial policy of a toolbox: it knows some cells, half knows others, and not the rest.
+
+A short supervised training shows the cells of each length with a heavy tail, so that they begin
+anywhere between unknown and known. Held-out chains are never shown. The same seeds make the same
+files, with the same versions of torch and transformers on the same kind of processor.
+"""
+
+# torch and transformers are partly untyped.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import transformers
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
+from coevolve.environments.tools.toolbox.domain import Cell, Domain, thing_for
+from coevolve.environments.tools.toolbox.renderer import ToolboxRenderer
+from coevolve.environments.tools.toolbox.source import given
+from coevolve.environments.tools.toolbox.words import IDS, MODEL, PAD, WORDS
+from coevolve.models.atomic_folder import write_folder
+
+BATCH = 64
+LEARNING_RATE = 3e-3
+WARMUP_STEPS = 50
+TAIL = 1.8
+"""The cell with rank r of its length is shown in proportion to (r + 2)^-TAIL."""
+
+SHARES = (0.35, 0.45, 0.2)
+"""Shares of the demonstrations by length of the cell."""
+
+_SHOWN_STREAM = 8
+
+
+def write_model(seed: int, domain: Domain, steps: int, folder: Path) -> None:
+    """Write the initial policy into ``folder``, unless that exists.
+
+    Raises CheckpointError if writing fails.
+    """
+    if folder.is_dir():
+        return
+    transformers.utils.logging.disable_progress_bar()
+    with _one_thread(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        settings = dict(MODEL)
+        config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+        model: Any = AutoModelForCausalLM.from_config(config)
+        _demonstrate(model, domain, steps, np.random.default_rng((seed, _SHOWN_STREAM)))
+
+    def write(place: Path) -> None:
+        model.save_pretrained(place)
+        _tokenizer().save_pretrained(place)
+
+    write_folder(folder, write)
+
+
+@contextmanager
+def _one_thread() -> Generator[None]:
+    """Use one thread: further ones cost more than they give, and round differently."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _demonstrate(model: Any, domain: Domain, steps: int, rng: np.random.Generator) -> None:
+    """Train with AdamW; the rate rises, and then falls to 0."""
+    weights = _shown(domain.trained, rng)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.01)
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = LEARNING_RATE * min(1, (step + 1) / WARMUP_STEPS) * (1 - step / steps)
+        ids_B_T, said_B_T = _batch(domain, rng.choice(len(weights), BATCH, p=weights), rng)
+        logits_B_T_V = model(input_ids=ids_B_T[:, :-1], use_cache=False).logits
+        losses_B_V_T = torch.nn.functional.cross_entropy(
+            logits_B_T_V.transpose(1, 2), ids_B_T[:, 1:], reduction="none"
+        )
+        optimizer.zero_grad()
+        losses_B_V_T[said_B_T[:, 1:]].mean().backward()
+        optimizer.step()
+
+
+def _shown(cells: Sequence[Cell], rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Return the share of each cell among the demonstrations."""
+    weights = np.zeros(len(cells))
+    for length, share in enumerate(SHARES, start=1):
+        of = rng.permutation(np.flatnonzero([len(cell) == length for cell in cells]))
+        tail = (3.0 + np.arange(len(of))) ** -TAIL
+        weights[of] = share * tail / tail.sum()
+    return weights / weights.sum()
+
+
+def _batch(
+    domain: Domain, numbers: npt.NDArray[np.int64], rng: np.random.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (token ids, whether the policy writes them) of demonstrations, padded at the end."""
+    renderer, cells = ToolboxRenderer(), [domain.trained[int(number)] for number in numbers]
+    shown = [
+        renderer.demonstration(given(domain, cell, thing_for(cell, "trained", rng), "shown"))
+        for cell in cells
+    ]
+    longest = max(len(ids) for ids, _ in shown)
+    ids_B_T = torch.full((len(shown), longest), PAD)
+    said_B_T = torch.zeros((len(shown), longest), dtype=torch.bool)
+    for row, (ids, mask) in enumerate(shown):
+        ids_B_T[row, : len(ids)] = torch.tensor(ids)
+        said_B_T[row, : len(ids)] = torch.tensor(mask, dtype=torch.bool)
+    return ids_B_T, said_B_T
+
+
+def _tokenizer() -> PreTrainedTokenizerFast:
+    words = Tokenizer(WordLevel(IDS, unk_token=WORDS[PAD]))
+    words.pre_tokenizer = WhitespaceSplit()
+    words.add_special_tokens(list(WORDS[:5]))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        pad_token=WORDS[PAD],
+        unk_token=WORDS[PAD],
+        clean_up_tokenization_spaces=False,
+    )

@@ -1,0 +1,54 @@
+"""The words of a toolbox, one token each, and the sizes of the policy that speaks them."""
+
+import hashlib
+
+from coevolve.models.architecture import ModelConfig
+
+TOOLBOX = "toolbox"
+"""Name of the policy in a run file; its model folder is made in the run's folder at the start."""
+
+MAX_TOOLS = 64
+MODES = tuple(f"mode{number}" for number in range(8))
+THINGS = tuple(f"thing{number:02}" for number in range(100))
+TOOLS = tuple(f"tool{number:02}" for number in range(MAX_TOOLS))
+VERBS = tuple(f"do{number:02}" for number in range(MAX_TOOLS))
+"""How requests name the tools; that ``do07`` asks for ``tool07`` has to be learned."""
+
+PAD, USER, CALL, OBSERVED, END = range(5)
+"""Tokens: padding; start of a request; the policy writes from here; start of what the tools
+answered; end of a message of the policy."""
+
+THEN, OK, ERROR = "then", "ok", "error"
+WORDS = ("<pad>", "<u>", "<a>", "<o>", "<e>", THEN, OK, ERROR, *MODES, *THINGS, *VERBS, *TOOLS)
+IDS = {word: number for number, word in enumerate(WORDS)}
+
+POSITIONS = 32
+"""Maximum tokens of a conversation; the longest that succeeds has 19."""
+
+MODEL: ModelConfig = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "vocab_size": len(WORDS),
+    "hidden_size": 96,
+    "intermediate_size": 288,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "max_position_embeddings": POSITIONS,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10_000.0,
+    "attention_bias": False,
+    "hidden_act": "silu",
+    "tie_word_embeddings": True,
+    "initializer_range": 0.05,
+    "pad_token_id": PAD,
+    "bos_token_id": None,
+    "eos_token_id": END,
+}
+
+
+def mode_of(domain: int, first: str, second: str) -> str:
+    """Return the mode in which ``second`` takes over from ``first``; of this pair alone."""
+    digest = hashlib.blake2b(f"{domain}/{first}/{second}".encode(), digest_size=8).digest()
+    return MODES[int.from_bytes(digest) % len(MODES)]
