@@ -27,6 +27,11 @@ _READ = re.compile(r'^S +\d+ .* "([^"]+)"$', re.MULTILINE)
 _ERROR = re.compile(r"^%Error(?:-[A-Z0-9]+)?: (?!Exiting due)(.*)$", re.MULTILINE)
 
 
+ABSENT = (
+    "Add the files of these to the list, or their folder by -y; they may be of another project."
+)
+
+
 @dataclass(kw_only=True)
 class Sources:
     """The files that Verilator reads for a module."""
@@ -102,6 +107,7 @@ class Verilator:
             raise ConfigError(f"{top}: Verilator took more than {TIMEOUT_S} s") from error
         if done.returncode:
             said = _ERROR.findall(done.stderr.decode(errors="replace"))[:MOST_ERRORS]
+            said += [ABSENT] * any("Cannot find file" in each for each in said)
             raise ConfigError(
                 f"{top}: Verilator itself does not take it:\n"
                 + "\n".join(said or [shlex.join(arguments)])
