@@ -64,12 +64,13 @@ class Domain:
 
     def task(self, cell: Cell, thing: str) -> ToolTask:
         """Return the task to apply the cell's tools to a thing."""
+        request = _request(cell, thing)
         return ToolTask(
             classes=(CLASS,),
-            world=msgspec.json.encode({CLASS: {"domain": self.number, "thing": thing}}).decode(),
+            world=msgspec.json.encode({CLASS: {"domain": self.number, "order": request}}).decode(),
             turns=(
                 ToolTurn(
-                    instruction=_request(cell, thing),
+                    instruction=request,
                     reference=tuple(self._calls(cell, thing)),
                     results=(OK,) * len(cell),
                 ),

@@ -15,9 +15,9 @@ class Toolbox:
     """Tools that are applied to one thing, one after another."""
 
     def reset(self, world: dict[str, Any]) -> None:
-        """Begin with a thing, and with the links of a domain."""
+        """Begin with the thing of an order (a request), and with the links of a domain."""
         self.domain: int = world["domain"]
-        self.thing: str = world["thing"]
+        self.thing: str = world["order"].split()[1]
         self.used: list[str] = []
         self.is_spoilt = False
 
