@@ -1,11 +1,13 @@
-"""A small MCP server: notes in memory."""
+"""A small MCP server: notes in memory; with a port, at a URL."""
+
+import sys
 
 from mcp.server.mcpserver import MCPServer
 
 server, notes = MCPServer("notes"), list[str]()
 
 
-@server.tool()
+@server.tool(name="add-note")
 def add_note(text: str) -> str:
     """Add a note; return its number."""
     notes.append(text)
@@ -19,4 +21,6 @@ def list_notes() -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        server.run("streamable-http", port=int(sys.argv[1]))
     server.run()

@@ -22,6 +22,8 @@ VLLM = "coevolve.engine.vllm"
 
 OTHER_PYTHONS = (
     "coevolve.environments.appworld.engine.",
+    "coevolve.environments.program.examples.mcp_worker",
+    "coevolve.environments.program.examples.openenv_worker",
     "coevolve.environments.program.examples.verifiers_worker",
 )
 """Programs that run on a Python with other packages."""

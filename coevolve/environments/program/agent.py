@@ -91,12 +91,12 @@ def _failure(talk: GatewaySession, answered: Answered | None, failure: str) -> s
     """Return why an attempt says nothing about the policy; empty if it does."""
     if failure:
         return failure
+    if isinstance(answered, Faulty) and not _has_no_room(talk):
+        return answered.error
     if not talk.said:
         refused = ", ".join(talk.counts.refused)
         asked = f"every request was refused: {refused}" if refused else "the program never asked it"
         return f"the policy wrote nothing: {asked}"
-    if isinstance(answered, Faulty) and not _has_no_room(talk):
-        return answered.error
     return ""
 
 

@@ -240,15 +240,20 @@ class Program:
 
     async def _read(self) -> None:
         """Read what the program writes until it has ended; then fail the attempts it has left."""
-        await asyncio.gather(self._read_answers(), self._read_words())
-        status = await self._process.wait()
+        reading = asyncio.gather(self._read_answers(), self._read_words())
+        await _ended(self._process.pid)
+        self._kill()  # processes that it left behind, which may hold its pipes open
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KILLED_S):
+                await reading
+                await self._process.wait()
+        status = self._process.returncode
         words = f": {self._last_words}" if self._last_words else ""
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(
                     SimulatorError(f"the program ended with status {status}{words}")
                 )
-        self._kill()  # processes that it left behind
 
     async def _read_answers(self) -> None:
         async for line in _lines(self._process.stdout):
@@ -262,7 +267,10 @@ class Program:
         answer = self._waiting.get(number) if type(number) is int else None
         if answer is None or answer.done():
             return False
-        answer.set_result(_answered(found))
+        answered = _answered(found)
+        if isinstance(answered, Faulty) and self._last_words:
+            answered = Faulty(error=f"{answered.error}; it printed last: {self._last_words}")
+        answer.set_result(answered)
         return True
 
     async def _read_words(self) -> None:
@@ -293,6 +301,19 @@ class Program:
         with suppress(TimeoutError):
             async with asyncio.timeout(KILLED_S):
                 await self._ending
+
+
+async def _ended(pid: int) -> None:
+    """Wait for the end of a process; `asyncio` also waits for all who hold its pipes."""
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        loop.add_reader(handle, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(handle)
+            os.close(handle)
 
 
 async def _lines(stream: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:

@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx
 import verifiers.v1 as vf
+from chat_loop import MESSAGES, Asked, serve, tool
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from verifiers.v1.clients import EvalClientConfig
@@ -29,9 +30,6 @@ from verifiers.v1.utils.loaders import load_taskset, taskset_config_type
 
 ATTEMPTS = 64
 """Maximum number of attempts at once."""
-
-MESSAGES = 16
-"""Maximum number of the policy's messages in an attempt."""
 
 HARNESS = "coevolve_harness"
 """Name of the module that verifiers finds `InProcess` in."""
@@ -77,11 +75,9 @@ async def tools_of(stack: contextlib.AsyncExitStack, urls: dict[str, str]) -> tu
         reads, writes, *_ = await stack.enter_async_context(streamable_http_client(url))
         session = await stack.enter_async_context(ClientSession(reads, writes))
         await session.initialize()
-        for tool in (await session.list_tools()).tools:
-            each = tool.model_dump(by_alias=True)
-            function = {"name": each["name"], "description": each.get("description") or ""}
-            function["parameters"] = each["inputSchema"]
-            tools.append({"type": "function", "function": function})
+        for listed in (await session.list_tools()).tools:
+            each = listed.model_dump(by_alias=True)
+            tools.append(tool(each["name"], each.get("description"), each["inputSchema"]))
             sessions[each["name"]] = session
     return tools, sessions
 
@@ -98,8 +94,8 @@ async def answered(sessions: dict[str, Any], call: dict[str, Any]) -> dict[str, 
     return {"role": "tool", "tool_call_id": call["id"], "content": text}
 
 
-async def attempt(asked: dict[str, Any], tasks: list[Any]) -> dict[str, Any]:
-    """Return the reward of an attempt, or whose fault it is that there is none."""
+async def attempted(asked: Asked, tasks: list[Any]) -> dict[str, Any]:
+    """Return the reward of an attempt, or why there is none."""
     client = EvalClientConfig(base_url=asked["base_url"], api_key_var="OPENAI_API_KEY")
     here = {"type": "subprocess"}  # the default is a cloud
     settings = {"model": asked["model"], "client": client, "harness": {"id": HARNESS}}
@@ -118,24 +114,6 @@ def tasks_of(name: str, settings: list[str]) -> list[Any]:
     return list(load_taskset(taskset_config_type(name)(id=name, **given)).load())
 
 
-async def main(tasks: list[Any]) -> None:
-    """Make attempts, any number at once, until there are no further lines."""
-    free, out = asyncio.Semaphore(ATTEMPTS), sys.stdout
-    sys.stdout = sys.stderr  # what a task set prints is no answer
-
-    async def answer(asked: dict[str, Any]) -> None:
-        try:
-            async with free:
-                result = await attempt(asked, tasks)
-        except Exception as error:  # noqa: BLE001 -- one attempt's, whatever it is
-            result = {"error": repr(error)[:300]}
-        print(json.dumps({"id": asked["id"], **result}), file=out, flush=True)
-
-    async with asyncio.TaskGroup() as group:
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            group.create_task(answer(json.loads(line)))
-
-
 if __name__ == "__main__":
     harness = types.ModuleType(HARNESS)
     harness.__dict__.update(InProcess=InProcess, __all__=["InProcess"])
@@ -147,4 +125,4 @@ if __name__ == "__main__":
             line = {"id": f"{name}-{index}", "index": index, "prompt": f"{task.data.prompt}"}
             print(json.dumps(line))
     else:
-        asyncio.run(main(found))
+        asyncio.run(serve(lambda asked: attempted(asked, found), ATTEMPTS))
