@@ -102,6 +102,17 @@ class Found:
     notes: Notes
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What a request was found to repeat; the next one mostly repeats it, too."""
+
+    opening: bytes
+    messages: tuple[Message, ...]
+    node: Node
+    base: Node | None
+    at: int
+
+
 class TooManyError(Exception):
     """An attempt may have no further conversation."""
 
@@ -114,6 +125,7 @@ class MessageTree:
         self._most = most
         self._roots: dict[bytes, Node] = {}
         self._branches: dict[int, Branch] = {}
+        self._known: _Known | None = None
         self.begun = 0
         """The number of conversations that began; some may have no message."""
 
@@ -128,7 +140,10 @@ class MessageTree:
         opening = hashlib.sha256(msgspec.json.encode(tools, order="sorted")).digest()
         node = root = self._roots.setdefault(opening, Node(None))
         base, at, known, notes, edit = None, 0, 0, list[str](), _NO_EDIT
-        for message in messages:
+        before = self._known
+        if before and before.opening == opening and _begins(messages, before.messages):
+            node, base, at, known = before.node, before.base, before.at, len(before.messages)
+        for message in messages[known:]:
             child, edit, changed = _child(node, message)
             if child is None:
                 break
@@ -138,6 +153,9 @@ class MessageTree:
                 notes += () if child.is_returned else changed
                 child.is_returned = True
         rest = messages[known:]
+        self._known = _Known(
+            opening=opening, messages=tuple(messages[:known]), node=node, base=base, at=at
+        )
         if _assistants(messages[at:]):
             base, at = None, 0
         if not edit[0]:
@@ -151,6 +169,20 @@ class MessageTree:
             broken=edit[1],
             notes=tuple(notes),
         )
+
+    def find_tokens(self, token_ids: Sequence[int]) -> Found:
+        """Return where a conversation with these tokens continues."""
+        base, known = None, list[int]()
+        for each in reversed(self.sampled):
+            ids = token_ids_of(each)
+            if list(token_ids[: len(ids)]) == ids:
+                base, known = each, ids
+                break
+        node = base or self._roots.setdefault(b"", Node(None))
+        asked = (base, tuple(token_ids[len(known) :]))
+        is_again = asked in [(each.base, each.fed) for each in map(_sampled, self.sampled)]
+        reason = AGAIN if is_again else CONTINUED if base else OTHER_OPENING
+        return Found(node=node, known=0, base=base, at=0, reason=reason, broken=None, notes=())
 
     def _edit(self, node: Node, rest: Sequence[Message], root: Node) -> "_Edit":
         """Return why a request whose ``rest`` is not known is another conversation, if it is."""
@@ -196,15 +228,17 @@ class MessageTree:
         """Record a message of the policy, after the messages of its request."""
         node = found.node
         for message in messages[found.known :]:
-            child = _child(node, message)[0]
-            if child is None:
-                child = Node(node, message)
-                node.children.append(child)
-            node = child
-        child = Node(node, said, sampled)
-        node.children.append(child)
+            node = _child(node, message)[0] or self._added(Node(node, message))
+        child = self._added(Node(node, said, sampled))
         self.sampled.append(child)
         sampled.branch.last, sampled.branch.is_busy = child, False
+
+    def _added(self, node: Node) -> Node:
+        assert node.parent
+        if node.parent.children:
+            self._known = None  # of messages of the same text, the newest is meant
+        node.parent.children.append(node)
+        return node
 
     def conversations(self) -> list[Transcript]:
         """Return the tokens of each conversation, in the order in which they began."""
@@ -225,14 +259,18 @@ _Edit = tuple[str, Branch | None]
 _NO_EDIT: _Edit = ("", None)
 
 
-def token_ids(node: Node | None) -> list[int]:
+def token_ids_of(node: Node | None) -> list[int]:
     """Return the tokens of a conversation up to the end of a sampled message."""
-    return [
-        token
-        for sampled in _path(node)
-        for part in (sampled.fed, sampled.generation.token_ids)
-        for token in part
-    ]
+    ids: list[int] = []
+    for sampled in _path(node):
+        ids += sampled.fed
+        ids += sampled.generation.token_ids
+    return ids
+
+
+def _sampled(node: Node) -> Sampled:
+    assert node.sampled
+    return node.sampled
 
 
 def _path(node: Node | None) -> list[Sampled]:
@@ -253,6 +291,10 @@ def _transcript(branch: Branch) -> Transcript:
         else:
             transcript.feed(sampled.generation.token_ids)
     return transcript
+
+
+def _begins(messages: Sequence[Message], known: tuple[Message, ...]) -> bool:
+    return tuple(messages[: len(known)]) == known
 
 
 def _assistants(messages: Sequence[Message]) -> list[Message]:

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import secrets
 import socket
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,11 +36,15 @@ from coevolve.gateway.messages import (
 from coevolve.gateway.responses import read_responses, response, response_events
 from coevolve.gateway.session import Counts, EndedError, GatewaySession, Sampling
 from coevolve.gateway.standing import StandingSession
+from coevolve.gateway.tokens import generated, read_tokens
 from protocols.errors import GeneratorError, SimulatorError
 
 TOKEN_BYTES = 16
 CHAT = "/chat/completions"
 RESPONSES = "/responses"
+GENERATE = "/inference/v1/generate"
+"""vLLM's path for token ids; its clients use it at the server's root, without ``/v1`` before."""
+
 MODELS = "/models"
 RETRIES = "x-stainless-retry-count"
 """The header in which OpenAI's clients count their retries."""
@@ -154,15 +158,17 @@ async def _served(session: Talker, path: str, request: Request) -> Response:
     """Return the answer to a session's request. Raises what `GatewaySession.chat` raises."""
     if path == MODELS and request.method == "GET":
         return _json(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
-    if path not in (CHAT, RESPONSES):
-        return _failure(404, f"the policy has {CHAT}, {RESPONSES} and {MODELS}, and no other path")
+    form = FORMS.get(path)
+    if form is None:
+        return _failure(404, f"the policy has {', '.join(FORMS)} and {MODELS}, and no other path")
     if request.method != "POST":
         return _failure(405, f"{path} needs POST")
     session.check_size(len(request.body))
-    chat = (read_chat if path == CHAT else read_responses)(request.body)
+    read, written = form
+    chat = read(request.body)
     is_retry = request.headers.get(RETRIES, "0").strip() not in ("", "0")
     said = await session.chat(chat, is_retry=is_retry)
-    return (_completed if path == CHAT else _responded)(chat, said, session.said)
+    return written(chat, said, session.said)
 
 
 def _completed(chat: Chat, said: Said, number: int) -> Response:
@@ -178,6 +184,11 @@ def _responded(chat: Chat, said: Said, number: int) -> Response:
     return Response(200, response_events(said, number), kind=EVENTS)
 
 
+def _generated(chat: Chat, said: Said, number: int) -> Response:
+    del chat
+    return _json(200, generated(said, number))
+
+
 def _split(request: Request) -> tuple[str, str]:
     """Return the token, and the path below ``/v1``."""
     token, path = request.headers.get("authorization", "").removeprefix("Bearer ").strip(), ""
@@ -185,13 +196,21 @@ def _split(request: Request) -> tuple[str, str]:
         token, _, path = request.path.removeprefix("/s/").partition("/")
     else:
         path = request.path.removeprefix("/")
-    return token, path.removeprefix("v1").rstrip("/")
+    return token, "/" + path.removeprefix("v1/").strip("/")
 
 
 def _stranger() -> Response:
     """Return the answer to a request without a token, with a wrong one, or with an ended one."""
     needed = "the token of an attempt that goes on, or the key that `coevolve serve` printed"
     return _failure(401, f"a request needs {needed}")
+
+
+FORMS: Mapping[str, tuple[Callable[[bytes], Chat], Callable[[Chat, Said, int], Response]]] = {
+    CHAT: (read_chat, _completed),
+    RESPONSES: (read_responses, _responded),
+    GENERATE: (read_tokens, _generated),
+}
+"""Path -> what reads a request there, and what writes the answer."""
 
 
 def _json(status: int, value: Mapping[str, object]) -> Response:

@@ -149,6 +149,10 @@ class _Link:
         head = await self._event()
         if not isinstance(head, h11.Request):
             return None
+        # h11 bounds what it holds of an incomplete head only.
+        if sum(len(name) + len(value) for name, value in head.headers) > MAX_HEAD_BYTES:
+            sentence = f"a request needs a head of at most {MAX_HEAD_BYTES} bytes, found more"
+            raise RefusedRequestError(431, sentence)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
         if {"content-length", "transfer-encoding"} <= headers.keys():
             sentence = "a request needs a length or chunks, found both"

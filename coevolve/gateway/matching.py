@@ -20,6 +20,8 @@ def difference(said: Said, back: Message) -> tuple[str, Notes]:
     """Return why ``back`` is not ``said`` (empty: it is), and what was changed harmlessly."""
     if back.role != "assistant":
         return "a message of the policy was left out", ()
+    if said.text == back.text and said.calls == back.calls:
+        return "", ()
     if said.calls and not back.calls and all(call.id in back.text for call in said.calls):
         return "", ("calls as text",)
     reason, notes = _calls(said.calls, back.calls)

@@ -5,17 +5,20 @@ A request that cannot be answered faithfully is refused with one sentence.
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 
 from coevolve.base.foreign import plain, shown
+from protocols.generation import Generation
 
 MAX_TOOLS_BYTES = 1 << 20
 MAX_STOPS = 16
 MODEL = "policy"
 """The one model that the gateway has; clients may name any."""
 
+NESTED = "a body needs fewer nested values"
 TEXTS = ("text", "input_text", "output_text", "refusal")
 """Kinds of parts of a message that are text."""
 
@@ -161,6 +164,9 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
     ignored: tuple[str, ...]
     """Names of fields that would change how is sampled."""
 
+    token_ids: tuple[int, ...] = ()
+    """The conversation in tokens, in place of messages and tools; empty if it has none."""
+
 
 def read_chat(body: bytes) -> Chat:
     """Return the request in a body. Raises RefusedError."""
@@ -192,7 +198,7 @@ def converted(given: dict[str, Any], form: type[Form]) -> Form:
     except msgspec.ValidationError as error:
         raise RefusedError(f"a request needs OpenAI's form: {plain(str(error), 300)}") from error
     except RecursionError as error:
-        raise RefusedError("a body needs fewer nested values") from error
+        raise RefusedError(NESTED) from error
 
 
 def decoded(body: bytes) -> dict[str, Any]:
@@ -202,7 +208,7 @@ def decoded(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise RefusedError(f"a body needs to be JSON, found: {plain(str(error), 300)}") from error
     except RecursionError as error:
-        raise RefusedError("a body needs fewer nested values") from error
+        raise RefusedError(NESTED) from error
     if not isinstance(given, dict):
         raise RefusedError(f"a body needs to be a JSON object, found {shown(given)}")
     if b"\\u0000" in body and any("\0" in text for text in _texts(given)):
@@ -235,7 +241,8 @@ def _refuse_unfaithful(request: ChatRequest) -> None:
             f"response_format needs the type text, found {shown(kind)}: there is no grammar for it"
         )
     for message in request.messages:
-        _ = message.text
+        if not isinstance(message.content, str):
+            _ = message.text
 
 
 def _part_text(part: dict[str, Any]) -> str:
@@ -248,22 +255,16 @@ def _part_text(part: dict[str, Any]) -> str:
 
 def _sorted(messages: Sequence[Message]) -> Iterator[Message]:
     """Yield messages, the answers of parallel calls in the order of the calls."""
-    order: dict[str, int] = {}
-    answers: list[Message] = []
-
-    def sorted_answers() -> list[Message]:
-        return sorted(answers, key=lambda each: order.get(each.tool_call_id or "", len(order)))
-
-    for message in messages:
-        if message.role == "tool":
-            answers.append(message)
-            continue
-        yield from sorted_answers()
-        answers.clear()
-        if message.role == "assistant":
-            order = {call.id: place for place, call in enumerate(message.calls)}
-        yield message
-    yield from sorted_answers()
+    calls: tuple[Call, ...] = ()
+    for is_answer, each in groupby(messages, lambda message: message.role == "tool"):
+        found = list(each)
+        if is_answer and len(found) > 1:
+            order = {call.id: place for place, call in enumerate(calls)}
+            found.sort(key=lambda answer: order.get(answer.tool_call_id or "", len(order)))
+        for message in found:
+            if message.role == "assistant":
+                calls = message.calls
+            yield message
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,7 +282,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """Texts that would have ended it; clients may put one back."""
 
     prompt_tokens: int
-    sampled_tokens: int
+    generation: Generation
+
+    @property
+    def sampled_tokens(self) -> int:
+        """The number of sampled tokens."""
+        return len(self.generation.token_ids)
 
 
 def completion(said: Said, number: int) -> dict[str, Any]:

@@ -26,9 +26,18 @@ from coevolve.gateway.conversations import (
     Node,
     Sampled,
     TooManyError,
-    token_ids,
+    token_ids_of,
 )
-from coevolve.gateway.messages import Call, Chat, Function, Message, RefusedError, Said
+from coevolve.gateway.messages import (
+    NESTED,
+    Call,
+    Chat,
+    Function,
+    Message,
+    RefusedError,
+    Said,
+)
+from coevolve.gateway.tokens import check_known
 from coevolve.gateway.written import Written, read, shown
 from coevolve.models.model_folder import model_folder
 from coevolve.rollouts.agent import sampling_seed, seed_of
@@ -56,7 +65,6 @@ LARGE_CHARS = 1 << 16
 CALL_BYTES = 8
 CROWDED = "too_many_conversations"
 TOO_LONG = "context_length_exceeded"
-
 
 NamedCall = tuple[str, dict[str, Any]]
 """Name and arguments of a call."""
@@ -236,6 +244,8 @@ class GatewaySession:
             return await self._sampled(chat)
         except ConfigError as error:
             raise RefusedError(f"the model's chat template refuses: {error}", "template") from error
+        except RecursionError as error:
+            raise RefusedError(NESTED) from error
         except TooManyError as error:
             raise self._too_many() from error
         except GeneratorError as error:
@@ -245,11 +255,19 @@ class GatewaySession:
             raise
 
     async def _sampled(self, chat: Chat) -> Said:
-        found = self._tree.find(chat.messages, chat.tools)
-        fed = await self._fed(chat, found)
+        template = self._sampling.template
+        if chat.token_ids:
+            check_known(chat.token_ids, template.vocabulary)
+            found = self._tree.find_tokens(chat.token_ids)
+            fed = chat.token_ids[len(token_ids_of(found.base)) :]
+            messages = (Message(role="user", content=shown(template, template.decode(fed))),)
+        else:
+            messages = chat.messages
+            found = self._tree.find(messages, chat.tools)
+            fed = await self._fed(chat, found)
         if self._is_ended:
             raise EndedError
-        prompt = (*token_ids(found.base), *fed)
+        prompt = (*token_ids_of(found.base), *fed)
         self._check_room(prompt)
         branch = self._tree.claim(found)
         try:
@@ -258,12 +276,12 @@ class GatewaySession:
         except BaseException:
             self._tree.give_up(branch)
             raise
-        written = read(self._sampling.template, generation, chat.request.stops)
+        written = read(template, generation, chat.request.stops)
         said = self._said(chat, written, len(prompt))
         self.counts.notes.update(found.notes)
         self.counts.ignored.update(chat.ignored)
         sampled = Sampled(branch=branch, base=found.base, fed=fed, generation=written.generation)
-        self._tree.add(found, chat.messages, said, sampled)
+        self._tree.add(found, messages, said, sampled)
         return said
 
     def _said(self, chat: Chat, written: Written, prompt_tokens: int) -> Said:
@@ -283,7 +301,7 @@ class GatewaySession:
             finish_reason=ending if written.is_whole else "length",
             stops=chat.request.stops,
             prompt_tokens=prompt_tokens,
-            sampled_tokens=len(written.generation.token_ids),
+            generation=written.generation,
         )
 
     def _check_room(self, prompt: Sequence[int]) -> None:
@@ -356,7 +374,7 @@ def _content(chat: Chat) -> bytes:
     """Return a digest of what a request asks for."""
     request = chat.request
     asked = (chat.messages, chat.tools, request.stops, request.most_tokens, request.tool_choice)
-    return hashlib.sha256(msgspec.json.encode(asked)).digest()
+    return hashlib.sha256(msgspec.json.encode((asked, chat.token_ids))).digest()
 
 
 def _call(name: str, arguments: Mapping[str, Any]) -> Call:

@@ -132,6 +132,11 @@ class ChatTemplate:
         """
         return self.encode(self._render(self._outside(messages), tools, prompts=True))
 
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens; each id is below it."""
+        return len(self._tokenizer)
+
     def encode(self, text: str) -> tuple[int, ...]:
         """Return the tokens of rendered text; names of special tokens become these tokens."""
         return self._format.encode(text)

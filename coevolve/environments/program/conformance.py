@@ -54,6 +54,7 @@ class _Characters:
 
     stop_ids = (END,)
     end = "end"
+    vocabulary = END + 1
 
     def opening(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> tuple[int, ...]:
         """Return the last message: an echo needs no more."""

@@ -2,17 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import openai
 import pytest
 from openai import AsyncOpenAI
 
 from coevolve.gateway import http
-from coevolve.gateway.gateway import Gateway, Opened
+from coevolve.gateway.conversations import AGAIN
+from coevolve.gateway.gateway import GENERATE, Gateway, Opened
 from coevolve.gateway.messages import MAX_TOOLS_BYTES
 from tests.gateways import TEMPLATE, SplittingGenerator, body, sampling_of, trained, user
 
@@ -149,6 +151,7 @@ async def test_a_session_is_not_anothers() -> None:
 
 DEEP = b"[" * 10_000 + b"]" * 10_000
 TOOL = {"type": "function", "function": {"name": "f"}}
+CALLED = {"function": {"name": "f", "arguments": '{"a":' * 700 + "1" + "}" * 700}}
 BODIES: dict[str, bytes] = {
     "empty": b"",
     "no JSON": b"{messages}",
@@ -183,6 +186,7 @@ BODIES: dict[str, bytes] = {
     ),
     "calls without function": body([{"role": "assistant", "tool_calls": [{"id": "1"}]}, user("a")]),
     "a call of numbers": body([{"role": "assistant", "tool_calls": [1]}, user("a")]),
+    "deep arguments": body([user("a"), {"role": "assistant", "tool_calls": [CALLED]}, user("b")]),
     "n": body([user("a")], n=2),
     "a schema": body([user("a")], response_format={"type": "json_schema"}),
     **{f"max_tokens {each}": body([user("a")], max_tokens=each) for each in (0, -1, 1.5, 1e99)},
@@ -224,8 +228,8 @@ async def test_other_paths_and_methods_are_refused() -> None:
 
 async def test_requests_beyond_the_limits_of_http_are_refused() -> None:
     async with serving("a", "b") as (_, opened, engine):
-        large = f"x: {'y' * 2 * http.MAX_HEAD_BYTES}"
-        assert (await send(opened, post(opened, b"{}", large)))[0] == 431
+        for size in (http.MAX_HEAD_BYTES, 2 * http.MAX_HEAD_BYTES):
+            assert (await send(opened, post(opened, b"{}", f"x: {'y' * size}")))[0] == 431
         assert (await send(opened, post(opened, b"{}", "transfer-encoding: chunked")))[0] == 400
         assert (await send(opened, b"nonsense\r\n\r\n"))[0] == 400
         head = post(opened, b"").replace(b"content-length: 0", b"content-length: 67108865")
@@ -247,3 +251,45 @@ async def test_an_engine_that_fails_is_no_answer() -> None:
             with pytest.raises(openai.InternalServerError, match="the engine failed"):
                 await client.chat.completions.create(model="m", messages=[user("a")])
         assert opened.session.error is not None
+
+
+async def generate(opened: Opened, ids: Sequence[int], path: str = "", **sampling: Any) -> Any:
+    asked = {"model": "m", "token_ids": ids, "sampling_params": {"logprobs": 1, **sampling}}
+    root = urlsplit(opened.base_url).path.removesuffix("/v1")
+    target = f"{root}{path or GENERATE}"
+    return await send(opened, post(opened, msgspec.json.encode(asked), path=target))
+
+
+async def test_token_ids_go_in_and_out_and_what_was_sampled_is_trained_once() -> None:
+    async with serving("Hello.", "Again.", "Other.") as (_, opened, engine):
+        first = TEMPLATE.opening([user("a")])
+        status, answer = await generate(opened, first, max_tokens=100, top_p=0.5)
+        assert status == 200
+        (choice,) = answer["choices"]
+        assert tuple(choice["token_ids"]) == engine.sampled[0]
+        assert choice["finish_reason"] == "stop"
+        told = [(each["token"], each["logprob"]) for each in choice["logprobs"]["content"]]
+        assert told == [(f"token_id:{each}", -0.5) for each in engine.sampled[0]]
+        second = (*first, *engine.sampled[0], *TEMPLATE.after([user("b")], engine.sampled[0]))
+        await generate(opened, second, path=f"/v1{GENERATE}")
+        assert engine.requests[1].prompt_ids == second
+        assert trained(opened.session) == engine.sampled
+        assert len(opened.session.conversations()) == 1
+        await generate(opened, second)
+        assert dict(opened.session.traffic().branches) == {AGAIN: 1}
+        assert opened.session.traffic().ignored == {"top_p": 1}
+        assert trained(opened.session) == engine.sampled
+        assert "b" in opened.session.actions()[0].result
+
+
+async def test_token_ids_that_the_policy_does_not_have_are_refused() -> None:
+    async with serving() as (_, opened, engine):
+        long = [1] * 5000
+        for ids in ([], [-1], [TEMPLATE.vocabulary], [1.5], ["a"], None, [2**70], long):
+            status, answer = await generate(opened, ids)  # pyright: ignore[reportArgumentType]
+            assert (status, "need" in answer["error"]["message"]) == (400, True), ids
+        refused: list[dict[str, Any]] = [{"n": 2}, {"stop": ["a"]}, {"max_tokens": 0}]
+        for each in refused:
+            assert (await generate(opened, [1], **each))[0] == 400
+        assert not engine.requests
+        assert opened.session.is_full
