@@ -64,8 +64,8 @@ class ToolEnvironment(MCPEnvironment):
     def _step_impl(self, action: Action, **given: Any) -> Observation:
         raise ValueError("there are tools only")
 
-    def step(self, action: Action, **given: Any) -> Observation:
-        found = super().step(action, **given)
+    async def step_async(self, action: Action, **given: Any) -> Observation:
+        found = await super().step_async(action, **given)
         is_right = isinstance(action, CallToolAction) and action.arguments.get("number") == 5
         return found.model_copy(update={"reward": float(is_right), "done": is_right})
 
