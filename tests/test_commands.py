@@ -8,20 +8,23 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from coevolve.history.directory import RunDirectory
-from coevolve.journal.codec import decode_as
+from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
 from coevolve.runs.starting import is_launched
+from protocols.control import RunResumed
 from protocols.learning import StepReport
 from tests.commands import answered
 from tests.documented import ROOT, SAVED, write_files
 from tests.tried import (
     EXAMPLE,
+    IN_ONE_PROCESS,
+    IN_OTHER_TESTS,
     STEPS,
     UNTRIED,
     continued,
@@ -31,20 +34,24 @@ from tests.tried import (
     marks,
     overrides_of,
     run_file_of,
+    settings_of,
     short,
     starts,
     untried,
+    write_designs,
 )
 
 pytestmark = pytest.mark.timeout(900)
 
 TYPED_S = 400
 
+LAUNCH = ("coevolve", "launch")
+
+COPIED = "--from"
+
 TRIED = {text: words for text, words in documented().items() if not untried(text)}
 LATER = {text: words for text, words in TRIED.items() if not starts(words)}
 """Commands about a run that has taken its steps."""
-
-COPIED = "--from"
 
 CLASS_OF_ONES_OWN = re.compile(r"\b[a-z]\w*:[A-Z]\w*")
 """The import path of a class that a page tells to save."""
@@ -56,14 +63,32 @@ def run_of(words: Sequence[str]) -> str:
     return names[0] if names else "quickstart"
 
 
-FIRST = {run_of(words): ("coevolve", "launch", run_of(words)) for words in LATER.values()}
-STARTS = [words for words in TRIED.values() if starts(words) and words not in FIRST.values()]
+FIRST = {run_of(words): (*LAUNCH, run_of(words)) for words in LATER.values()}
+"""Run -> the command that starts it."""
+
+JOINED = [
+    words
+    for words in TRIED.values()
+    if words[:3] == (*LAUNCH, "quickstart")
+    and not is_plain(words)
+    and not IN_ONE_PROCESS.fullmatch(form(words))
+]
+"""Commands whose options go together: one run has those of all of them."""
+
+APART = [
+    words
+    for text, words in TRIED.items()
+    if starts(words)
+    and words not in JOINED
+    and text not in (*map(form, FIRST.values()), *IN_OTHER_TESTS)
+]
 
 
 def suites(words: Sequence[str]) -> list[pytest.MarkDecorator]:
     """Return the marks of a command that starts a run; plain settings are only checked at first."""
-    plain = [pytest.mark.exhaustive] if is_plain(words) else []
-    return [pytest.mark.ray, *plain, *(getattr(pytest.mark, name) for name in marks(words))]
+    left = is_plain(words) or IN_ONE_PROCESS.fullmatch(form(words))
+    names = ["ray", *["exhaustive"] * bool(left), *marks(words)]
+    return [getattr(pytest.mark, name) for name in names]
 
 
 def typed(words: Sequence[str], folder: Path, timeout_s: float = TYPED_S) -> str:
@@ -102,14 +127,20 @@ def wait_for_the_end(run: Path) -> None:
         time.sleep(0.5)
 
 
-def started(words: Sequence[str], folder: Path) -> Path:
-    """Type a command that starts a run; return the run, which has taken its steps."""
+def started(words: Sequence[str], folder: Path, program: Sequence[str] = ()) -> Path:
+    """Type a command that starts a run; return the run, which has taken its steps.
+
+    ``program`` takes the place of `coevolve launch`.
+    """
     if run_file_of(words) in SAVED or CLASS_OF_ONES_OWN.search(shlex.join(words)):
         write_files(folder)
+    if settings_of(words)["environment"]["use"] == "hdl":
+        write_designs(folder)
     if run_file_of(words) == EXAMPLE.name:
         typed(("coevolve", "environment", "init", "mine"), folder)
         folder /= "mine"
-    typed(short(words, folder), folder)
+    told = short(words, folder)
+    typed((*program, *told[len(LAUNCH) :]) if program else told, folder)
     run = only_run(folder)
     if "--detach" in words:
         wait_for_the_end(run)
@@ -119,51 +150,69 @@ def started(words: Sequence[str], folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "words", [pytest.param(each, id=form(each), marks=suites(each)) for each in STARTS]
+    "words", [pytest.param(each, id=form(each), marks=suites(each)) for each in APART]
 )
 def test_a_command_that_starts_a_run_takes_two_steps(words: Sequence[str], tmp_path: Path):
     run = started(words, tmp_path)
     assert (run / "report.html").is_file()
 
 
-@pytest.mark.parametrize("words", [each for each in STARTS if is_plain(each)], ids=form)
+@pytest.mark.parametrize(
+    "words", [each for each in APART if IN_ONE_PROCESS.fullmatch(form(each))], ids=form
+)
+def test_a_command_with_a_users_code_takes_two_steps_in_one_process(
+    words: Sequence[str], tmp_path: Path
+):
+    started(words, tmp_path, program=("python", "-m", "coevolve.loop"))
+
+
+@pytest.mark.parametrize("words", [each for each in APART if is_plain(each)], ids=form)
 def test_plain_settings_of_the_quickstart_are_accepted(words: Sequence[str]):
     settings = short(("coevolve", "launch", "quickstart", *overrides_of(words)), ROOT)[3:]
     answer = answered("config", "check", "quickstart", *settings)
     assert answer.returncode == 0, answer.stderr
 
 
-def about(name: str) -> list[tuple[str, ...]]:
-    """Return the later commands about a run; those that take further steps come last."""
-    every = (each for each in LATER.values() if run_of(each) == name and COPIED not in each)
-    found = {tuple(continued(each, name, 0)): each for each in every}
-    return sorted(found.values(), key=lambda words: words[1] == "resume")
+def joined(commands: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return one command with the options of several that begin with the same three words."""
+    every = list(commands)
+    options = dict.fromkeys(word for each in every for word in each[3:])
+    return (*every[0][:3], *options)
+
+
+def about(name: str) -> Iterator[tuple[str, ...]]:
+    """Yield the later commands about a run, but not those whose words another one has, too."""
+    every = [each for each in LATER.values() if run_of(each) == name and "resume" not in each]
+    typed = {tuple(continued(each, name, 0)): None for each in every}
+    yield from (each for each in typed if not any(set(each) < set(other) for other in typed))
+
+
+def resumption(name: str) -> tuple[str, ...]:
+    """Return the command that resumes a run for one more step, with all documented options."""
+    every = [each for each in LATER.values() if run_of(each) == name and "resume" in each]
+    plain = ("coevolve", "resume", name)
+    typed = joined([plain, *(continued(each, name, 0)[:-1] for each in every)])
+    copies = ["copies" if each == "FOLDER" else each for each in typed]
+    return (*copies, f"learner.steps={STEPS + 1}")
 
 
 @pytest.mark.ray
 @pytest.mark.parametrize("name", FIRST)
 def test_what_is_documented_of_a_run_works_after_two_steps(name: str, tmp_path: Path):
-    run = started(FIRST[name], tmp_path)
-    steps = STEPS
-    for words in about(name):
-        steps += words[1] == "resume"
-        said = typed(continued(words, name, steps), tmp_path)
-        if "--detach" in words:
-            wait_for_the_end(run)
-        assert said
-        assert steps_of(run) == list(range(1, steps + 1))
-        if words[1] == "resume" and "--detach" not in words:
-            assert f"after {1 + steps - STEPS} starts of " in said
-
-
-@pytest.mark.ray
-def test_a_run_is_continued_from_its_copies(tmp_path: Path):
-    words = next(each for each in LATER.values() if COPIED in each)
-    run = started(("coevolve", "launch", "quickstart", "store.copies=copies"), tmp_path)
-    shutil.rmtree(run)
-    copies = ["copies" if each == "FOLDER" else each for each in words]
-    typed(continued(copies, run.name, STEPS + 1), tmp_path)
-    assert steps_of(run) == [1, 2, 3]
+    words = resumption(name)
+    first = joined([FIRST[name], *(JOINED if name == "quickstart" else [])])
+    run = started((*first, *["store.copies=copies"] * (COPIED in words)), tmp_path)
+    for later in about(name):
+        assert typed(later, tmp_path)
+    assert steps_of(run) == list(range(1, STEPS + 1))
+    if COPIED in words:
+        shutil.rmtree(run)
+    assert typed(words, tmp_path)
+    if "--detach" in words:
+        wait_for_the_end(run)
+    assert steps_of(run) == list(range(1, STEPS + 2))
+    with JournalReader(run / STORE_FOLDER).snapshot() as state:
+        assert len(state.scan(topic_of(RunResumed))) == 1
 
 
 # What is not tried.

@@ -4,6 +4,8 @@ The policy is a tiny chat model that only ever makes one call, and a scripted en
 and reads (`tests.services`).
 """
 
+import asyncio
+from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
 
@@ -11,14 +13,16 @@ import pytest
 
 from coevolve.config.load import load_config
 from coevolve.environments.tools.task import ToolTask, tool_task
+from coevolve.history.directory import RunDirectory
 from protocols.evolution import Admitted, CandidateVerdict
 from protocols.tasks import Synthesized, Task
 from tests.calling import write_calling_model
 from tests.chat_server import serving
-from tests.launched import launched
+from tests.commands import answered
+from tests.one_process import everything, run_in
 from tests.services import REQUESTS, Kind, services_brain
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("short_waits")]
 
 RUN_FILE = Path(__file__).parents[1] / "configs" / "bfcl_qwen3_4b.yaml"
 SETTINGS = (
@@ -48,25 +52,33 @@ def test_a_run_makes_tasks_with_logins_look_ups_and_missing_things(tmp_path: Pat
             "policy.tiny_random=false",
             f"synthesizer.model={endpoint}",
         )
-        with launched(tmp_path, "kinds", *overrides, run_file=str(RUN_FILE)) as run:
-            assert run.wait(500) == 0, run.said()
+        run, verdicts, tasks = asyncio.run(carried_out(tmp_path, overrides))
     confirmed = {
         each.candidate_id
-        for each in run.scan(CandidateVerdict)
+        for each in verdicts
         if isinstance(each.outcome, Admitted) and each.reading.outcome == "confirmed"
     }
     made = {
-        task.origin.candidate_id: task
-        for task in run.scan(Task)
-        if isinstance(task.origin, Synthesized)
+        task.origin.candidate_id: task for task in tasks if isinstance(task.origin, Synthesized)
     }
     found = [kind_of(tool_task(task)) for task in made.values()]
     assert set(found) == {"login", "discover", "ask", "refuse"}
     assert set(made) <= confirmed
-    shown = unescape((run.directory / "report.html").read_text("utf-8"))
+    assert answered("report", str(run.path)).returncode == 0
+    shown = unescape((run.path / "report.html").read_text("utf-8"))
     for task in made.values():
         assert task.task_id in shown
         assert tool_task(task).turns[0].instruction[:80] in shown
+
+
+async def carried_out(
+    runs: Path, overrides: Sequence[str]
+) -> tuple[RunDirectory, list[CandidateVerdict], list[Task]]:
+    """Carry out the run in this process; return it with its verdicts and its tasks."""
+    run, store = await run_in(runs, load_config(RUN_FILE, overrides))
+    found = run, await everything(store, CandidateVerdict), await everything(store, Task)
+    store._journal.close()
+    return found
 
 
 def kind_of(body: ToolTask) -> Kind:

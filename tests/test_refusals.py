@@ -215,7 +215,10 @@ def test_a_dry_run_prints_a_run_file_and_writes_nothing(tmp_path: Path, quicksta
 
 
 @pytest.mark.ray
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive), signal.SIGKILL],
+)
 def test_a_start_that_is_cut_short_does_not_block_the_next(
     tmp_path: Path, quickstart: RunConfig, number: signal.Signals
 ):

@@ -1,17 +1,23 @@
-"""Real runs whose engines disagree with the learner, or whose versions change on the disk."""
+"""Runs whose engines disagree with the learner, or whose versions change on the disk."""
 
+import asyncio
 import contextlib
 import time
 from pathlib import Path
 
 import pytest
 
+from coevolve.config.load import load_config
 from coevolve.delivery.alarms import fault
-from coevolve.journal.codec import TOPICS, decode
+from coevolve.journal.codec import decode
+from coevolve.journal.local_store import LocalStore
+from protocols.config import RunConfig
+from protocols.errors import first_error
 from protocols.learning import StepReport, WeightsDiffer, WeightsVerified, WeightSyncAlarm
 from tests.launched import LaunchedRun, launched
+from tests.one_process import run_in
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 SETTINGS = (
     "arm=static",
@@ -28,24 +34,29 @@ SETTINGS = (
 """No engine that merges an adapter agrees with the learner to this precision."""
 
 
-def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
-    with launched(tmp_path, "alarm", *SETTINGS) as run:
-        assert run.wait() == 1, run.said()
-        with run.reader().snapshot() as state:
-            newest = max(state.newest(topic) for topic in TOPICS)
-            messages = [decode(record) for record in state.read(range(1, newest + 1))]
-        alarm = next(message for message in messages if isinstance(message, WeightSyncAlarm))
-        assert isinstance(alarm.reason, WeightsDiffer)
-        assert 1e-9 < alarm.reason.max_abs_difference < 1e-4
-        assert fault(alarm) in run.said()
-        assert f"ALARM: {alarm.engine} must serve version {alarm.version}" in (
-            run.attach("status").stdout
-        )
-        assert any(isinstance(message, WeightsVerified) for message in messages)
-        since = messages[messages.index(alarm) :]
-        assert sum(isinstance(message, StepReport) for message in since) <= 1
+@pytest.mark.usefixtures("short_waits")
+async def test_an_engine_that_disagrees_ends_the_run_with_the_reason(tmp_path: Path):
+    stores: list[LocalStore] = []
+
+    async def until(config: RunConfig, store: LocalStore) -> None:
+        stores.append(store)
+        await asyncio.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await run_in(tmp_path, load_config("quickstart", SETTINGS), until)
+    store = stores[0]
+    newest = (await store.statistics()).last_sequence
+    messages = [decode(record) for record in await store.read(range(1, newest + 1))]
+    alarm = next(message for message in messages if isinstance(message, WeightSyncAlarm))
+    assert isinstance(alarm.reason, WeightsDiffer)
+    assert 1e-9 < alarm.reason.max_abs_difference < 1e-4
+    assert fault(alarm) in str(first_error(raised.value))
+    assert any(isinstance(message, WeightsVerified) for message in messages)
+    since = messages[messages.index(alarm) :]
+    assert sum(isinstance(message, StepReport) for message in since) <= 1
 
 
+@pytest.mark.ray
 @pytest.mark.exhaustive
 def test_a_version_file_is_rewritten_on_resume_and_ends_the_run_if_it_changes_later(
     tmp_path: Path,

@@ -122,15 +122,6 @@ def test_a_run_goes_on_without_a_terminal_and_from_its_copy_and_stops_when_one_c
     check_clean_stop(run)
 
 
-def test_a_run_whose_time_is_over_stops_with_a_copy_of_its_last_step(tmp_path: Path):
-    run, copied = LaunchedRun(tmp_path, "leased"), f"store.copies=file://{tmp_path}/copies"
-    settings = (*SMALL, "arm=static", "learner.steps=400", "name=leased", copied)
-    ended = called("launch", QUICKSTART, *settings, "--for", "40s", "--runs", str(tmp_path))
-    assert ended.returncode == 0, ended.stderr
-    check_clean_stop(run)
-    assert run.scan(RunCopied)[-1].step == run.count(StepReport)
-
-
 def test_a_detached_run_without_a_parent_says_that_it_lost_ray(tmp_path: Path):
     run = LaunchedRun(tmp_path, "lost")
     settings = (*SMALL, "arm=static", "learner.steps=400", "name=lost")

@@ -24,7 +24,7 @@ SHORT = (
 @pytest.mark.ray
 @pytest.mark.timeout(300)
 def test_a_program_trains_and_loses_no_rollout_when_it_is_killed(tmp_path: Path) -> None:
-    with launched(tmp_path, "program", *SHORT, run_file="configs/program_openai.yaml") as run:
+    with launched(tmp_path, "program", *SHORT, run_file="program_openai") as run:
         run.until("the first step", lambda: run.step() >= 1)
         (program,) = run.process_of("SimulatorShell").children()
         program.send_signal(signal.SIGKILL)

@@ -1,38 +1,32 @@
-"""Real runs whose whole process group is signalled, and one whose launcher is killed."""
+"""Real runs whose whole process group is signalled, and one whose time is over."""
 
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
-from protocols.control import RunFinished
+from protocols.control import RunCopied, RunFinished
 from protocols.learning import StepReport
-from tests.commands import ROOT
 from tests.launched import SMALL, LaunchedRun, gone, launched
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 SETTINGS = (*SMALL, "arm=static", "learner.steps=400", "cluster.stop_s=60")
 
-NOTICED_S = 2.0
-"""Seconds within which `attach watch` ends after its run's launcher."""
 
-STEPS_SHOWN = 3
-"""The first of them may have been taken before the watch began."""
-
-
-def test_a_signal_to_the_whole_group_stops_a_run_as_cleanly_as_an_interrupt(tmp_path: Path):
-    with launched(tmp_path, "grouped", *SETTINGS) as run:
+def test_a_signal_to_its_group_or_the_end_of_its_time_stops_a_run_as_cleanly_as_an_interrupt(
+    tmp_path: Path,
+):
+    copied = f"store.copies=file://{tmp_path}/copies"
+    with launched(tmp_path, "grouped", *SETTINGS, copied) as run:
         stop_group(run, signal.SIGTERM, signal.SIGTERM)  # `timeout` sends two
         run.start("--resume")
         stop_group(run, signal.SIGINT)
-        run.start("--resume")
-        check_watch_notices_a_killed_launcher(run)
+        run.start("--resume", "--for", "40s")
+        assert run.wait(300) == 0, run.said()
+        check_stopped(run)
+    assert run.scan(RunCopied)[-1].step == run.count(StepReport)
 
 
 def stop_group(run: LaunchedRun, *signals: signal.Signals) -> None:
@@ -44,41 +38,16 @@ def stop_group(run: LaunchedRun, *signals: signal.Signals) -> None:
         os.killpg(run.process.pid, number)
     assert run.wait(90) == 130
     assert not gone(processes)
+    check_stopped(run)
+    assert "continue with: coevolve resume" in run.said()
+
+
+def check_stopped(run: LaunchedRun) -> None:
+    """Check that the run has a checkpoint of its last step and a report, and has not finished."""
     steps = run.count(StepReport)
     assert (run.directory / "checkpoints" / f"step_{steps}").is_dir()
     assert (run.directory / "report.html").stat().st_size > 0
-    assert "continue with: coevolve resume" in run.said()
     assert not run.holds(RunFinished)
-
-
-def check_watch_notices_a_killed_launcher(run: LaunchedRun) -> None:
-    """Check that `attach watch` ends soon after the launcher, with the words of `attach status`."""
-    until_further_step(run)
-    shown = run.directory.parent / "watched"
-    with (
-        shown.open("w") as output,
-        subprocess.Popen(
-            [sys.executable, "-m", "coevolve", "attach", str(run.directory), "watch"],
-            cwd=ROOT,
-            stdout=output,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as watching,
-    ):
-        run.until(
-            "steps that are watched",
-            lambda: shown.read_text().count('"event": "step"') > STEPS_SHOWN,
-        )
-        assert run.process is not None
-        psutil.Process(run.process.pid).kill()
-        killed = time.monotonic()
-        _, said = watching.communicate(timeout=60)
-        took_s = time.monotonic() - killed
-    assert watching.returncode == 0, said
-    told = run.attach("status").stdout.splitlines()[0]
-    assert "not running" in told
-    assert said.splitlines()[-1] == told
-    assert took_s < NOTICED_S
 
 
 def until_further_step(run: LaunchedRun) -> None:

@@ -1,9 +1,12 @@
 """A real run that is steered, scaled, killed completely and stopped, and continues each time."""
 
 import json
-import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from coevolve.followers.built_in.tensorboard import point_numbers
@@ -22,7 +25,7 @@ from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
 from tests.books import check_books
 from tests.chat_server import ChatServer, serving
-from tests.commands import called
+from tests.commands import ROOT, called
 from tests.launched import SMALL, LaunchedRun, gone, launched
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]
@@ -34,6 +37,12 @@ RESTING = "rollout requests from the curriculum"
 """The state of a rollout part without conversations."""
 
 ENGINES = ("rollout-0", "rollout-1")
+
+NOTICED_S = 2.0
+"""Seconds within which `attach watch` ends after its run's launcher."""
+
+STEPS_SHOWN = 3
+"""The first of them may have been taken before the watch began."""
 
 FURTHER_STEPS = 15
 """Enough steps for the policy to synthesize again."""
@@ -125,9 +134,38 @@ def makers(run: LaunchedRun, after: int = 0) -> list[str]:
 def killed_whole(run: LaunchedRun) -> list[tuple[int, Message]]:
     """Kill the launcher, which ends the whole run; return the journal's records."""
     processes = run.processes()
-    run.signal(signal.SIGKILL)
+    check_watch_notices_a_killed_launcher(run)
     assert not gone(processes)
     return run.journal()
+
+
+def check_watch_notices_a_killed_launcher(run: LaunchedRun) -> None:
+    """Check that `attach watch` ends soon after the launcher, with the words of `attach status`."""
+    shown = run.directory.parent / "watched"
+    with (
+        shown.open("w") as output,
+        subprocess.Popen(
+            [sys.executable, "-m", "coevolve", "attach", str(run.directory), "watch"],
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as watching,
+    ):
+        run.until(
+            "steps that are watched",
+            lambda: shown.read_text().count('"event": "step"') > STEPS_SHOWN,
+        )
+        assert run.process is not None
+        psutil.Process(run.process.pid).kill()
+        killed = time.monotonic()
+        _, said = watching.communicate(timeout=60)
+        took_s = time.monotonic() - killed
+    assert watching.returncode == 0, said
+    told = run.attach("status").stdout.splitlines()[0]
+    assert "not running" in told
+    assert said.splitlines()[-1] == told
+    assert took_s < NOTICED_S
 
 
 def paused_and_looked_into(run: LaunchedRun) -> int:

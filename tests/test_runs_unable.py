@@ -97,6 +97,7 @@ def test_a_model_whose_weights_are_not_finite_is_refused_with_the_reason(tmp_pat
     check_ends(tmp_path, "none", reason, "policy.tiny_random=false", f"policy.model={model}")
 
 
+@pytest.mark.exhaustive
 def test_a_policy_that_fails_everything_on_an_unlucky_machine_trains_on(tmp_path: Path):
     answer = launched(tmp_path, "unlucky", "learner.steps=3", "watchdog.unable_s=8")
     assert answer.returncode == 0, answer.stderr

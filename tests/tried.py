@@ -8,15 +8,17 @@ make it short; settings that the page gives stay, but for the number of steps.
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from coevolve.config.run_files import carried, run_file
-from tests.documented import PAGES, RUN_FILES, SAVED, block_of, commands
+from tests.documented import PAGES, ROOT, RUN_FILES, SAVED, block_of, commands
 
 EXAMPLE = RUN_FILES[-1]
 """The run file of the example that `coevolve environment init` writes."""
@@ -33,13 +35,23 @@ STATIC = ("arm=static", "evolve_every=0", "rollout.max_call_tokens=160")
 
 SHORT: dict[str, Sequence[str]] = {
     "filesystem": ("environment.held_out=12", "rollout.in_flight_groups=6"),
-    "hdl": ("environment.evaluation_rounds=1",),
-    "tiny_hdl": ('environment.stages=[{"writers":["grammar"],"groups":4},{"writers":["policy"]}]',),
+    "hdl": ("environment.evaluation_rounds=1", "environment.designs=designs"),
+    "tiny_hdl": ('environment.stages=[{"writers":["grammar"],"groups":2},{"writers":["policy"]}]',),
     "bfcl": ("environment.seeds=8", "environment.held_out=4", *STATIC),
 }
-"""Environment or model -> settings that make its runs short. BFCL's need an endpoint unless the
-arm is static, as the README says."""
+"""Environment or model -> settings that make its runs short; `write_designs` makes the folder.
+BFCL's need an endpoint unless the arm is static, as the README says."""
 
+
+IN_OTHER_TESTS = ("coevolve launch program_openai",)
+"""Commands that start a run which a test of its own tries: `tests/test_runs_program.py`."""
+
+IN_ONE_PROCESS = re.compile(
+    r"coevolve launch (?:(?:run|letters|agent)\.yaml|quickstart 'learner\.objective=.*\w:\w.*)"
+)
+"""Commands with a user's code. `make test` tries them by `python -m coevolve.loop` in place of
+`coevolve launch`, with which `make test-exhaustive` tries them. That the processes of a run find a
+user's code is tried by `tests/coevolve/commands/test_start.py`."""
 
 PLAIN = re.compile(
     r"(?:arm|name|seed|(?:evaluator|learner|rollout|environment)\.(?!devices|objective|gpus)[\w.]+)=.*"
@@ -191,9 +203,25 @@ def _shorter(settings: Any) -> Iterator[str]:
         yield "evaluator.fresh=4"
 
 
+FEW = {"--calls": "2", "--attempts": "2"}
+"""Option -> the number that is typed for it."""
+
+DESIGNS = ("vend_fsm", "rr_arbiter")
+"""One of each split."""
+
+
+def write_designs(folder: Path) -> None:
+    """Write the folder of designs that short runs have in place of the project's own."""
+    for name in DESIGNS:
+        shutil.copytree(ROOT / "designs" / name, folder / "designs" / name)
+
+
 def continued(words: Sequence[str], run: str, steps: int) -> list[str]:
     """Return the words to type for a command about ``run``; a resumption goes on to ``steps``."""
     typed = [run if each in ("RUN", "NAME") else _filled(each) for each in words]
+    typed = [FEW.get(before, each) for before, each in pairwise(["", *typed])]
+    if "--config" in words:
+        typed += ["--designs", "designs", *chain(*FEW.items())]
     typed = [
         each for each in typed if not re.search(r"=(?:VALUE|MORE|\d+)$", each) or "devices" in each
     ]

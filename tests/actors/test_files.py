@@ -16,13 +16,6 @@ from protocols.errors import TransferError
 pytestmark = pytest.mark.ray
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Generator[None]:
-    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     for number in range(4):

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,13 +12,6 @@ from actors.part import RemotePart
 from protocols.control import PartStatus
 from protocols.errors import PartStartError
 from tests.screens import status
-
-
-@pytest.fixture
-def cluster() -> Iterator[None]:
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
 
 
 class Silent:
@@ -68,7 +60,7 @@ async def test_a_part_that_raises_in_its_start_is_not_waited_for():
 @pytest.mark.usefixtures("cluster")
 async def test_a_part_that_has_not_begun_is_starting_and_has_no_process():
     kind = cast("Any", ray.remote(Silent))
-    waiting = await RemotePart("learner", kind.options(num_cpus=2).remote()).status()
+    waiting = await RemotePart("learner", kind.options(num_cpus=3).remote()).status()
     assert (waiting.pid, waiting.waits_for, waiting.last_error) == (None, "is starting", "")
     begun = kind.remote()
     await begun.begin.remote()

@@ -1,7 +1,6 @@
 """Tests of the simulator actor on a real local Ray."""
 
 import asyncio
-import logging
 import os
 import signal
 import subprocess
@@ -42,22 +41,6 @@ ROOT = Path(__file__).parents[2]
 def pid_of(status: PartStatus) -> int:
     assert status.pid is not None
     return status.pid
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    if ray.is_initialized():
-        yield
-        return
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
-    yield
-    ray.shutdown()
 
 
 @pytest.fixture

@@ -27,17 +27,10 @@ from protocols.errors import JournalError, LeaseLostError
 from protocols.interfaces import Reader, Store
 from tests.journals import append, bodies, complete, record, take
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("cluster")]
 
 LONG_S = 60.0
 KILLS = 4
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
 
 
 @pytest.fixture

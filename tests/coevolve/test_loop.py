@@ -12,12 +12,15 @@ import msgspec
 import pytest
 
 from coevolve.environments.open_parts import PartInputs, PartSpec
+from coevolve.environments.registry import environment_of
+from coevolve.environments.tools.task import tool_task
 from coevolve.journal.codec import TOPICS, topic_of
 from coevolve.loop import AROUND, KEPT, LOOP, PARTS, run_here
 from protocols.config import RunConfig
 from protocols.interfaces import Part, Reader, Store
 from protocols.journal import Append, Complete, Message, StoredRecord, Take
 from tests.loop_tables import PAGES, written
+from tests.one_process import check_loop_is_closed
 
 ROOT = Path(__file__).parents[2]
 MAX_LINES = 200
@@ -109,13 +112,11 @@ def topics(kinds: Sequence[type[Message]]) -> set[str]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("short_waits")
-async def test_each_part_of_a_run_takes_reads_and_gives_what_the_page_says(
+async def test_each_part_does_what_the_page_says_and_the_loop_closes_without_a_held_out_task(
     quickstart: RunConfig, tmp_path: Path
 ):
-    seen = Seen()
-    store = await run_here(
-        small(quickstart), tmp_path, specs=[witnessed(each, seen) for each in LOOP]
-    )
+    seen, config = Seen(), small(quickstart)
+    store = await run_here(config, tmp_path, specs=[witnessed(each, seen) for each in LOOP])
     assert seen.gave.keys() == PARTS.keys()
     for name, spec in PARTS.items():
         assert seen.gave[name] <= topics(spec.gives), name
@@ -128,6 +129,11 @@ async def test_each_part_of_a_run_takes_reads_and_gives_what_the_page_says(
         *(topic for each in seen.gave.values() for topic in each),
     }
     assert len(written) >= 18
+    await check_loop_is_closed(store)
+    held_out = [tool_task(each).world.encode() for each in environment_of(config).scored_tasks()]
+    last = (await store.statistics()).last_sequence
+    bodies = [record.body for record in await store.read(range(1, last + 1))]
+    assert not any(world in body for world in held_out for body in bodies)
 
 
 def test_each_kind_is_given_and_taken_by_somebody_or_kept_for_readers():

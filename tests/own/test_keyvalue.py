@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +9,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from coevolve.config.load import load_config
 from coevolve.environments.findings import Finding
 from coevolve.environments.registry import environment_named
+from coevolve.journal.codec import topic_of
+from coevolve.journal.local_store import LocalStore
+from coevolve.journal.mailbox import IDLE_WAIT_S
+from protocols.config import RunConfig
 from protocols.evolution import Signal
 from protocols.learning import StepReport
 from protocols.tasks import Synthesized, Task
 from tests.chat_server import serving
 from tests.commands import answered
-from tests.launched import launched
+from tests.one_process import everything, run_in
 from tests.own.brain import key_value_brain
 
 FOLDER = Path(__file__).parent
@@ -47,27 +51,30 @@ def test_the_command_says_so(importable: None) -> None:
     assert {finding.check for finding in findings} >= {"references", "replayable", "state_digest"}
 
 
-@pytest.mark.ray
-@pytest.mark.timeout(900)
-def test_a_run_makes_tasks_of_its_own_and_trains_on_them(importable: None, tmp_path: Path) -> None:
+async def own_tasks_and_steps_on_them(config: RunConfig, store: LocalStore) -> None:
+    """Return when the policy was trained on a task that the run made."""
+    seen = 0
+    while True:
+        tasks: list[Task] = await everything(store, Task)
+        steps: list[StepReport] = await everything(store, StepReport)
+        own = {each.task_id for each in tasks if isinstance(each.origin, Synthesized)}
+        if own & {group.task_id for each in steps for group in each.groups}:
+            return
+        seen = await store.wait((topic_of(Task), topic_of(StepReport)), seen, IDLE_WAIT_S)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("short_waits")
+async def test_a_run_makes_tasks_of_its_own_and_trains_on_them(
+    importable: None, tmp_path: Path
+) -> None:
     with serving(key_value_brain) as server:
         model = f"{{kind: endpoint, base_url: '{server.base_url}', model: scripted}}"
         settings = (f"synthesizer.model={model}", "evolve_every=4", "evaluator.every=100")
-        run_file = str(FOLDER / "run.yaml")
-        with launched(tmp_path, "keyvalue", *settings, run_file=run_file) as run:
-
-            def own_tasks() -> set[str]:
-                return {t.task_id for t in run.scan(Task) if isinstance(t.origin, Synthesized)}
-
-            def trained() -> set[str]:
-                return {group.task_id for each in run.scan(StepReport) for group in each.groups}
-
-            run.until("a task of its own", lambda: run.holds(Task) and bool(own_tasks()), 600)
-            run.until("a step on it", lambda: bool(own_tasks() & trained()), 300)
-            run.signal(signal.SIGINT)
-            assert run.wait(120) == 130, run.said()
-            assert run.holds(Signal)
-            assert all(task.split == "train" for task in run.scan(Task))
+        config = load_config(FOLDER / "run.yaml", settings)
+        _, store = await run_in(tmp_path, config, own_tasks_and_steps_on_them)
+    assert await everything(store, Signal)
+    assert all(task.split == "train" for task in await everything(store, Task))
 
 
 def test_an_environment_that_cannot_be_one_is_refused_in_words(

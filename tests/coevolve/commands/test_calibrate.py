@@ -42,7 +42,7 @@ def test_false_discoveries_in_a_pool_are_few_and_drops_are_found(rates: list[Rat
     assert pool["posterior", "detection"] > 0.2
 
 
-@pytest.mark.parametrize("group_size", [7, 16])
+@pytest.mark.parametrize("group_size", [pytest.param(7, marks=pytest.mark.exhaustive), 16])
 def test_other_group_sizes_keep_the_limit(group_size: int):
     config = RunConfig(name="test", rollout=RolloutConfig(group_size=group_size))
     assert worst(calibrate(config, size=SMALL, seed=1), "posterior").rate <= LIMIT

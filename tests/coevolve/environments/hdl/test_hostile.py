@@ -198,7 +198,30 @@ def test_the_gate_accepts_harmless_attacks(name: str) -> None:
 
 
 @pytest.mark.hdl
-def test_nothing_leaks_out_of_the_sandbox(ungated: dict[str, Evaluated]) -> None:
+def test_attacks_that_only_the_gate_stops_earn_nothing(simulator: VerilatorSimulator) -> None:
+    for name in GATE_ALONE:
+        evaluated = asyncio.run(simulator.evaluate(request(hostile(name))))
+        assert isinstance(evaluated.outcome, Rejected), name
+        assert evaluated.reward == 0.0
+
+
+@pytest.mark.hdl
+def test_attacks_without_the_gate_stay_in_the_sandbox_earn_little_and_change_nothing(
+    simulator: VerilatorSimulator, ungated: dict[str, Evaluated], poor: Evaluated
+) -> None:
+    # One test, because workers that share these checks would each compile all attacks.
+    check_nothing_leaks(ungated)
+    check_nothing_is_written_outside_of_the_work_folder()
+    assert processes_of_mark() == []
+    assert isinstance(poor.outcome, Covered)
+    assert {name: each.reward for name, each in ungated.items() if each.reward > poor.reward} == {}
+    for name in HONEST:
+        assert isinstance(ungated[name].outcome, Covered), name
+    again = asyncio.run(simulator.evaluate(request(POOR)))
+    assert (again.key, again.outcome) == (poor.key, poor.outcome)
+
+
+def check_nothing_leaks(ungated: dict[str, Evaluated]) -> None:
     folders = (str(Path(__file__).parents[4]), sys.prefix, str(Path.home() / ".cache"))
     for name, evaluated in ungated.items():
         told = msgspec.json.encode(evaluated.outcome).decode()
@@ -209,46 +232,7 @@ def test_nothing_leaks_out_of_the_sandbox(ungated: dict[str, Evaluated]) -> None
             assert folder not in told or folder in mine, (name, folder)
 
 
-@pytest.mark.hdl
-def test_nothing_is_written_outside_of_the_work_folder(ungated: dict[str, Evaluated]) -> None:
-    assert ungated
+def check_nothing_is_written_outside_of_the_work_folder() -> None:
     around = ("/tmp", "/var/tmp", "/dev/shm", "/", ".", "..")
     assert not [folder for folder in around if (Path(folder) / MARK).exists()]
     assert not list(Path("/dev/shm").glob(f"*/{MARK}"))
-
-
-@pytest.mark.hdl
-def test_no_process_survives(ungated: dict[str, Evaluated]) -> None:
-    assert ungated
-    assert processes_of_mark() == []
-
-
-@pytest.mark.hdl
-def test_no_attack_earns_more_than_a_poor_testbench(
-    ungated: dict[str, Evaluated], poor: Evaluated
-) -> None:
-    assert isinstance(poor.outcome, Covered)
-    assert {name: each.reward for name, each in ungated.items() if each.reward > poor.reward} == {}
-
-
-@pytest.mark.hdl
-def test_attacks_that_only_the_gate_stops_earn_nothing(simulator: VerilatorSimulator) -> None:
-    for name in GATE_ALONE:
-        evaluated = asyncio.run(simulator.evaluate(request(hostile(name))))
-        assert isinstance(evaluated.outcome, Rejected), name
-        assert evaluated.reward == 0.0
-
-
-@pytest.mark.hdl
-def test_unusual_honest_testbenches_are_graded(ungated: dict[str, Evaluated]) -> None:
-    for name in HONEST:
-        assert isinstance(ungated[name].outcome, Covered), name
-
-
-@pytest.mark.hdl
-def test_the_simulator_still_answers_as_before(
-    simulator: VerilatorSimulator, ungated: dict[str, Evaluated], poor: Evaluated
-) -> None:
-    assert ungated
-    again = asyncio.run(simulator.evaluate(request(POOR)))
-    assert (again.key, again.outcome) == (poor.key, poor.outcome)

@@ -356,7 +356,14 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a connection",
+        "a lock",
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("a generator", "a view")),
+    ],
+)
 def test_what_cannot_be_compared_is_named_once_with_the_remedy(folder: Path, name: str) -> None:
     package, made_by, kind = HELD[name]
     (folder / "tasks.jsonl").write_text("".join(json.dumps(t) + "\n" for t in lines()))

@@ -1,0 +1,19 @@
+import logging
+from collections.abc import Iterator
+
+import pytest
+import ray
+
+
+@pytest.fixture(scope="package")
+def cluster() -> Iterator[None]:
+    """A local Ray cluster of two CPUs; each start takes five seconds."""
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+    yield
+    ray.shutdown()
