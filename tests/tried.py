@@ -206,8 +206,8 @@ def _shorter(settings: Any) -> Iterator[str]:
 FEW = {"--calls": "2", "--attempts": "2"}
 """Option -> the number that is typed for it."""
 
-DESIGNS = ("vend_fsm", "rr_arbiter")
-"""One of each split."""
+DESIGNS = ("vend_fsm", "lifo_stack", "rr_arbiter")
+"""Two that are trained on, and one that is held out."""
 
 
 def write_designs(folder: Path) -> None:
