@@ -5,9 +5,9 @@ import pytest
 import ray
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """A local Ray cluster of two CPUs; each start takes five seconds."""
+    """A local Ray cluster of two CPUs, for the tests of one file."""
     ray.init(
         address="local",
         num_cpus=2,
