@@ -47,7 +47,7 @@ IN_OTHER_TESTS = ("coevolve launch program_openai",)
 """Commands that start a run which a test of its own tries: `tests/test_runs_program.py`."""
 
 IN_ONE_PROCESS = re.compile(
-    r"coevolve launch (?:(?:run|letters|agent)\.yaml|quickstart 'learner\.objective=.*\w:\w.*)"
+    r"coevolve launch (?:(?:letters|agent)\.yaml|quickstart 'learner\.objective=.*\w:\w.*)"
 )
 """Commands with a user's code. `make test` tries them by `python -m coevolve.loop` in place of
 `coevolve launch`, with which `make test-exhaustive` tries them. That the processes of a run find a
@@ -83,6 +83,9 @@ UNTRIED = (
     Untried(r"coevolve evaluate --endpoint .*", "an endpoint with a language model", "--endpoint"),
     Untried(
         r"coevolve evaluate --environment .*", "an endpoint with a language model", "--endpoint"
+    ),
+    Untried(
+        r"coevolve evaluate .*--benchmark .*", "a benchmark that users download", "cvdp_ecov.jsonl"
     ),
     Untried(r"coevolve launch mine\.yaml learner\.gpus=.*", "GPUs and a model", DOWNLOAD),
     Untried(r"coevolve launch \w+_qwen\w+", "GPUs and a model", DOWNLOAD),
