@@ -4,6 +4,7 @@ Lengths and durations are measured; the other numbers follow from the model's si
 cores and memory, and the number of tasks. All of it is for engines and a learner on the CPU.
 """
 
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -187,7 +188,14 @@ def training(known: Measured, pace: Pace, train: WeightsFormat, steps: int = 0) 
         *_spared(known, pace),
         Choice(key="evaluator.every", value=score_every(found), why="five points of a curve"),
         Choice(key="evaluator.concurrent", value=min(known.held_out, MOST_CONCURRENT)),
+        *([] if small else [_stop(times.loop)]),
     ]
+
+
+def _stop(step_s: float) -> Choice:
+    """Return how long an interrupted run may take; a second interrupt ends it at once."""
+    why = "an interrupt waits for a step and its checkpoint, a second one for nothing"
+    return Choice(key="cluster.stop_s", value=math.ceil(3 * step_s), why=why)
 
 
 def _millions(known: Measured) -> str:

@@ -81,6 +81,14 @@ def test_groups_that_teach_nothing_are_spared_where_attempts_are_slow():
     assert not {"learner.refill_batches", "pool.retire_after"} & set(small)
 
 
+def test_an_interrupt_may_wait_for_a_slow_step_and_its_checkpoint():
+    quick, slow = (settings(pace(1.0, row_s), known())["cluster.stop_s"][0] for row_s in (1.0, 9.0))
+    assert isinstance(quick, int)
+    assert isinstance(slow, int)
+    assert slow > quick > 3 * 8 * ALONE
+    assert "cluster.stop_s" not in settings(pace(1.0, 1.0), replace(known(), weights=400_000))
+
+
 def test_probes_of_made_tasks_lengthen_steps_where_attempts_decide():
     slow = [pace(9.0, 0.1, success=1.0, makes_tasks=made) for made in (False, True)]
     plain, made = (run_seconds(each, 2, 4, known(held_out=0), 10) for each in slow)
