@@ -167,9 +167,14 @@ def _evolution_rules(config: RunConfig) -> tuple[Fault, ...]:
             f"`coevolve environment check {config.uses}` measures it",
         ),
         (
-            signals.reward_flip_rate > 0 and signals.rules == "paper",
+            signals.reward_flip_rate > 0 and signals.rules != "posterior",
             f"$.signals.reward_flip_rate: {signals.reward_flip_rate} needs signals.rules posterior,"
-            " found paper, which counts single failures; choose posterior",
+            f" found {signals.rules}, which does not correct for it; choose posterior",
+        ),
+        (
+            config.arm == "placebo" and signals.rules == "skills",
+            "$.arm: placebo draws subjects like those of a signal, and signals.rules skills names "
+            "parts of skills, which no attempt is about; choose signals.rules posterior or paper",
         ),
         (
             signals.boundary_low >= signals.boundary_high,

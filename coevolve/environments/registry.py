@@ -23,7 +23,7 @@ NAMED = NamedClass("environment.use", "an environment", group="coevolve.environm
 BUILT_IN = {
     "filesystem": "coevolve.environments.tools.filesystem.environment:Filesystem",
     "bfcl": "coevolve.environments.tools.bfcl.environment:Bfcl",
-    "toolbox": "coevolve.environments.tools.toolbox.environment:Toolbox",
+    "toolbox": "coevolve.environments.tools.toolbox.environment:ToolboxEnvironment",
     "hdl": "coevolve.environments.hdl.environment:Hdl",
     "appworld": "coevolve.environments.appworld.environment:AppWorld",
     "program": "coevolve.environments.program.environment:ProgramEnvironment",

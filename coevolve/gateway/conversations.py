@@ -175,9 +175,8 @@ class MessageTree:
         base, known = None, list[int]()
         for each in reversed(self.sampled):
             ids = token_ids_of(each)
-            if list(token_ids[: len(ids)]) == ids:
+            if len(ids) > len(known) and list(token_ids[: len(ids)]) == ids:
                 base, known = each, ids
-                break
         node = base or self._roots.setdefault(b"", Node(None))
         asked = (base, tuple(token_ids[len(known) :]))
         is_again = asked in [(each.base, each.fed) for each in map(_sampled, self.sampled)]

@@ -184,6 +184,7 @@ class History:
         task.surprise = visit.surprise
         self._rank(visit.task_id, task)
         self._add_patterns(visit)
+        self.skills.lost = {}
         if visit.author == "policy":
             self._add_skills(visit)
             if self._has_skills:

@@ -130,11 +130,6 @@ class SkillModel:
         beliefs = [self._state.parts.get(part) or Belief() for part in self.parts_of(skill)]
         return math.prod(_sigma(rng.normal(b.mean, math.sqrt(b.variance))) for b in beliefs)
 
-    def expected(self, skill: str) -> float:
-        """Return the rate at the means of the parts."""
-        found = [self._state.parts.get(part) or Belief() for part in self.parts_of(skill)]
-        return math.prod(_sigma(belief.mean) for belief in found)
-
     def share(self, part: str) -> float:
         """Return the part's decayed visits relative to an equal share; 1 if all are alike."""
         total = self._decayed(self._state.total)

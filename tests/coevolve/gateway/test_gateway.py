@@ -282,6 +282,19 @@ async def test_token_ids_go_in_and_out_and_what_was_sampled_is_trained_once() ->
         assert "b" in opened.session.actions()[0].result
 
 
+async def test_token_ids_continue_the_longest_known_conversation() -> None:
+    async with serving("Hello.", "Again.", "Hello.", "More.") as (_, opened, engine):
+        first = TEMPLATE.opening([user("a")])
+        await generate(opened, first)
+        second = (*first, *engine.sampled[0], *TEMPLATE.after([user("b")], engine.sampled[0]))
+        await generate(opened, second)
+        await generate(opened, first)
+        third = (*second, *engine.sampled[1], *TEMPLATE.after([user("c")], engine.sampled[1]))
+        await generate(opened, third)
+        hello, again, other, more = engine.sampled
+        assert trained(opened.session) == [hello, again, more, other]
+
+
 async def test_token_ids_that_the_policy_does_not_have_are_refused() -> None:
     async with serving() as (_, opened, engine):
         long = [1] * 5000

@@ -111,21 +111,20 @@ class Contest:
 
         Raises ConfigError if none can be.
         """
-        entries = [
-            entry
-            for item in given
-            if item.id in designs and (entry := await self._entry(item, designs[item.id], refused))
-        ]
+        found = await together(
+            self._entry(item, designs[item.id], refused) for item in given if item.id in designs
+        )
+        entries = list(filter(None, found))
         if not entries:
             raise ConfigError("no item can be measured here:\n" + "\n".join(refused.values()))
         gate, done = asyncio.Semaphore(self.config.evaluator.concurrent), 0
 
         async def on(entry: _Entry) -> list[dict[str, Result]]:
             nonlocal done
-            found = await self.samples(entry, gate)
+            results = await self.samples(entry, gate)
             done += 1
             self.tell(f"{done} of {len(entries)} items: {entry.item.id}")
-            return found
+            return results
 
         samples = await together(map(on, entries))
         every = dict(zip((each.item.id for each in entries), samples, strict=True))

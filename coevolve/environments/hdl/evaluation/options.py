@@ -92,8 +92,16 @@ OPTIONS = (
         metavar="cvdp_ecov FILE",
         help="Score on the items of FILE, counted as LLM4Cov's release does.",
     ),
-    click.Option(["--baselines/--no-baselines"], default=True, help="Generators without a model."),
-    click.Option(["--bugs/--no-bugs"], default=True, help="Mutants; each is compiled once."),
+    click.Option(
+        ["--baselines/--no-baselines"],
+        default=True,
+        help="Generators without a model; not for --benchmark.",
+    ),
+    click.Option(
+        ["--bugs/--no-bugs"],
+        default=True,
+        help="Mutants; each is compiled once; not for --benchmark.",
+    ),
 )
 
 
@@ -105,6 +113,10 @@ def check(*, endpoint: str, model: str, form: str | None, rules: bool, **others:
         (
             not endpoint and (form or rules),
             "--form and --rules are for an --endpoint; a policy writes as it is trained to",
+        ),
+        (
+            bool(others["benchmark"] and form == "stimulus"),
+            "--benchmark counts testbenches; leave --form stimulus out",
         ),
         (
             bool(others["benchmark"] and designs),

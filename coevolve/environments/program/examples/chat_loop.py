@@ -11,6 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 MESSAGES = 16
@@ -41,6 +42,8 @@ async def converse(
     A character that a name may not hold, such as a hyphen, becomes an underscore for the policy.
     """
     names = {NO_NAME.sub("_", each["function"]["name"]): each["function"]["name"] for each in tools}
+    if len(names) < len(tools):
+        raise ValueError("tools need names that differ in more than hyphens and other marks")
     offered = [
         tool(name, each["function"]["description"], each["function"]["parameters"])
         for name, each in zip(names, tools, strict=True)
@@ -84,6 +87,8 @@ async def serve(attempt: Callable[[Asked], Awaitable[dict[str, Any]]], at_once: 
     """
     free, out = asyncio.Semaphore(at_once), sys.stdout
     sys.stdout = sys.stderr  # what a package prints is no answer
+    # A thread for each attempt, and one that reads.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(at_once + 1))
 
     async def answer(asked: Asked) -> None:
         try:

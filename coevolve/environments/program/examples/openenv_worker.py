@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -91,6 +92,9 @@ async def tools_of(link: ClientConnection, schema: dict[str, Any]) -> list[dict[
 async def attempt(asked: Asked, url: str, schema: dict[str, Any]) -> dict[str, Any]:
     """Return the reward of an attempt."""
     task, rewards = asked["task"], [0.0]
+    total = TOTALS.get(task.get("total", "last"))
+    if total is None:
+        raise ValueError(f"total needs to be one of {', '.join(TOTALS)}, found {task['total']!r}")
     properties = {name: each for name, each in schema["properties"].items() if name not in UNTOLD}
     act = tool("act", schema.get("description"), schema | {"properties": properties})
     async with session(url, task.get("reset", {})) as (link, first):
@@ -107,7 +111,7 @@ async def attempt(asked: Asked, url: str, schema: dict[str, Any]) -> dict[str, A
 
         opening = "\n\n".join(filter(None, (task.get("prompt"), first)))
         await converse(asked, [{"role": "user", "content": opening}], tools or [act], call)
-    return {"reward": TOTALS[task.get("total", "last")](rewards)}
+    return {"reward": total(rewards)}
 
 
 def started(command: list[str]) -> str:
@@ -135,6 +139,8 @@ def answering(url: str) -> dict[str, Any]:
         try:
             with urllib.request.urlopen(f"{url}/schema") as answer:  # noqa: S310 -- the user's
                 return json.load(answer)["action"]
+        except urllib.error.HTTPError:
+            raise
         except OSError:
             if time.monotonic() - began_s > STARTED_S:
                 raise
@@ -142,6 +148,8 @@ def answering(url: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     url = started(sys.argv[1:])
     schema = answering(url)
     asyncio.run(serve(lambda asked: attempt(asked, url, schema), SESSIONS))

@@ -112,8 +112,8 @@ def use_of(cell: Cell, thing: str) -> Use:
 
 def thing_for(cell: Cell, use: Use, rng: np.random.Generator, but: str = "") -> str:
     """Draw a thing for a cell, but not the one named."""
-    things = [each for each in _things(cell, use) if each != but]
-    return things[int(rng.integers(len(things)))]
+    others = [each for each in things(cell, use) if each != but]
+    return others[int(rng.integers(len(others)))]
 
 
 def cell_of(instruction: str) -> tuple[Cell, str]:
@@ -127,7 +127,8 @@ def cell_of(instruction: str) -> tuple[Cell, str]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _things(cell: Cell, use: Use) -> tuple[str, ...]:
+def things(cell: Cell, use: Use) -> tuple[str, ...]:
+    """Return the things on which the cell's tasks are for this use; there may be none."""
     return tuple(each for each in THINGS if use_of(cell, each) == use)
 
 

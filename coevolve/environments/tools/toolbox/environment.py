@@ -33,13 +33,14 @@ from coevolve.validation.wordings import Wording
 from protocols.config import RunConfig, TransformersEngine
 from protocols.errors import ConfigError
 from protocols.interfaces import SimulatorService
+from protocols.synthesizers import PolicyModel, SynthesizerReader
 from protocols.tasks import Task
 
 if TYPE_CHECKING:
     from coevolve.synthesis.worker import SynthesizerWorker
 
 
-class Toolbox(ToolEnvironment):
+class ToolboxEnvironment(ToolEnvironment):
     """Tools, links of two and chains of three, generated from a seed and scored exactly."""
 
     config_type: ClassVar[type[msgspec.Struct]] = ToolboxConfig
@@ -66,6 +67,12 @@ class Toolbox(ToolEnvironment):
                 config.policy.tiny_random,
                 "$.policy.tiny_random: environment toolbox makes its own tiny policy, found true; "
                 "leave it out",
+            ),
+            (
+                not isinstance(config.synthesizer.model, PolicyModel)
+                or not isinstance(config.validator.reader, SynthesizerReader),
+                "$.synthesizer.model, $.validator.reader: environment toolbox makes and reads its "
+                "tasks by its grammar, and asks no model; leave both out",
             ),
         )
 

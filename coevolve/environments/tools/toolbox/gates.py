@@ -13,7 +13,7 @@ from coevolve.environments.tools.toolbox.domain import (
     skills_of,
     use_of,
 )
-from coevolve.environments.tools.toolbox.words import OK
+from coevolve.environments.tools.toolbox.words import OK, THINGS
 from coevolve.validation.gates import Sound
 from protocols.evolution import Candidate, Reading
 from protocols.tasks import body_of
@@ -27,6 +27,8 @@ def toolbox_gates(simulator: Simulator, domain: Domain) -> ExecutedGates:
             cell, thing = cell_of(body.turns[0].instruction)
         except ValueError as error:
             raise RefusedError("malformed", str(error)) from error
+        if cell not in domain.cells or thing not in THINGS:
+            raise RefusedError("malformed", f"not in this toolbox: {' '.join(cell)} on {thing}")
         if use_of(cell, thing) != "trained":
             raise RefusedError("contaminated", f"{' '.join(cell)} on {thing}")
         played = await trials.play(body.references)

@@ -82,11 +82,11 @@ def _demonstrate(model: Any, domain: Domain, steps: int, rng: np.random.Generato
             group["lr"] = LEARNING_RATE * min(1, (step + 1) / WARMUP_STEPS) * (1 - step / steps)
         ids_B_T, said_B_T = _batch(domain, rng.choice(len(weights), BATCH, p=weights), rng)
         logits_B_T_V = model(input_ids=ids_B_T[:, :-1], use_cache=False).logits
-        losses_B_V_T = torch.nn.functional.cross_entropy(
+        losses_B_T = torch.nn.functional.cross_entropy(
             logits_B_T_V.transpose(1, 2), ids_B_T[:, 1:], reduction="none"
         )
         optimizer.zero_grad()
-        losses_B_V_T[said_B_T[:, 1:]].mean().backward()
+        losses_B_T[said_B_T[:, 1:]].mean().backward()
         optimizer.step()
 
 

@@ -13,6 +13,7 @@ from coevolve.environments.tools.toolbox.domain import (
     domain_of,
     skills_of,
     thing_for,
+    things,
     use_of,
 )
 from coevolve.environments.tools.toolbox.settings import ToolboxConfig
@@ -57,14 +58,14 @@ class ToolboxSource:
     def canaries(self, count: int) -> Sequence[Task]:
         """Return trained cells with things of their own."""
         rng = np.random.default_rng((self._settings.domain, _POOL_STREAM))
-        order = rng.permutation(len(self.domain.trained))[:count]
-        cells = (self.domain.trained[int(each)] for each in order)
+        known = [cell for cell in self.domain.trained if things(cell, "watched")]
+        cells = (known[int(each)] for each in rng.permutation(len(known))[:count])
         return [
             given(self.domain, cell, thing_for(cell, "watched", rng), "watched") for cell in cells
         ]
 
     def start(self, number: int) -> Start:
-        """Return the toolbox of a task of training."""
+        """Return the world of a training task."""
         rng = np.random.default_rng((self._seed, _START_STREAM, number))
         cell = self.domain.free(rng)
         thing = thing_for(cell, "trained", rng)
