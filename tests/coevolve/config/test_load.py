@@ -31,6 +31,14 @@ def refusal(path: Path, *overrides: str) -> str:
     return str(caught.value)
 
 
+def test_what_the_rules_of_skills_would_ignore_is_refused():
+    skills = "signals.rules=skills"
+    assert "found skills, which does not correct" in refusal(
+        CONFIGS / "quickstart.yaml", skills, "signals.reward_flip_rate=0.1"
+    )
+    assert "placebo draws subjects" in refusal(CONFIGS / "quickstart.yaml", skills, "arm=placebo")
+
+
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_shipped_config_loads(path: Path):
     assert isinstance(load_config(path), RunConfig)

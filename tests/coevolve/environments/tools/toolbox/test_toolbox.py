@@ -38,6 +38,7 @@ from coevolve.environments.tools.toolbox.synthesizer import ToolboxSynthesizer
 from coevolve.environments.tools.toolbox.words import END, IDS, MODES, THINGS
 from coevolve.models.load import read_model
 from protocols.config import RolloutConfig
+from protocols.errors import ConfigError
 from protocols.evolution import Anything, OnPattern, OnTask, Refused
 from protocols.interfaces import CallLog
 from protocols.synthesis import Brief
@@ -194,6 +195,7 @@ def test_a_subject_is_practised_in_most_of_the_tasks_that_are_made():
         ("trained", {}, ""),
         ("held_out", {}, "contaminated"),
         ("trained", {"instruction": "do it"}, "malformed"),
+        ("trained", {"instruction": "do01 it"}, "malformed"),
         ("trained", {"instruction": "other"}, "means_otherwise"),
         ("trained", {"reference": ("tool01(thing='thing99')",)}, "replay_failed"),
     ],
@@ -212,6 +214,11 @@ async def test_the_gates_admit_a_task_that_asks_for_what_its_reference_does(
     )
     outcome = (await gates.read(found, await gates.examine(found))).outcome
     assert (outcome.gate if isinstance(outcome, Refused) else "") == gate
+
+
+def test_a_model_that_would_not_be_asked_is_refused():
+    with pytest.raises(ConfigError, match="asks no model; leave both out"):
+        load_config("toolbox", ["validator.reader.kind=none"])
 
 
 def test_scores_by_attempts_are_refused():
