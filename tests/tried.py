@@ -35,6 +35,7 @@ STATIC = ("arm=static", "evolve_every=0", "rollout.max_call_tokens=160")
 
 SHORT: dict[str, Sequence[str]] = {
     "filesystem": ("environment.held_out=12", "rollout.in_flight_groups=6"),
+    "toolbox": ("rollout.in_flight_groups=6",),
     "hdl": ("environment.evaluation_rounds=1", "environment.designs=designs"),
     "tiny_hdl": ('environment.stages=[{"writers":["grammar"],"groups":2},{"writers":["policy"]}]',),
     "bfcl": ("environment.seeds=8", "environment.held_out=4", *STATIC),

@@ -574,8 +574,12 @@ REFUSED: dict[str, Make] = {
 
 
 def digests_of(kind: str) -> list[set[str]]:
-    """Return the digests of each group of a kind, as an attribute of a state."""
-    return [{digest(Plain(held=make())) for make in group} for group in KINDS[kind]]
+    """Return the digests of each group of a kind, as an attribute of a state.
+
+    Tools of other tests may have set a precision for this process.
+    """
+    with decimal.localcontext(decimal.DefaultContext):
+        return [{digest(Plain(held=make())) for make in group} for group in KINDS[kind]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
