@@ -3,7 +3,7 @@
 *CPU of a message* is that of the thread that answers, with an engine that costs nothing: of the
 gateway, whose client is in another thread, beside the direct path, which feeds the same messages to
 the chat template, and reads the same calls. Both alternate, and the table shows medians of rounds.
-*Memory* is the process's resident set after so many attempts, of which the last ended.
+*Memory* is the process's resident set after a number of attempts, once the last has ended.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ TOOLS: list[dict[str, Any]] = [
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """CPU of a message, in a conversation of so many messages of the policy."""
+    """CPU of a message, in conversations of one length."""
 
     messages: int
     tokens: int

@@ -172,21 +172,36 @@ def needed(rtl: Rtl, used: Iterable[str]) -> Rtl:
     whether one of their macros is set, or cannot be read without it.
     """
     names = {*used, *(file.name for file in rtl.unit.files if file.name.endswith(HEADERS))}
-    careful, lean = (_without(rtl.unit.files, names, each) for each in (_DIRECTIVES, _SETTING))
+    named_by = _named_by(rtl.unit.files)
+    careful, lean = (
+        _without(rtl.unit.files, names, named_by, each) for each in (_DIRECTIVES, _SETTING)
+    )
     if len(lean) < len(careful) and not _asked(lean):
         with contextlib.suppress(ConfigError):
             return elaborate_here(msgspec.structs.replace(rtl.unit, files=lean))
     return elaborate_here(msgspec.structs.replace(rtl.unit, files=careful))
 
 
+def _named_by(files: Sequence[SourceFile]) -> Mapping[str, Sequence[str]]:
+    """Return, by the name of a file, the files whose modules and interfaces it names."""
+    declared = {file.name: _DECLARED.findall(file.text) for file in files}
+    words = {file.name: {word.name for word in read(file.text)[0]} for file in files}
+    return {
+        name: [other for other, found in declared.items() if not named.isdisjoint(found)]
+        for name, named in words.items()
+    }
+
+
 def _without(
-    files: Sequence[SourceFile], used: Container[str], matters: re.Pattern[str]
+    files: Sequence[SourceFile],
+    used: Container[str],
+    named_by: Mapping[str, Sequence[str]],
+    matters: re.Pattern[str],
 ) -> tuple[SourceFile, ...]:
     """Return the files that are used, have more than modules, or a directive that matters.
 
     With them stay those of the modules and interfaces that they name.
     """
-    words = {file.name: {word.name for word in read(file.text)[0]} for file in files}
     kept = {
         file.name
         for file in files
@@ -194,11 +209,9 @@ def _without(
     }
     pending = list(kept)
     while pending:
-        named = words[pending.pop()]
-        for file in files:
-            if file.name not in kept and not named.isdisjoint(_DECLARED.findall(file.text)):
-                kept.add(file.name)
-                pending.append(file.name)
+        found = set(named_by[pending.pop()]) - kept
+        kept |= found
+        pending += found
     return tuple(file for file in files if file.name in kept)
 
 

@@ -17,6 +17,7 @@ from typing import Annotated
 import msgspec
 
 from coevolve.environments.hdl.adopt.pins import clock_and_reset
+from coevolve.environments.hdl.bounded_files import bounded_bytes
 from coevolve.environments.hdl.designs.design import Design, DesignFile
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.gate.tokens import read
@@ -26,6 +27,9 @@ from protocols.errors import ConfigError
 OVERALL = "Overall Average"
 STIMULI = "cid012"
 """CVDP's category of testbenches that only drive a design."""
+
+MOST_BYTES = 1 << 30
+"""Maximum size of a file."""
 
 _ASSERTED = re.compile(r'metrics\s*\[\s*"(\w+)"\s*\]\s*\[\s*"(\w+)"\s*\]\s*>=')
 _AIM = re.compile(r"^\s*TARGET\s*=\s*([\d.]+)\s*$", re.MULTILINE)
@@ -83,8 +87,7 @@ class _Layout(msgspec.Struct, frozen=True):
 
 def items(path: Path) -> tuple[Item, ...]:
     """Return the items of a file. Raises ConfigError with the line at fault and a remedy."""
-    with boundary(ConfigError, f"{path}: cannot be read"):
-        lines = path.read_bytes().splitlines()
+    lines = bounded_bytes(path, MOST_BYTES).splitlines()
     found: dict[str, Item] = {}
     for number, line in enumerate(lines, start=1):
         for item in _item(line, f"{path}:{number}") if line.strip() else ():

@@ -10,7 +10,6 @@ Every eighth chain is for held-out tasks alone. Every cell is scored on things o
 of its pairs with a thing is for scores, a tenth for the guard's tasks, the others for training.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +22,15 @@ import numpy.typing as npt
 
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.toolbox.settings import ToolboxConfig
-from coevolve.environments.tools.toolbox.words import OK, THEN, THINGS, TOOLS, VERBS, mode_of
+from coevolve.environments.tools.toolbox.words import (
+    OK,
+    THEN,
+    THINGS,
+    TOOLS,
+    VERBS,
+    mode_of,
+    number_of,
+)
 
 CLASS = "coevolve.environments.tools.toolbox.tools:Toolbox"
 
@@ -99,14 +106,14 @@ def domain_of(settings: ToolboxConfig) -> Domain:
 
 def is_held_out(cell: Cell) -> bool:
     """Return whether only held-out tasks may have the cell."""
-    return len(cell) == len(LENGTHS) and _number(cell) % _HELD_OUT == 0
+    return len(cell) == len(LENGTHS) and number_of(" ".join(cell)) % _HELD_OUT == 0
 
 
 def use_of(cell: Cell, thing: str) -> Use:
     """Return what the cell's task on this thing is for."""
     if is_held_out(cell):
         return "scored"
-    tenth = _number((*cell, thing)) % 10
+    tenth = number_of(" ".join((*cell, thing))) % 10
     return _OTHER_USES[tenth] if tenth < len(_OTHER_USES) else "trained"
 
 
@@ -135,10 +142,6 @@ def things(cell: Cell, use: Use) -> tuple[str, ...]:
 def skills_of(cell: Cell) -> tuple[str, ...]:
     """Return what a cell needs: its tools and its links, for example ``tool07>tool31``."""
     return (*cell, *(">".join(link) for link in _links(cell)))
-
-
-def _number(words: Sequence[str]) -> int:
-    return int.from_bytes(hashlib.blake2b(" ".join(words).encode(), digest_size=8).digest())
 
 
 def _request(cell: Cell, thing: str) -> str:

@@ -46,7 +46,7 @@ class LikelihoodScorer:
 
     async def _likelihoods(self, tasks: Sequence[Task]) -> Mapping[str, float]:
         generator = self._engine.generator
-        assert isinstance(generator, ScoringGenerator)  # `Toolbox.faults`
+        assert isinstance(generator, ScoringGenerator)  # `ToolboxEnvironment.faults`
         shown = [self._renderer.demonstration(task) for task in tasks]
         every = await generator.logprobs([ids for ids, _ in shown])
         return {

@@ -50,5 +50,9 @@ MODEL: ModelConfig = {
 
 def mode_of(domain: int, first: str, second: str) -> str:
     """Return the mode in which ``second`` takes over from ``first``; of this pair alone."""
-    digest = hashlib.blake2b(f"{domain}/{first}/{second}".encode(), digest_size=8).digest()
-    return MODES[int.from_bytes(digest) % len(MODES)]
+    return MODES[number_of(f"{domain}/{first}/{second}") % len(MODES)]
+
+
+def number_of(text: str) -> int:
+    """Return a number that looks random, the same for a text on every machine."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
