@@ -63,7 +63,7 @@ LOOP = (
         "synthesizer",
         open_parts.synthesizer,
         takes=(m.Signal, m.SwapRequested, *PAUSES, m.LetterRetried),
-        reads=(*ROLLOUTS, m.Task, m.GroupSummary, m.PolicyVersion),
+        reads=(*ROLLOUTS, m.Task, m.GroupSummary, m.PolicyVersion, m.Evaluation),
         gives=(
             *(m.Exploration, m.Candidate, m.SignalSettled, m.SynthesizerSwapped, m.SwapRefused),
             *(m.ModelRests, m.ModelAnswers, *CALLS, *PROOFS, *UNITS),

@@ -466,13 +466,15 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What the policy acts in. ``use`` names it; the other settings belong to the environment that
     it names."""
 
-    arm: Literal["full", "random", "placebo", "uniform", "static"] = "full"
+    arm: Literal["full", "random", "placebo", "coverage", "oracle", "uniform", "static"] = "full"
     """Where training tasks come from.
 
     ``full``: seed tasks, and tasks synthesized where signals point. ``random``: the same number of
     syntheses, which explore freely. ``placebo``: the same prompts, each with the evidence of
-    another task or pattern, drawn at random. ``uniform``: a fresh task of the grammar for every
-    group, all skills alike. ``static``: the seed tasks alone.
+    another task or pattern, drawn at random. ``coverage``: as many syntheses, each about a cell of
+    the environment, all cells alike. ``oracle``: the same, with cells chosen by held-out scores,
+    which shows what knowledge of the policy could bring at most. ``uniform``: a fresh task of the
+    grammar for every group, all skills alike. ``static``: the seed tasks alone.
     """
 
     evolve_every: NonNegative = 0
@@ -514,7 +516,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def synthesizes(self) -> bool:
         """Return whether the run's arm makes tasks of its own."""
-        return self.arm in ("full", "random", "placebo")
+        return self.arm in ("full", "random", "placebo", "coverage", "oracle")
 
     @property
     def cycle_steps(self) -> int:

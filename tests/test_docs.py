@@ -22,6 +22,7 @@ import msgspec
 import pytest
 
 from coevolve.cli.main import coevolve as root
+from coevolve.commands.intervals import interval
 from coevolve.config.load import conflicts, load_config
 from coevolve.environments.cache_folder import CACHE_VARIABLE
 from coevolve.environments.registry import environment_named, environment_of
@@ -37,7 +38,6 @@ from protocols.errors import CoevolveError
 from protocols.evolution import Label, SignalKind, SignalSettled
 from protocols.tasks import Task
 from tests.bench.__main__ import BENCHES
-from tests.bench.intervals import interval
 from tests.commands import answered, as_it_was, called
 from tests.documented import (
     FOLDER,

@@ -26,6 +26,7 @@ COMMANDS = {
     "audit": "Check that a run lost nothing and did nothing twice.",
     "replay": "Take a run's learner steps again and compare the weights.",
     "journal": "Find and repair damage of a run's journal.",
+    "compare": "Compare arms over paired seeds: runs, contrasts, what could be seen.",
     "calibrate": "Measure how often signal rules fire by chance, or what gates get wrong.",
     "config": "List, show, explain and check run files.",
     "explain": "Say what a metric means.",

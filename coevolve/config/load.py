@@ -177,6 +177,11 @@ def _evolution_rules(config: RunConfig) -> tuple[Fault, ...]:
             "parts of skills, which no attempt is about; choose signals.rules posterior or paper",
         ),
         (
+            config.arm in ("coverage", "oracle") and not environment.cells(),
+            f"$.arm: {config.arm} chooses among the cells of an environment, and {config.uses} "
+            "names none; choose full, random or placebo, or environment toolbox",
+        ),
+        (
             signals.boundary_low >= signals.boundary_high,
             f"$.signals.boundary_low: {signals.boundary_low} leaves no room below "
             f"signals.boundary_high = {signals.boundary_high}; no task could ever be at the "

@@ -214,6 +214,13 @@ class Environment(ABC):
         """
         return {}
 
+    def cells(self) -> Mapping[str, str]:
+        """Return the names of what tasks may practise, each with the scored task that measures it.
+
+        Arms ``coverage`` and ``oracle`` choose among them; none if the environment has no cells.
+        """
+        return {}
+
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return, by task id, the labels under which a scored task's result is also reported."""
         return {}

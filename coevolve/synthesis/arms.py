@@ -1,26 +1,29 @@
 """The arms of the experiment: each gives a synthesizer other information for the same signal.
 
-| arm       | about, instructions, attempts, first start                 | further starts |
-|-----------|------------------------------------------------------------|----------------|
-| `full`    | the signal's own                                           | fresh          |
-| `placebo` | those of another task or pattern that was visited before   | fresh          |
-| `random`  | none; the first start is also fresh                        | fresh          |
+| arm        | about, instructions, attempts, first start                 | further starts |
+|------------|------------------------------------------------------------|----------------|
+| `full`     | the signal's own                                           | fresh          |
+| `placebo`  | those of another task or pattern that was visited before   | fresh          |
+| `coverage` | any cell, and no attempts; the first start is also fresh   | fresh          |
+| `oracle`   | a cell that teaches; the same                              | fresh          |
+| `random`   | none; the first start is also fresh                        | fresh          |
 
 All arms have the same number of rounds and steps, and the placebo shows as many rollouts as the
 signal has. The placebo is drawn uniformly among the tasks (or the patterns of the same kind) of all
 visits before the signal that the journal has, except the signal's own. If there is no other, the
-brief has no subject, as in `random`; nor has that of a cold start, in any arm. The placebo
-separates the effect of signals from that of synthesis.
+brief has no subject, as in `random`; nor has that of a cold start. The placebo separates the effect
+of signals from that of synthesis; `coevolve.synthesis.cells` says what the other two are for.
 """
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import PAGE
 from coevolve.synthesis.briefs import BriefContext, BriefWriter, Subject, seed_of
+from coevolve.synthesis.cells import Cells
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.evolution import SKILL, GroupSummary, OnPattern, OnTask, Signal
@@ -33,10 +36,20 @@ NOTHING = Subject(about=Anything(), evidence=())
 class ArmBriefs:
     """Writes the briefs of a run's arm."""
 
-    def __init__(self, config: RunConfig, *, reader: Reader, context: BriefContext) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        reader: Reader,
+        context: BriefContext,
+        cells: Mapping[str, str],
+    ) -> None:
+        """Prepare the arm; ``cells``: as in `coevolve.environments.interface.Environment.cells`."""
         self._config = config
         self._writer = BriefWriter(config, reader=reader, context=context)
         self._visited = Visited(reader)
+        imitates = config.learner.imitation.weight > 0
+        self._cells = Cells(cells, imitates=imitates, reader=reader)
 
     async def brief(self, signal: Signal, sequence: int) -> Brief:
         """Return the brief for the signal at journal sequence ``sequence``.
@@ -58,10 +71,14 @@ class ArmBriefs:
                 return await self._placebo(signal, sequence)
             case "random":
                 return NOTHING
+            case "coverage":
+                return _practise(self._cells.covered(self._rng(signal)))
+            case "oracle":
+                return _practise(await self._cells.teaching(self._rng(signal), sequence))
             case "uniform" | "static" as arm:
                 raise ConfigError(
                     f"$.arm: {arm} synthesizes no tasks, but there is a signal to answer; choose "
-                    "full, random or placebo, or start no synthesizer"
+                    "another one, or start no synthesizer"
                 )
 
     async def _placebo(self, signal: Signal, sequence: int) -> Subject:
@@ -71,10 +88,17 @@ class ArmBriefs:
         others = self._visited.others(signal.about, sequence)
         if not others:
             return NOTHING
-        rng = random.Random(seed_of(self._config.seed, signal.signal_id, "placebo"))  # noqa: S311
-        about = rng.choice(others)
+        about = self._rng(signal).choice(others)
         evidence = self._visited.evidence(about, sequence, len(signal.evidence))
         return Subject(about=about, evidence=evidence)
+
+    def _rng(self, signal: Signal) -> random.Random:
+        config = self._config
+        return random.Random(seed_of(config.seed, signal.signal_id, config.arm))  # noqa: S311
+
+
+def _practise(cell: str) -> Subject:
+    return Subject(about=OnPattern(kind=SKILL, pattern=cell), evidence=())
 
 
 class Visited:

@@ -15,7 +15,7 @@ first, and a failed signal waits behind the others until the model answers again
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -63,12 +63,13 @@ class SynthesizerWorker:
         takes: Sequence[type[Message]],
         open_model: OpenModel,
         context: BriefContext,
+        cells: Mapping[str, str] | None = None,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
         """Prepare the part.
 
-        ``context`` adds the environment's data to briefs; ``first_pause_s`` is the first pause
-        after a model's failure.
+        ``context`` adds the environment's data to briefs; ``cells`` are the environment's;
+        ``first_pause_s`` is the first pause after a model's failure.
         """
         self._run = config
         self._config = config.synthesizer
@@ -76,6 +77,7 @@ class SynthesizerWorker:
         self._reader = reader
         self._open_model = open_model
         self._context = context
+        self._cells = cells or {}
         self._first_pause_s = first_pause_s
         self._worker = Worker("synthesizer", config, store=store, reader=reader, takes=takes)
         self.stop, self.status = self._worker.stop, self._worker.status
@@ -113,7 +115,9 @@ class SynthesizerWorker:
             self._run,
             reader=self._reader,
             append=self._worker.mailbox.append,
-            briefs=ArmBriefs(self._run, reader=self._reader, context=self._context),
+            briefs=ArmBriefs(
+                self._run, reader=self._reader, context=self._context, cells=self._cells
+            ),
             standing=self._worker.reporter,
         )
         self._served = self._serve(await self._model())

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from rich.table import Table
 
+from coevolve.commands.intervals import interval, told
 from coevolve.environments.hdl.designs.design import Design
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as
@@ -17,7 +18,6 @@ from protocols.errors import RunError
 from protocols.learning import Evaluation, StepReport
 from protocols.rollouts import Rollout
 from protocols.tasks import NOTHING
-from tests.bench.intervals import interval, told
 
 SPLITS = {"train": "seen", "held_out": "held out"}
 

@@ -18,9 +18,9 @@ from statistics import fmean
 from rich.console import Console
 from rich.table import Table
 
+from coevolve.commands.intervals import interval, told
 from coevolve.config.load import load_config
 from protocols.errors import CoevolveError, RunError
-from tests.bench.intervals import interval, told
 from tests.bench.seeds import seeds_of
 from tests.bench.synchronous import GRADIENT_ALONE, Point, in_folder, learn, schedule
 

@@ -34,6 +34,7 @@ import msgspec
 from msgspec.structs import replace
 from rich.console import Console
 
+from coevolve.commands.grid import Plan, run_grid
 from coevolve.config.load import load_config
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import RejectionConfig, StageConfig
@@ -41,7 +42,6 @@ from coevolve.environments.hdl.settings import hdl_settings
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
 from tests.bench.ablation_outcome import Outcome, alike, outcome_of, table
-from tests.bench.grid import Plan, run_grid
 from tests.bench.seeds import seeds_of
 
 RUN_FILE = Path("configs/hdl_tiny.yaml")

@@ -13,7 +13,7 @@ The studies use equal numbers of groups and rollouts per step, with the seeds pa
 - *engine*: *sources* with vLLM as the rollout engine.
 - *collapse*: twenty times the learning rates, with the guard and without.
 
-`coevolve launch` makes the runs (`tests.bench.grid`); the printed figures are read from
+`coevolve launch` makes the runs (`coevolve.commands.grid`); the printed figures are read from
 their journals. Finished runs are not repeated.
 """
 
@@ -26,10 +26,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from coevolve.commands.grid import Plan, run_grid
 from coevolve.config.load import load_config
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, RunError
-from tests.bench.grid import Plan, run_grid
 from tests.bench.learning_outcome import Outcome, arms_table, curves_table, outcome_of
 from tests.bench.learning_shares import shares_table
 from tests.bench.seeds import seeds_of

@@ -12,6 +12,7 @@ from statistics import fmean, median
 
 from rich.table import Table
 
+from coevolve.commands.intervals import interval, told
 from coevolve.environments.registry import environment_of
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as
@@ -19,7 +20,6 @@ from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import run_reader
 from protocols.config import RunConfig
 from protocols.learning import Evaluation, GroupDiscarded, StepReport
-from tests.bench.intervals import interval, told
 from tests.bench.learning_shares import Shares, shares_of
 
 MIDDLE = (5.0, 95.0)

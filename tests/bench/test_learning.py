@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.commands.grid import Plan
 from protocols.errors import ConfigError, RunError
 from tests.bench import learning
-from tests.bench.grid import Plan
 from tests.bench.learning import STUDIES, plans_of
 
 ROOT = Path(__file__).parents[2]

@@ -51,7 +51,7 @@ async def swap_synthesizer(subject: Subject, model: SynthesizerModel, *, as_json
     if not subject.config.synthesizes:
         raise RunError(
             f"{subject.name}: arm {subject.config.arm} has no synthesizer to swap; arms full, "
-            "random and placebo have one"
+            "random, placebo, coverage and oracle have one"
         )
     if not subject.environment.swappable:
         raise RunError(

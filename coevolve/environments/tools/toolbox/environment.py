@@ -15,9 +15,10 @@ from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.interface import Environment, Fault
 from coevolve.environments.settings import settings_of
+from coevolve.environments.tools.cells import JOIN
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.task import tool_task
-from coevolve.environments.tools.toolbox.domain import CLASS, LENGTHS, cell_of, is_held_out
+from coevolve.environments.tools.toolbox.domain import CLASS, LENGTHS, Cell, cell_of, is_held_out
 from coevolve.environments.tools.toolbox.renderer import ToolboxRenderer
 from coevolve.environments.tools.toolbox.scorer import LikelihoodScorer
 from coevolve.environments.tools.toolbox.settings import ToolboxConfig
@@ -113,8 +114,13 @@ class ToolboxEnvironment(ToolEnvironment):
 
     def kinds(self, task: Task) -> tuple[str, ...]:
         """Return the length of the task's cell, and whether training may have it."""
-        cell, _ = cell_of(tool_task(task).turns[0].instruction)
+        cell = _cell(task)
         return (LENGTHS[len(cell) - 1], *(["chain held out"] if is_held_out(cell) else []))
+
+    def cells(self) -> Mapping[str, str]:
+        """Return the cells that training may have, each with its scored task."""
+        of = {task.task_id: _cell(task) for task in self.scored_tasks()}
+        return {JOIN.join(cell): task for task, cell in of.items() if not is_held_out(cell)}
 
     def labels(self) -> Mapping[str, tuple[str, ...]]:
         """Return the kinds: every task has one turn."""
@@ -153,6 +159,7 @@ class ToolboxEnvironment(ToolEnvironment):
             takes=context.takes,
             open_model=lambda model: ToolboxSynthesizer(self._source.domain),
             context=self.brief_context(),
+            cells=self.cells(),
         )
 
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
@@ -172,3 +179,8 @@ class ToolboxEnvironment(ToolEnvironment):
     def wordings(self, body: msgspec.Raw) -> Sequence[Wording]:
         """Return none: the grammar says what a request means."""
         return ()
+
+
+def _cell(task: Task) -> Cell:
+    cell, _ = cell_of(tool_task(task).turns[0].instruction)
+    return cell

@@ -1,8 +1,8 @@
 """The embedded synthesizer: it practises the subject of a request, and else explores by popularity.
 
-A subject is a task or a pattern of tools. Half of the tasks for a task are of its own cell, and the
-others of a cell that shares a tool or a link with it. It knows the modes of links, as a user of the
-tools may; the policy has to learn them.
+A subject is a task or a pattern of tools. Three quarters of the tasks for a task, or for a pattern
+that is a cell, are of that cell, and the others of a cell that shares a tool or a link with it. It
+knows the modes of links, as a user of the tools may; the policy has to learn them.
 """
 
 import re
@@ -29,10 +29,10 @@ from protocols.tasks import body_of
 
 T = TypeVar("T")
 
-PRACTISED = 0.7
+PRACTISED = 0.8
 """Share of the tasks that practise a request's subject; exploration finds the others."""
 
-SAME_CELL = 0.5
+SAME_CELL = 0.75
 
 
 class ToolboxSynthesizer:
@@ -107,14 +107,15 @@ class ToolboxSynthesizer:
         match brief.about:
             case OnTask():
                 cell, _ = cell_of(tool_context(brief).instructions[0])
-                if rng.random() < SAME_CELL:
-                    return (cell,)
-                return self._having[_any(skills_of(cell), rng)]
             case OnPattern(pattern=pattern):
                 cell = tuple(re.findall(r"tool\d\d", pattern))
-                return self._having.get(">".join(cell)) or (cell,) * (cell in self._domain.trained)
             case _:
-                return ()
+                cell = ()
+        if not cell:
+            return ()
+        if cell in self._domain.trained and rng.random() < SAME_CELL:
+            return (cell,)
+        return self._having.get(_any(skills_of(cell), rng)) or ()
 
 
 def _any(choices: Sequence[T], rng: np.random.Generator) -> T:

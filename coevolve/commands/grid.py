@@ -1,11 +1,13 @@
-"""Runs several arms and seeds with `coevolve launch`; finished runs are kept.
+"""Makes the runs of several arms and seeds; finished runs are kept.
 
 A run's name consists of its arm, its seed and a digest of its settings. After an interruption,
-give the same command again: it skips finished runs and resumes the others. Runs of one seed are
+give the same command again: it skips finished runs and makes the others. Runs of one seed are
 adjacent in the order, so that the machine is in a similar state for paired runs.
 """
 
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -21,6 +23,9 @@ from protocols.config import RunConfig
 from protocols.errors import RunError
 
 Outcome = TypeVar("Outcome")
+
+By = Literal["coevolve.launch", "coevolve.loop"]
+"""The program that makes a run: on Ray, or in one process with one thread for the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +51,7 @@ def run_grid(
     outcome_of: Callable[[Path, RunConfig], Outcome | None],
     *,
     jobs: int = 1,
+    by: By = "coevolve.launch",
 ) -> dict[tuple[str, int], Outcome]:
     """Return the outcome of every run by (arm, seed); make missing runs, ``jobs`` at a time.
 
@@ -54,13 +60,17 @@ def run_grid(
     """
     runs.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        made = [pool.submit(_outcome, plan, runs, outcome_of) for plan in plans]
-        found = [each.result() for each in made]
+        made = [pool.submit(_outcome, plan, runs, outcome_of, by) for plan in plans]
+        try:
+            found = [each.result() for each in made]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return {(plan.arm, plan.seed): each for plan, each in zip(plans, found, strict=True)}
 
 
 def _outcome(
-    plan: Plan, runs: Path, outcome_of: Callable[[Path, RunConfig], Outcome | None]
+    plan: Plan, runs: Path, outcome_of: Callable[[Path, RunConfig], Outcome | None], by: By
 ) -> Outcome:
     folder = runs / plan.name
     known = outcome_of(folder, plan.config)
@@ -68,16 +78,30 @@ def _outcome(
         return known
     started = time.monotonic()
     sys.stderr.write(f"{plan.name}: running; its output goes to {folder}.log\n")
-    command = [sys.executable, "-m", "coevolve.launch", str(plan.run_file), *plan.overrides]
+    command = [*_dying_with_us(), sys.executable, "-m", by, str(plan.run_file), *plan.overrides]
     command += [f"name={plan.name}", "--runs", str(runs)]
-    command += ["--resume"] if (folder / "run.json").exists() else []
+    environment = dict(os.environ)
+    if by == "coevolve.loop":
+        # It cannot go on with a run that was cut off.
+        shutil.rmtree(folder, ignore_errors=True)
+        environment["OMP_NUM_THREADS"] = "1"
+    elif (folder / "run.json").exists():
+        command += ["--resume"]
     with Path(f"{folder}.log").open("ab") as log:
-        ended = subprocess.run(command, stdout=log, stderr=log, check=False)
+        ended = subprocess.run(  # noqa: S603 - this very program
+            command, stdout=log, stderr=log, env=environment, check=False
+        )
     made = outcome_of(folder, plan.config)
     if ended.returncode or made is None:
         raise RunError(
             f"{plan.name}: has to finish, but ended with status {ended.returncode}; read "
-            f"{folder}.log, then give the same command again to resume the run"
+            f"{folder}.log, then give the same command again"
         )
     sys.stderr.write(f"{plan.name}: took {time.monotonic() - started:.0f} s\n")
     return made
+
+
+def _dying_with_us() -> tuple[str, ...]:
+    """Return what ends a run when this process is killed, where the system can."""
+    found = shutil.which("setpriv")
+    return (found, "--pdeathsig", "TERM") if found else ()

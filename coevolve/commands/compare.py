@@ -1,0 +1,220 @@
+"""Makes the runs of a study, and tells what they say about its arms.
+
+All numbers are read from the runs' journals. Each run leaves one small file beside its folder, so
+that the same command goes on after an interruption, and prints the same tables again.
+"""
+
+import asyncio
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+from rich.table import Table
+
+from coevolve.base.durable_files import replace_file
+from coevolve.base.terminal import Terminal
+from coevolve.commands.contrasts import contrasts_of, detectable_sds, gap_share
+from coevolve.commands.grid import By, Plan, run_grid
+from coevolve.commands.intervals import interval, told
+from coevolve.commands.study import Study, plans_of
+from coevolve.journal.codec import decode, topics_of
+from coevolve.journal.fold import in_order
+from coevolve.journal.reader import run_reader
+from protocols.config import RunConfig
+from protocols.evolution import GroupSummary, ProbeReport, Signal
+from protocols.journal import Message
+from protocols.learning import Evaluation
+from protocols.tasks import Synthesized, Task
+
+OF_RESUMPTION = ("checkpoints", "versions")
+"""Folders of a run that only its continuation needs; they are most of its size."""
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What a study keeps of one run."""
+
+    scores: dict[int, float] = msgspec.field(default_factory=dict[int, float])
+    """Policy version -> mean score of the held-out tasks, 0..1."""
+
+    made: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    """Number of tasks that the run made, by their skills."""
+
+    signals: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    """Number by kind."""
+
+    rollouts: int = 0
+    """Of training, and of attempts at candidates."""
+
+    tokens: int = 0
+    """Sampled in those rollouts."""
+
+    calls: int = 0
+    """Carried out by simulators in those rollouts."""
+
+    def fold(self, message: Message) -> None:
+        """Add a record."""
+        match message:
+            case Evaluation(version=version, scores=scores):
+                self.scores[version] = fmean(each.score for each in scores)
+            case Task(origin=Synthesized()) as task:
+                self._count(self.made, "+".join(task.skills))
+            case Signal(kind=kind):
+                self._count(self.signals, kind)
+            case GroupSummary() | ProbeReport() as group:
+                self.rollouts += group.rollouts
+                self.tokens += group.sampled_tokens
+                self.calls += group.calls
+            case _:
+                return
+
+    @staticmethod
+    def _count(counts: dict[str, int], name: str) -> None:
+        counts[name] = counts.get(name, 0) + 1
+
+    def result(self, last: int) -> float:
+        """Return the mean of the last scores, in per cent."""
+        return 100 * fmean(self.scores[version] for version in sorted(self.scores)[-last:])
+
+
+Outcomes = Mapping[tuple[str, int], Outcome]
+"""By arm and seed."""
+
+
+def compare(
+    study: Study, seeds: Sequence[int] | None, folder: Path, *, at_once: int, by: By
+) -> Outcomes:
+    """Make the runs that are missing in ``folder``; return all outcomes. Raises RunError."""
+    plans = plans_of(study, seeds)
+    return run_grid(plans, folder, outcome_of, jobs=at_once, by=by)
+
+
+def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
+    """Return the outcome of a run, and keep it beside the run; None if the run is not finished."""
+    kept = folder.with_name(f"{folder.name}.json")
+    if kept.exists():
+        return msgspec.json.decode(kept.read_bytes(), type=Outcome)
+    if not (folder / "store").is_dir():
+        return None
+    outcome = asyncio.run(_read(folder))
+    if config.learner.steps not in outcome.scores:
+        return None
+    replace_file(kept, msgspec.json.encode(outcome))
+    for name in OF_RESUMPTION:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return outcome
+
+
+async def _read(folder: Path) -> Outcome:
+    outcome = Outcome()
+    topics = topics_of(Evaluation, Task, Signal, GroupSummary, ProbeReport)
+    async for record in in_order(run_reader(folder), topics):
+        outcome.fold(decode(record))
+    return outcome
+
+
+def print_plan(study: Study, plans: Sequence[Plan], folder: Path, console: Terminal) -> None:
+    """Print what a study would do, and what it could see."""
+    seeds = len({plan.seed for plan in plans})
+    missing = [plan for plan in plans if not (folder / f"{plan.name}.json").exists()]
+    console.print(
+        f"{len(study.arms)} arms of {seeds} seeds: {len(plans)} runs of {study.run_file}, of which "
+        f"{len(missing)} are missing in {folder}."
+    )
+    console.print(
+        f"{len(study.contrasts)} contrasts, paired by seed. A difference of "
+        f"{detectable_sds(seeds):.2f} standard deviations of a pair would be seen in 80 % of such "
+        "studies (two-sided, 5 %, before the correction for several contrasts)."
+    )
+    for arm, changed in study.arms.items():
+        console.print(f"  {arm}: {' '.join(changed) or 'the run file as it is'}")
+
+
+def print_tables(study: Study, outcomes: Outcomes, console: Terminal) -> None:
+    """Print the arms, the contrasts, and how far apart the arms' tasks are."""
+    console.print(_arms(study, outcomes))
+    results = {key: each.result(study.last_scores) for key, each in outcomes.items()}
+    console.print(_contrasts(study, results))
+    console.print(_treatment(study, outcomes))
+
+
+def _arms(study: Study, outcomes: Outcomes) -> Table:
+    table = Table(title=f"Score, %, mean of the last {study.last_scores}; interval over seeds")
+    for name in ("arm", "start", "end", "share of the gap", "area", "rollouts", "tokens", "calls"):
+        table.add_column(name)
+    for name in ("made", "signals"):
+        table.add_column(name)
+    results = {key: each.result(study.last_scores) for key, each in outcomes.items()}
+    for arm in study.arms:
+        of = [each for (name, _), each in outcomes.items() if name == arm]
+        kinds = Counter[str]()
+        for each in of:
+            kinds.update(each.signals)
+        table.add_row(
+            arm,
+            f"{fmean(100 * each.scores[min(each.scores)] for each in of):.1f}",
+            told(interval([each.result(study.last_scores) for each in of])),
+            told(gap_share(results, arm, *study.gap)) if study.gap else "",
+            f"{fmean(each.result(len(each.scores)) for each in of):.1f}",
+            *(f"{fmean(getattr(each, name) for each in of):,.0f}" for name in COUNTED),
+            f"{fmean(sum(each.made.values()) for each in of):,.0f}",
+            ", ".join(f"{kind} {count / len(of):.0f}" for kind, count in sorted(kinds.items())),
+        )
+    return table
+
+
+COUNTED = ("rollouts", "tokens", "calls")
+
+
+def _contrasts(study: Study, results: Mapping[tuple[str, int], float]) -> Table:
+    table = Table(title="Differences, points, paired by seed")
+    for name in ("contrast", "pairs", "mean", "p", "p (Holm)", "detectable", "it says"):
+        table.add_column(name)
+    for each in contrasts_of(results, study.contrasts):
+        table.add_row(
+            f"{each.arm} - {each.other}",
+            str(len(each.differences)),
+            told(each.bounds),
+            f"{each.p:.3f}",
+            f"{each.holm:.3f}",
+            f"{each.detectable:.1f}",
+            each.verdict,
+        )
+    return table
+
+
+def _treatment(study: Study, outcomes: Outcomes) -> Table:
+    """Return how different the arms' made tasks are: total variation over their skills."""
+    table = Table(title="Made tasks: total variation between runs, 0..1 (one arm: its own runs)")
+    table.add_column("arm")
+    made = {arm: [each.made for (a, _), each in outcomes.items() if a == arm] for arm in study.arms}
+    shown = [arm for arm, every in made.items() if any(every)]
+    for arm in shown:
+        table.add_column(arm)
+    for arm in shown:
+        cells = (_apart(made[arm], made[other], arm == other) for other in shown)
+        table.add_row(arm, *(f"{each:.2f}" for each in cells))
+    return table
+
+
+def _apart(
+    ones: Sequence[Mapping[str, int]], others: Sequence[Mapping[str, int]], is_same: bool
+) -> float:
+    pairs = combinations(ones, 2) if is_same else zip(ones, others, strict=True)
+    return fmean(total_variation(one, other) for one, other in pairs)
+
+
+def total_variation(one: Mapping[str, int], other: Mapping[str, int]) -> float:
+    """Return half the sum of the differences of shares; 0 for equal shares, 1 for disjoint ones."""
+    total, of_other = max(1, sum(one.values())), max(1, sum(other.values()))
+    names = {*one, *other}
+    return sum(abs(one.get(n, 0) / total - other.get(n, 0) / of_other) for n in names) / 2
+
+
+def cores() -> int:
+    """Return how many runs fit this machine at a time: two a core, since runs often wait."""
+    return 2 * len(os.sched_getaffinity(0))

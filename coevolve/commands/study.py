@@ -1,0 +1,99 @@
+"""Studies: files that name arms, seeds and contrasts before any of the runs is made."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from coevolve.base.shipped import configs
+from coevolve.commands.grid import Plan
+from coevolve.config.load import load_config
+from coevolve.config.overrides import fault_report
+from coevolve.config.run_files import run_file, text_of
+from coevolve.yaml.structs import check_section
+from coevolve.yaml.text import NotYamlError, parse_yaml
+from protocols.errors import ConfigError
+from protocols.numbers import Count
+
+STUDIES = "studies"
+"""The folder of ``configs/`` with the studies that coevolve carries."""
+
+Pair = Annotated[tuple[str, ...], msgspec.Meta(min_length=2, max_length=2)]
+
+
+class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arms that are compared over the same seeds."""
+
+    run_file: str
+    """The run file that all arms share, by path or name."""
+
+    seeds: Annotated[tuple[int, ...], msgspec.Meta(min_length=2, max_length=1000)]
+    """Seeds of the runs. Runs of equal seed begin with the same weights and are a pair."""
+
+    settings: tuple[str, ...] = ()
+    """What all arms change in the run file, each as ``KEY=VALUE``."""
+
+    arms: Mapping[str, tuple[str, ...]]
+    """Arm -> what it changes besides."""
+
+    contrasts: tuple[Pair, ...]
+    """Pairs of arms; the first one's score minus the second's is tested."""
+
+    gap: Pair | None = None
+    """Two arms, the lower first: the others' scores are also told as a share of this difference."""
+
+    last_scores: Count = 3
+    """How many of a run's last scores are averaged to its result."""
+
+
+def study_of(name: str) -> Study:
+    """Return the study in a file, or the one that coevolve carries under this name.
+
+    Raises ConfigError if there is none, or if it breaks rules.
+    """
+    carried = configs() / STUDIES / f"{name}.yaml"
+    path = carried if carried.is_file() and not Path(name).exists() else Path(name)
+    if not path.is_file():
+        known = ", ".join(each.stem for each in sorted((configs() / STUDIES).glob("*.yaml")))
+        raise ConfigError(f"{name}: there is no such study; name a file, or one of: {known}")
+    try:
+        tree = parse_yaml(text_of(path))
+    except NotYamlError as error:
+        raise ConfigError(f"{path}: is not YAML: {error}") from error
+    faults: list[str] = []
+    check_section(Study, tree, "$", faults)
+    if not faults:
+        study = msgspec.convert(tree, Study)
+        faults = list(_faults(study))
+        if not faults:
+            return study
+    raise ConfigError(fault_report(path, faults, ()))
+
+
+def plans_of(study: Study, seeds: Sequence[int] | None = None) -> Sequence[Plan]:
+    """Return the runs, those of a seed together, of all seeds or of some.
+
+    Raises ConfigError if an arm's settings break rules.
+    """
+    path = run_file(study.run_file)
+    return [
+        Plan(
+            arm=arm,
+            seed=seed,
+            run_file=path.absolute(),
+            config=load_config(path, words := (*study.settings, *changed, f"seed={seed}")),
+            overrides=words,
+        )
+        for seed in (study.seeds if seeds is None else seeds)
+        for arm, changed in study.arms.items()
+    ]
+
+
+def _faults(study: Study) -> Sequence[str]:
+    named = [*study.contrasts, *([study.gap] if study.gap else [])]
+    missing = sorted({arm for pair in named for arm in pair} - set(study.arms))
+    return [
+        f"$.contrasts, $.gap: {arm!r} is none of the arms, which are {', '.join(study.arms)}"
+        for arm in missing
+    ]
