@@ -26,6 +26,7 @@ from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
 from coevolve.journal.reader import run_reader
 from protocols.config import RunConfig
+from protocols.errors import JournalError
 from protocols.evolution import GroupSummary, ProbeReport, Signal
 from protocols.journal import Message
 from protocols.learning import Evaluation
@@ -98,9 +99,10 @@ def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
     kept = folder.with_name(f"{folder.name}.json")
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=Outcome)
-    if not (folder / "store").is_dir():
-        return None
-    outcome = asyncio.run(_read(folder))
+    try:
+        outcome = asyncio.run(_read(folder))
+    except JournalError:
+        return None  # not begun, or killed at once
     if config.learner.steps not in outcome.scores:
         return None
     replace_file(kept, msgspec.json.encode(outcome))
@@ -157,8 +159,8 @@ def _arms(study: Study, outcomes: Outcomes) -> Table:
         table.add_row(
             arm,
             f"{fmean(100 * each.scores[min(each.scores)] for each in of):.1f}",
-            told(interval([each.result(study.last_scores) for each in of])),
-            told(gap_share(results, arm, *study.gap)) if study.gap else "",
+            told(interval([each.result(study.last_scores) for each in of]), ".1f"),
+            told(gap_share(results, arm, *study.gap), ".2f") if study.gap else "",
             f"{fmean(each.result(len(each.scores)) for each in of):.1f}",
             *(f"{fmean(getattr(each, name) for each in of):,.0f}" for name in COUNTED),
             f"{fmean(sum(each.made.values()) for each in of):,.0f}",

@@ -22,9 +22,13 @@ def interval(numbers: Sequence[float]) -> Bounds:
     return mean, mean - half, mean + half
 
 
-def told(bounds: Bounds) -> str:
-    """Return the bounds as text for a table; ``none`` if there is no mean."""
+def told(bounds: Bounds, form: str = "+.1f") -> str:
+    """Return the bounds as text for a table; ``none`` if there is no mean.
+
+    ``form`` is that of each number; differences have a sign.
+    """
     mean, low, high = bounds
     if math.isnan(mean):
         return "none"
-    return f"{mean:+.1f}" if math.isnan(low) else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+    shown = f"{mean:{form}}"
+    return shown if math.isnan(low) else f"{shown} [{low:{form}}, {high:{form}}]"

@@ -60,7 +60,7 @@ async def visited(store: LocalStore, *tasks: str, patterns: bool = True) -> dict
 
 def arm_briefs(store: LocalStore, arm: str, seed: int = 0) -> ArmBriefs:
     config = msgspec.structs.replace(CONFIG, arm=arm, seed=seed)
-    return ArmBriefs(config, reader=store, context=told(config))
+    return ArmBriefs(config, reader=store, context=told(config), cells={})
 
 
 def said(brief: Brief) -> list[str]:

@@ -1,0 +1,129 @@
+"""Tests of studies: their files, their runs, and the tables of outcomes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from coevolve.base.terminal import Terminal
+from coevolve.cli.main import coevolve
+from coevolve.commands.compare import Outcome, outcome_of, print_tables, total_variation
+from coevolve.commands.grid import run_grid
+from coevolve.commands.study import Study, plans_of, study_of
+from protocols.errors import ConfigError, RunError
+
+SMALLEST = (
+    *("learner.steps=1", "learner.groups_per_step=1", "rollout.group_size=2"),
+    *("rollout.in_flight_groups=1", "evaluator.every=1", "environment.demonstrations=1"),
+    *("environment.tools=4", "environment.links=4", "environment.chains=2"),
+)
+STUDY = Study(
+    run_file="toolbox",
+    seeds=(0, 1, 2),
+    settings=SMALLEST,
+    arms={"explore": ("arm=random",), "oracle": ("arm=oracle",)},
+    contrasts=(("oracle", "explore"),),
+    gap=("explore", "oracle"),
+    last_scores=2,
+)
+
+
+def outcome(end: float, made: Mapping[str, int]) -> Outcome:
+    scores = {0: 0.2, 1: end - 0.02, 2: end + 0.02}
+    return Outcome(scores=scores, made=dict(made), signals={"boundary": 3}, rollouts=10, tokens=90)
+
+
+OUTCOMES = {
+    ("explore", 0): outcome(0.30, {"a": 2, "b": 2}),
+    ("explore", 1): outcome(0.40, {"a": 2, "b": 2}),
+    ("explore", 2): outcome(0.50, {"a": 2, "b": 2}),
+    ("oracle", 0): outcome(0.41, {"a": 4}),
+    ("oracle", 1): outcome(0.50, {"b": 4}),
+    ("oracle", 2): outcome(0.60, {"a": 4}),
+}
+
+
+def test_the_carried_study_names_arms_contrasts_and_seeds():
+    study = study_of("toolbox")
+    assert {"explore", "coverage", "placebo", "oracle"} <= set(study.arms)
+    plans = plans_of(study, study.seeds[:2])
+    assert len(plans) == 2 * len(study.arms)
+    assert [plan.config.seed for plan in plans[: len(study.arms)]] == [study.seeds[0]] * len(
+        study.arms
+    )
+    assert len({plan.name for plan in plans}) == len(plans)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("run_file: toolbox", r"\$\.seeds.*\n.*\$\.arms"),
+        (
+            "{run_file: toolbox, seeds: [0, 1], arms: {a: []}, contrasts: [[a, b]]}",
+            "'b' is none of the arms, which are a",
+        ),
+        ("{run_file: toolbox, seeds: [0], arms: {a: []}, contrasts: []}", r"\$\.seeds"),
+        ("a: [", "is not YAML"),
+    ],
+)
+def test_a_faulty_study_is_refused(tmp_path: Path, text: str, message: str):
+    (tmp_path / "study.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        study_of(f"{tmp_path}/study.yaml")
+
+
+def test_an_unknown_study_is_refused_with_the_carried_ones():
+    with pytest.raises(ConfigError, match=r"there is no such study; name a file, or one of.*toolb"):
+        study_of("nothing")
+
+
+def test_a_setting_of_an_arm_is_checked_before_any_run(tmp_path: Path):
+    (tmp_path / "study.yaml").write_text(
+        "{run_file: quickstart, seeds: [0, 1], arms: {a: [arm=oracle]}, contrasts: []}"
+    )
+    done = CliRunner().invoke(coevolve, ["compare", f"{tmp_path}/study.yaml"])
+    assert isinstance(done.exception, ConfigError)
+    assert "oracle chooses among the cells of an environment" in str(done.exception)
+
+
+def test_total_variation():
+    assert total_variation({"a": 1}, {"a": 7}) == 0
+    assert total_variation({"a": 1}, {"b": 7}) == 1
+    assert total_variation({"a": 1, "b": 1}, {"a": 3, "b": 1}) == pytest.approx(0.25)
+
+
+def test_the_tables(capsys: pytest.CaptureFixture[str]):
+    print_tables(STUDY, OUTCOMES, Terminal(width=200))
+    text = capsys.readouterr().out
+    rows = {line.split("│")[1].strip(): line for line in text.splitlines() if "│" in line}
+    contrast = [each.strip() for each in rows["oracle - explore"].split("│")[1:-1]]
+    assert contrast[1:4] == ["3", "+10.3 [+8.9, +11.8]", "0.250"]
+    explore = [line for line in text.splitlines() if line.startswith("│ explore ")]
+    assert "40.0 [15.2, 64.8]" in explore[0]
+    oracle = [line for line in text.splitlines() if line.startswith("│ oracle ")]
+    assert "1.00 [1.00, 1.00]" in oracle[0]
+    assert [each.strip() for each in oracle[-1].split("│")[2:4]] == ["0.50", "0.67"]
+
+
+def test_a_run_is_made_once_and_a_cut_off_one_anew(tmp_path: Path):
+    plans = plans_of(STUDY, (0,))[:1]
+    folder = tmp_path / plans[0].name
+    (folder / "store").mkdir(parents=True)  # a run that was killed at once
+    (folder / "run.json").write_text("{}")
+    made = run_grid(plans, tmp_path, outcome_of, by="coevolve.loop")
+    found = made["explore", 0]
+    assert sorted(found.scores) == [0, 1]
+    assert found.rollouts >= 2
+    assert not (folder / "checkpoints").exists()
+    kept = tmp_path / f"{plans[0].name}.json"
+    kept.write_bytes(msgspec.json.encode(msgspec.structs.replace(found, tokens=12345)))
+    again = run_grid(plans, tmp_path, outcome_of, by="coevolve.loop")
+    assert again["explore", 0].tokens == 12345
+
+
+def test_a_run_that_fails_names_its_log(tmp_path: Path):
+    study = msgspec.structs.replace(STUDY, settings=(*SMALLEST, "policy.model=nowhere"))
+    with pytest.raises(RunError, match=r"explore-0-\w+: has to finish.*\.log"):
+        run_grid(plans_of(study, (0,))[:1], tmp_path, outcome_of, by="coevolve.loop")
