@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from coevolve.commands.intervals import LEVEL, Bounds, interval
@@ -71,14 +72,14 @@ def contrasts_of(
 
 def swap_p(differences: Sequence[float]) -> float:
     """Return the two-sided p value of exchanging the arms within pairs."""
-    values = np.asarray(differences)
+    values = np.asarray(differences, dtype=np.float64)
     count = len(values)
     if count <= EXACT_PAIRS:
-        signs = np.array(list(itertools.product((1, -1), repeat=count)))
+        signs = np.array(list(itertools.product((1.0, -1.0), repeat=count)), dtype=np.float64)
     else:
-        signs = np.random.default_rng(0).choice((1, -1), (DRAWN, count))
-    means = np.abs(signs @ values) / count
-    return float(np.mean(means >= abs(values.mean()) - 1e-12))
+        signs = np.random.default_rng(0).choice((1.0, -1.0), (DRAWN, count))
+    means: npt.NDArray[np.float64] = np.abs(signs @ values) / count
+    return float(np.mean(means >= abs(fmean(differences)) - 1e-12))
 
 
 def holm(values: Sequence[float]) -> Sequence[float]:
@@ -108,13 +109,14 @@ def gap_share(results: Mapping[tuple[str, int], float], arm: str, low: str, high
 
     The interval is the middle 95 % of 10,000 draws of seeds with replacement.
     """
-    above = np.array(_differences(results, arm, low))
-    whole = np.array(_differences(results, high, low))
+    above = np.array(_differences(results, arm, low), dtype=np.float64)
+    whole = np.array(_differences(results, high, low), dtype=np.float64)
     drawn = np.random.default_rng(0).integers(len(whole), size=(10_000, len(whole)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = above[drawn].mean(axis=1) / whole[drawn].mean(axis=1)
-    edges = np.nanquantile(shares, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-    return fmean(above) / fmean(whole), float(edges[0]), float(edges[1])
+        shares: npt.NDArray[np.float64] = above[drawn].sum(axis=1) / whole[drawn].sum(axis=1)
+    tail = (1 - LEVEL) / 2
+    below, over = (float(np.nanquantile(shares, each)) for each in (tail, 1 - tail))
+    return above.sum() / whole.sum(), below, over
 
 
 def _differences(results: Mapping[tuple[str, int], float], arm: str, other: str) -> Sequence[float]:

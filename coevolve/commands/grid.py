@@ -78,7 +78,15 @@ def _outcome(
         return known
     started = time.monotonic()
     sys.stderr.write(f"{plan.name}: running; its output goes to {folder}.log\n")
-    command = [*_dying_with_us(), sys.executable, "-u", "-m", by, str(plan.run_file), *plan.overrides]
+    command = [
+        *_dying_with_us(),
+        sys.executable,
+        "-u",
+        "-m",
+        by,
+        str(plan.run_file),
+        *plan.overrides,
+    ]
     command += [f"name={plan.name}", "--runs", str(runs)]
     environment = dict(os.environ)
     if by == "coevolve.loop":

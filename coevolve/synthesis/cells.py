@@ -14,6 +14,8 @@ from coevolve.journal.paging import PAGE
 from protocols.interfaces import Reader
 from protocols.learning import Evaluation
 
+NO_SCORES: Mapping[str, float] = {}
+
 
 class Cells:
     """The cells of a run's environment, and their scores in journal order."""
@@ -33,7 +35,8 @@ class Cells:
     async def teaching(self, rng: random.Random, before: int) -> str:
         """Return a cell by the newest scores before a journal sequence; any cell without scores."""
         await self._follow()
-        scores = next((s for sequence, s in reversed(self._scores) if sequence < before), {})
+        known = (scores for sequence, scores in reversed(self._scores) if sequence < before)
+        scores = next(known, NO_SCORES)
         weights = [self._left(scores.get(task, 0.5)) for task in self._scored_by.values()]
         return rng.choices(tuple(self._scored_by), weights)[0]
 
