@@ -78,16 +78,8 @@ def _outcome(
         return known
     started = time.monotonic()
     sys.stderr.write(f"{plan.name}: running; its output goes to {folder}.log\n")
-    command = [
-        *_dying_with_us(),
-        sys.executable,
-        "-u",
-        "-m",
-        by,
-        str(plan.run_file),
-        *plan.overrides,
-    ]
-    command += [f"name={plan.name}", "--runs", str(runs)]
+    command = [*_dying_with_us(), sys.executable, "-u", "-m", by, str(plan.run_file)]
+    command += [*plan.overrides, f"name={plan.name}", "--runs", str(runs)]
     environment = dict(os.environ)
     if by == "coevolve.loop":
         # It cannot go on with a run that was cut off.
