@@ -109,8 +109,8 @@ def test_only_true_and_false_are_no_words(tmp_path: Path, word: str):
 def test_a_choice_that_is_none_is_answered_with_those_there_are():
     text = refusal(CONFIGS / "quickstart.yaml", "arm=dynamic")
     assert (
-        "override arm: needs one of full, random, placebo, coverage, oracle, uniform, static, found "
-        "'dynamic'" in text
+        "override arm: needs one of full, random, placebo, coverage, oracle, uniform, static, "
+        "found 'dynamic'" in text
     )
 
 
