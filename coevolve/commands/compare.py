@@ -137,45 +137,60 @@ def print_plan(study: Study, plans: Sequence[Plan], folder: Path, console: Termi
 
 
 def print_tables(study: Study, outcomes: Outcomes, console: Terminal) -> None:
-    """Print the arms, the contrasts, and how far apart the arms' tasks are."""
-    console.print(_arms(study, outcomes))
+    """Print scores, contrasts, what the arms cost and made, and how far apart their tasks are."""
     results = {key: each.result(study.last_scores) for key, each in outcomes.items()}
+    console.print(_scores(study, outcomes, results))
     console.print(_contrasts(study, results))
+    console.print(_costs(study, outcomes))
     console.print(_treatment(study, outcomes))
 
 
-def _arms(study: Study, outcomes: Outcomes) -> Table:
-    table = Table(title=f"Score, %, mean of the last {study.last_scores}; interval over seeds")
-    for name in ("arm", "start", "end", "share of the gap", "area", "rollouts", "tokens", "calls"):
-        table.add_column(name)
-    for name in ("made", "signals"):
-        table.add_column(name)
-    results = {key: each.result(study.last_scores) for key, each in outcomes.items()}
-    for arm in study.arms:
-        of = [each for (name, _), each in outcomes.items() if name == arm]
-        kinds = Counter[str]()
-        for each in of:
-            kinds.update(each.signals)
+def _scores(study: Study, outcomes: Outcomes, results: Mapping[tuple[str, int], float]) -> Table:
+    columns = ("arm", "start", "end", "share of the gap", "all scores")
+    table = _table(f"Score, %; end: mean of the last {study.last_scores}", columns)
+    for arm, of in _by_arm(study, outcomes).items():
         table.add_row(
             arm,
             f"{fmean(100 * each.scores[min(each.scores)] for each in of):.1f}",
             told(interval([each.result(study.last_scores) for each in of]), ".1f"),
             told(gap_share(results, arm, *study.gap), ".2f") if study.gap else "",
             f"{fmean(each.result(len(each.scores)) for each in of):.1f}",
-            *(f"{fmean(getattr(each, name) for each in of):,.0f}" for name in COUNTED),
+        )
+    return table
+
+
+def _costs(study: Study, outcomes: Outcomes) -> Table:
+    columns = ("arm", "rollouts", "tokens", "calls", "made tasks", "signals")
+    table = _table("Means of a run", columns)
+    for arm, of in _by_arm(study, outcomes).items():
+        kinds = Counter[str]()
+        for each in of:
+            kinds.update(each.signals)
+        table.add_row(
+            arm,
+            f"{fmean(each.rollouts for each in of):,.0f}",
+            f"{fmean(each.tokens for each in of):,.0f}",
+            f"{fmean(each.calls for each in of):,.0f}",
             f"{fmean(sum(each.made.values()) for each in of):,.0f}",
             ", ".join(f"{kind} {count / len(of):.0f}" for kind, count in sorted(kinds.items())),
         )
     return table
 
 
-COUNTED = ("rollouts", "tokens", "calls")
+def _by_arm(study: Study, outcomes: Outcomes) -> Mapping[str, Sequence[Outcome]]:
+    return {arm: [each for (a, _), each in outcomes.items() if a == arm] for arm in study.arms}
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title)
+    for name in columns:
+        table.add_column(name)
+    return table
 
 
 def _contrasts(study: Study, results: Mapping[tuple[str, int], float]) -> Table:
-    table = Table(title="Differences, points, paired by seed")
-    for name in ("contrast", "pairs", "mean", "p", "p (Holm)", "detectable", "it says"):
-        table.add_column(name)
+    columns = ("contrast", "pairs", "mean", "p", "p (Holm)", "detectable", "it says")
+    table = _table("Differences, points, paired by seed", columns)
     for each in contrasts_of(results, study.contrasts):
         table.add_row(
             f"{each.arm} - {each.other}",
@@ -191,12 +206,9 @@ def _contrasts(study: Study, results: Mapping[tuple[str, int], float]) -> Table:
 
 def _treatment(study: Study, outcomes: Outcomes) -> Table:
     """Return how different the arms' made tasks are: total variation over their skills."""
-    table = Table(title="Made tasks: total variation between runs, 0..1 (one arm: its own runs)")
-    table.add_column("arm")
-    made = {arm: [each.made for (a, _), each in outcomes.items() if a == arm] for arm in study.arms}
+    made = {arm: [each.made for each in of] for arm, of in _by_arm(study, outcomes).items()}
     shown = [arm for arm, every in made.items() if any(every)]
-    for arm in shown:
-        table.add_column(arm)
+    table = _table("Total variation between runs' made tasks, 0..1", ("arm", *shown))
     for arm in shown:
         cells = (_apart(made[arm], made[other], arm == other) for other in shown)
         table.add_row(arm, *(f"{each:.2f}" for each in cells))
