@@ -34,6 +34,7 @@ Exit codes:
 @click.option("--bench", multiple=True, type=FILE, help="Take its parameters; repeat.")
 @click.option("--clock", default="", help="Input that a stimulus program toggles.")
 @click.option("--reset", default="", metavar="PORT=low|high", help="Input that resets.")
+@click.option("--flat", is_flag=True, help="Ports of bits for arrays and interfaces.")
 def adopt(reset: str, **options: Any) -> int:
     """Make a design of a module of a project, as it is.
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.environments.hdl.evaluation.grade_testbench import BLAMED, MISUSED, RAN
+from coevolve.environments.hdl.evaluation.grade_testbench import BLAMED, FAILED, MISUSED, RAN
 from tests.commands import Answer, answered
 
 RTL = """module counter (input logic clk, rst_n, output logic [1:0] n);
@@ -109,9 +109,7 @@ def test_rtl_is_graded_whatever_the_encoding_of_its_comments(
     ("given", "code", "told"),
     [
         ("#(.W(2))", RAN, "counter: success"),
-        ("#(2)", RAN, "counter: success"),
         ("#(.W(1 + 1))", RAN, "counter: success"),
-        ("#(.W(3'd2))", RAN, "counter: success"),
         ("#(.W(3))", BLAMED, "parameter W of counter is 3, and the design's is 2"),
         ("#(.W(`ifdef VERILATOR 1 `else 2 `endif))", BLAMED, "parameter W of counter is 1"),
     ],
@@ -128,8 +126,9 @@ def test_parameters_that_keep_the_design_s_values_are_graded(
 
 
 TRUSTED = """`include "size.vh"
-module tb; reg clk = 0; wire [`SIZE-1:0] n; reg [7:0] table_ [0:1];
-  counter #(.W(`SIZE)) dut (.clk(clk), .rst_n(1'b1), .n(n));
+module tb; reg clk = 0; wire [`SIZE-1:0] n, m; wire [3:0] k; reg [7:0] table_ [0:1];
+  counter #(.W(4)) other (.clk(clk), .rst_n(1'b0), .n(k));
+  counter #(.W(`SIZE)) dut (.clk(clk), .rst_n(1'b1), .n(n)), twin (.clk(clk), .rst_n(1'b0), .n(m));
   initial begin $readmemh("../tables/x.hex", table_);
     force dut.n = table_[1]; #1 release dut.n; repeat (50000) #1 clk = !clk; $finish; end
 endmodule
@@ -146,16 +145,42 @@ def test_a_trusted_testbench_is_graded_with_its_own_parameters_files_and_data(fi
     (files / "tb" / "size.vh").write_text("`define SIZE 3\n")
     (files / "tb" / "tb.v").write_text(TRUSTED)
     (files / "model.v").write_text("module model; endmodule\n")
-    words = counter(files, "--gate=trusted", str(files / "model.v"), str(files / "tb" / "tb.v"))
+    benches = (str(files / "model.v"), str(files / "tb" / "tb.v"))
+    words = counter(files, "--gate=trusted", "--instance=tb.dut", *benches)
     answer = graded(words)
     assert answer.returncode == RAN, answer.stdout + answer.stderr
     assert "counter: success" in answer.stdout
+    assert "toggle       8 of 10" in answer.stdout
+    assert "counted: tb.dut; not counted: tb.other, tb.twin, which --instance" in answer.stdout
     strict = graded([word for word in words if not word.startswith("--gate")])
     assert strict.returncode == BLAMED
-    assert "tb.v:5:5: error: 'force' may not be used" in strict.stdout.replace(
-        "tb.v:5:5:", "tb.v:5:5:"
-    )
+    assert "tb.v:6:5: error: 'force' may not be used" in strict.stdout
     assert "--gate trusted" in strict.stdout
+
+
+PRINTING = """module tb; reg clk = 0; wire [1:0] n; counter dut (.clk(clk), .rst_n(1'b1), .n(n));
+  initial begin repeat (6) #1 clk = !clk; #1 if (n != 3) $display("*** ERROR: got %0d", n);
+    $display("done"); $finish; end
+endmodule
+"""
+
+
+@pytest.mark.hdl
+@pytest.mark.parametrize(
+    ("step", "code", "told"),
+    [
+        (1, RAN, "verdict: passed"),
+        (2, FAILED, "verdict: failed\n  the output reports a failure: *** ERROR: got 2"),
+    ],
+)
+def test_a_bug_that_a_trusted_testbench_only_prints_fails_it(
+    step: int, code: int, told: str, files: Path
+):
+    (files / "counter.sv").write_text(RTL.replace("n + 1", f"n + {step}"))
+    (files / "bench.sv").write_text(PRINTING)
+    answer = graded(counter(files, "--gate=trusted", str(files / "bench.sv")))
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    assert told in answer.stdout
 
 
 @pytest.mark.hdl

@@ -5,22 +5,18 @@ reset, and the coverage points, frozen. It needs no specification, testbenches o
 """
 
 import asyncio
-import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
-from coevolve.environments.hdl.adopt.bench_parameters import (
-    BenchUse,
-    bench_top,
-    bench_use,
-    used_files,
-)
+from coevolve.environments.hdl.adopt.bench_parameters import bench_top, bench_use, used_files
 from coevolve.environments.hdl.adopt.bench_text import bench_text
+from coevolve.environments.hdl.adopt.bench_use import said_instances
 from coevolve.environments.hdl.adopt.copies import copies, needed, with_parameters
 from coevolve.environments.hdl.adopt.data_files import with_data
 from coevolve.environments.hdl.adopt.file_list import FileList, read_lists
@@ -31,9 +27,14 @@ from coevolve.environments.hdl.designs.design import PointsFile
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.designs.qualify import freeze
 from coevolve.environments.hdl.designs.rtl import elaborate_here, ports_of
+from coevolve.environments.hdl.designs.wrapping import alone, flat, has_interfaces
+from coevolve.environments.hdl.gate.elaboration import BenchUse
 from coevolve.environments.hdl.simulate.messages import NotCovered, Reset, SourceFile, Unit
 from coevolve.environments.hdl.simulate.verilator import open_simulator
 from protocols.errors import ConfigError
+
+AROUND = "coevolve_around"
+"""Name of a module around one with ports of interfaces."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ class Options:
     bench: tuple[Path, ...]
     clock: str
     reset: Reset | None
+    flat: bool
 
 
 def adopt(options: Options) -> Path:
@@ -103,14 +105,17 @@ def found_design(options: Options, verilator: Verilator) -> Found:
     """Return the module as a design. Raises ConfigError where it cannot be one."""
     given = _given(options)
     bench = bench_text(options.bench, options.include).text
-    made = copies(_sources(options, given, bench, verilator), given.defines)
+    sources, refused = _sources(options, given, bench, verilator)
+    made = copies(sources, given.defines)
     rtl = elaborate_here(Unit(name=options.top, files=made.files, top=options.top), faulty=True)
     use = _use(options, bench, rtl.unit)
-    values = use.parameters | given.parameters
+    values = ({} if use.others else use.parameters) | given.parameters
     files = with_parameters(rtl, values)
     rtl = elaborate_here(msgspec.structs.replace(rtl.unit, files=files))
     used = {rtl.sources.getFileName(rtl.top.definition.location), *use.files}
     rtl = needed(rtl, used | used_files(rtl.top, rtl.sources))
+    if options.flat:
+        rtl = elaborate_here(flat(rtl))
     unit, notes = with_data(rtl, made.origins, options.data)
     clock, reset = clock_and_reset(ports_of(rtl), unit.files)
     return Found(
@@ -118,30 +123,67 @@ def found_design(options: Options, verilator: Verilator) -> Found:
             unit, clock=options.clock or clock, reset=options.reset or reset
         ),
         origins=made.origins,
-        notes=(*_said_values(values), *notes),
+        notes=(*_said_values(values), *filter(None, (said_instances(use), refused)), *notes),
     )
 
 
-def _sources(options: Options, given: FileList, bench: str, verilator: Verilator) -> Sources:
+def _sources(
+    options: Options, given: FileList, bench: str, verilator: Verilator
+) -> tuple[Sources, str]:
     """Return what Verilator reads for the module, and of the project for the testbench.
 
-    A testbench that Verilator does not take, its simulation refuses.
+    A note says why Verilator does not take the testbench, which then brings no files; empty if it
+    does.
     """
     if not options.bench:
-        return verilator.read(given, options.top)
+        return _of_module(given, options.top, verilator), ""
     stub = SourceFile(name="stub.sv", text="")
     top = bench_top(bench, Unit(name=options.top, files=(stub,), top=options.top))
     if isinstance(top, NotCovered):
         raise ConfigError(f"{options.bench[0]}: {top.message}")
     both = replace(given, files=[*given.files, *options.bench], parameters={})
-    with contextlib.suppress(ConfigError):
-        return without_files(verilator.read(both, top), options.bench)
-    return verilator.read(given, options.top)
+    try:
+        return without_files(verilator.read(both, top), options.bench), ""
+    except ConfigError as error:
+        note = f"the testbench brings no files, since it is refused: {error}"
+        return _of_module(given, options.top, verilator), note
+
+
+def _of_module(given: FileList, top: str, verilator: Verilator) -> Sources:
+    """Return what Verilator reads for the module.
+
+    Verilator takes no top with ports of interfaces, so such a module is read inside of another.
+    """
+    try:
+        return verilator.read(given, top)
+    except ConfigError:
+        around = _around(given, top, verilator)
+        if not around:
+            raise
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{AROUND}.sv"
+        path.write_text(around)
+        both = replace(given, files=[*given.files, path], parameters={})
+        return without_files(verilator.read(both, AROUND), [path])
+
+
+def _around(given: FileList, top: str, verilator: Verilator) -> str:
+    """Return a module around one with ports of interfaces; empty for any other.
+
+    Raises ConfigError for a port of any interface.
+    """
+    try:
+        text = verilator.preprocessed(given, given.files, top)
+        unit = Unit(name=top, files=(SourceFile(name="all.sv", text=text),), top=top)
+        rtl = elaborate_here(unit, faulty=True)
+    except ConfigError:
+        return ""
+    return alone(rtl, AROUND) if has_interfaces(rtl) else ""
 
 
 def _use(options: Options, bench: str, unit: Unit) -> BenchUse:
     if not options.bench:
-        return BenchUse(parameters={}, files=frozenset())
+        return BenchUse()
     use = bench_use(bench, unit)
     if isinstance(use, NotCovered):
         raise ConfigError(f"{options.bench[0]}: {use.message}")

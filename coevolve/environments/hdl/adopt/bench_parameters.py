@@ -1,7 +1,6 @@
 """Reads what a testbench makes of a design: its parameters, and the files that it needs."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from pyslang import SourceManager, SVInt
@@ -14,7 +13,9 @@ from pyslang.ast import (
     VisitAction,
 )
 
+from coevolve.environments.hdl.coverage.scopes import is_called
 from coevolve.environments.hdl.designs.rtl import compilation_of, options_for, parse
+from coevolve.environments.hdl.gate.elaboration import BenchUse
 from coevolve.environments.hdl.gate.parameters import instances, parameters, type_text
 from coevolve.environments.hdl.gate.testbench_top import top_module
 from coevolve.environments.hdl.simulate.messages import NotCovered, SourceFile, Unit
@@ -22,19 +23,14 @@ from coevolve.environments.hdl.simulate.messages import NotCovered, SourceFile, 
 PLAIN_BITS = 32
 
 
-@dataclass(frozen=True, kw_only=True)
-class BenchUse:
-    """What a testbench makes of a design."""
+def bench_use(
+    testbench: str, unit: Unit, told: str = "", instance: str = ""
+) -> BenchUse | NotCovered:
+    """Return what the testbench makes of the design; ``told`` is its top module if known.
 
-    parameters: dict[str, str]
-    """The values, as text, that it gives to the instance's parameters."""
-
-    files: frozenset[str]
-    """The files of all modules that it uses."""
-
-
-def bench_use(testbench: str, unit: Unit, told: str = "") -> BenchUse | NotCovered:
-    """Return what the testbench makes of the design; ``told`` is its top module if known."""
+    Of several instances one called ``instance``, or of any name, is meant: the first that does not
+    change the others, which take the values that they leave out from the design.
+    """
     sources = SourceManager()
     bench = SourceFile(name="tb.sv", text=testbench)
     tree = parse((*unit.files, bench), sources)
@@ -42,13 +38,35 @@ def bench_use(testbench: str, unit: Unit, told: str = "") -> BenchUse | NotCover
     if isinstance(top, NotCovered):
         return top
     root = compilation_of(tree, options_for(top)).getRoot()
-    found = [dict(_changed(each)) for each in instances(root, unit.top)]
-    if not found or any(each != found[0] for each in found):
+    found = {each.hierarchicalPath: dict(_changed(each)) for each in instances(root, unit.top)}
+    named = [path for path in found if is_called(path, instance)]
+    if not named:
+        called = f" called {instance!r}" if instance else ""
         return NotCovered(
-            message=f"needs instances of {unit.top} with the same parameters, found {len(found)} "
-            "with others; give those of one by --parameter"
+            message=f"the testbench needs an instance of {unit.top}{called} below {top}, found "
+            f"{', '.join(found) or 'none'}"
         )
-    return BenchUse(parameters=found[0], files=frozenset(used_files(root, sources)))
+    conflicts = {path: next(_conflicts(path, found), "") for path in named}
+    meant = next((path for path in named if not conflicts[path]), named[0])
+    counted = tuple(path for path in named if found[path] == found[meant])
+    return BenchUse(
+        parameters=found[meant],
+        files=frozenset(used_files(root, sources)),
+        counted=counted,
+        others=tuple(path for path in found if path not in counted),
+        conflict=conflicts[meant],
+    )
+
+
+def _conflicts(path: str, found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield why the values of one instance would change those of another."""
+    for other, values in found.items():
+        missing = found[path].keys() - values.keys()
+        if missing and values != found[path]:
+            yield (
+                f"{path} gives {', '.join(sorted(missing))}, and {other} leaves it out; give it "
+                f"there too, so that {path} can be counted"
+            )
 
 
 def bench_top(testbench: str, unit: Unit, told: str = "") -> str | NotCovered:

@@ -9,27 +9,48 @@ import msgspec
 from coevolve.environments.hdl.adopt.copies import with_parameters
 from coevolve.environments.hdl.adopt.data_files import text_of
 from coevolve.environments.hdl.designs.rtl import elaborate
-from coevolve.environments.hdl.gate.elaboration import instance_parameters
+from coevolve.environments.hdl.gate.elaboration import BenchUse, bench_use
 from coevolve.environments.hdl.gate.tokens import Word, read
 from coevolve.environments.hdl.simulate.messages import DataFile, Unit
+from protocols.errors import ConfigError
 
+MOST_LISTED = 4
 _TASKS = frozenset({"$readmemh", "$readmemb", "$fopen"})
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-def as_instantiated(unit: Unit, testbench: str, told: str = "") -> Unit:
-    """Return the design with the parameters that the testbench gives to its instance.
+def as_instantiated(
+    unit: Unit, testbench: str, told: str = "", instance: str = ""
+) -> tuple[Unit, str]:
+    """Return the design with the parameters that the testbench gives to its instance, and a note.
 
-    Points that were frozen for others, and waivers of them, do not count then. A testbench that
-    cannot be read leaves the design as it is; its simulation says why.
+    The note says which of several instances count. Points that were frozen for other parameters,
+    and waivers of them, do not count. A testbench that cannot be read leaves the design as it is;
+    its simulation says why. Raises ConfigError where the parameters would change other instances.
     """
-    values = instance_parameters(testbench, unit, told)
-    if not values:
-        return unit
-    files = with_parameters(elaborate(unit), values)
-    if files == unit.files:
-        return unit
-    return msgspec.structs.replace(unit, files=files, points_sha256="", unreachable=())
+    use = bench_use(testbench, unit, told, instance)
+    if use.conflict:
+        raise ConfigError(f"testbench: {use.conflict}")
+    note = said_instances(use)
+    files = with_parameters(elaborate(unit), use.parameters) if use.parameters else unit.files
+    if files != unit.files:
+        unit = msgspec.structs.replace(unit, files=files, points_sha256="", unreachable=())
+    return unit, note
+
+
+def said_instances(use: BenchUse) -> str:
+    """Return which of several instances of the design count; empty for a single one."""
+    if len(use.counted) + len(use.others) < 2:
+        return ""
+    note = f"counted: {_listed(use.counted)}"
+    if use.others:
+        note += f"; not counted: {_listed(use.others)}, which --instance can name"
+    return note
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - MOST_LISTED} more" * (len(paths) > MOST_LISTED)
+    return ", ".join(paths[:MOST_LISTED]) + more
 
 
 def with_bench_data(

@@ -76,7 +76,7 @@ class Verilator:
         return self._marked(given, [*given.files, *library], top) if library else found
 
     def _marked(self, given: FileList, files: Sequence[Path], top: str) -> Sources:
-        text = self._run(["-E", *self._options(given), *map(str, files)], top)
+        text = self.preprocessed(given, files, top)
         made = Sources()
         entered: list[Path] = []
         for match in _LINE.finditer(text):
@@ -87,6 +87,13 @@ class Verilator:
                 entered.append(path)
         made.compiled = entered
         return made
+
+    def preprocessed(self, given: FileList, files: Sequence[Path], top: str) -> str:
+        """Return one text of the files, with a ``line`` directive at each begin and end.
+
+        Raises ConfigError as `read`.
+        """
+        return self._run(["-E", *self._options(given), *map(str, files)], top)
 
     def _options(self, given: FileList) -> list[str]:
         made = [*OPTIONS, *given.options]

@@ -45,15 +45,15 @@ def check_plan(unit: Unit) -> None:
                 )
 
 
-def escaped(scopes: Sequence[Scope], dut: str, unit: Unit) -> NotCovered | None:
-    """Return the outcome if a part of the plan is outside of the instance at ``dut``."""
+def escaped(scopes: Sequence[Scope], duts: Sequence[str], unit: Unit) -> NotCovered | None:
+    """Return the outcome if a part of the plan is outside of the instances at ``duts``."""
     modules = [name for file in unit.plan for name in _modules(file.text)]
     for scope in scopes:
         planned = any(is_of(scope.module, name) for name in modules)
-        if planned and not prints_inside(scope, dut):
+        if planned and not any(prints_inside(scope, dut) for dut in duts):
             return NotCovered(
-                message=f"the plan needs to be inside of {dut} alone, found a part of it in "
-                f"{scope.path}; instantiate no other module of the design"
+                message=f"the plan needs to be inside of {', '.join(duts)} alone, found a part of "
+                f"it in {scope.path}; instantiate no other module of the design"
             )
     return None
 

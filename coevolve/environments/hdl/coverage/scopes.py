@@ -6,7 +6,7 @@ translated model cannot be forged in this way: each instance is a member of one 
 unique name, and the model's code shows which member holds which.
 
 Every instance counts: in an array, a generate block, a wrapper, from a macro or under an escaped
-name. Coverage may be credited by printed path only after `find_dut` has shown that nothing else
+name. Coverage may be credited by printed path only after `find_duts` has shown that nothing else
 prints like the design's instance or like anything inside it.
 """
 
@@ -82,23 +82,40 @@ def read_scopes(header: str, source: str) -> tuple[Scope, ...]:
     )
 
 
-def find_dut(scopes: Sequence[Scope], top: str, told: str = "") -> str | NotCovered:
+def find_duts(
+    scopes: Sequence[Scope], top: str, told: str = "", *, several: bool = False
+) -> tuple[str, ...] | NotCovered:
     """Return the printed path of the only instance of module ``top``.
 
-    ``told`` is the name of the instance if there may be several. In a recursive module, an instance
-    inside another one is a part of that one.
+    ``told`` is the name of the instance, or the end of its path, if there may be several. With
+    ``several``, each one that has the design's own parameters is returned. In a recursive module,
+    an instance inside another one is a part of that one.
     """
     every = {scope.member: scope for scope in scopes if is_of(scope.module, top)}
     duts = [scope for scope in every.values() if every.keys().isdisjoint(scope.within)]
-    meant = [scope for scope in duts if not told or scope.path.rpartition(".")[2] == told]
-    if len(meant) != 1:
+    meant = [scope for scope in duts if is_called(scope.path, told)]
+    if several:
+        meant = [scope for scope in meant if plain_text(scope.module) == top] or meant[:1]
+    if not meant or (len(meant) > 1 and not several):
         called = f" called {told!r}" if told else ""
         found = ", ".join(sorted(scope.path for scope in duts)) or "none"
         return NotCovered(
             message=f"the testbench needs exactly one instance of {top}{called}, whose coverage is "
             f"measured (found {found})"
         )
-    dut = meant[0]
+    for dut in meant:
+        if fault := _fault(scopes, top, dut):
+            return fault
+    return tuple(scope.path for scope in meant)
+
+
+def is_called(path: str, told: str) -> bool:
+    """Return whether ``told`` is the end of the path of an instance, or empty."""
+    return not told or f".{path}".endswith(f".{told}")
+
+
+def _fault(scopes: Sequence[Scope], top: str, dut: Scope) -> NotCovered | None:
+    """Return the outcome if coverage of the instance cannot be told from that of others."""
     if plain_text(dut.module) != top:
         return NotCovered(
             message=f"the instance of {top} that is measured needs the design's own parameters, "
@@ -114,7 +131,7 @@ def find_dut(scopes: Sequence[Scope], top: str, told: str = "") -> str | NotCove
                 message=f"an instance that is not inside of {dut.path} is called {other.path}, as "
                 "if it were; give it another name"
             )
-    return dut.path
+    return None
 
 
 def _holders(member: str, holders: Mapping[str, str]) -> Iterator[str]:

@@ -30,12 +30,10 @@ from pyslang.ast import (
     Compilation,
     CompilationFlags,
     CompilationOptions,
-    DefinitionSymbol,
     EvalContext,
     Expression,
     InstanceBodySymbol,
     InstanceSymbol,
-    InterfacePortSymbol,
     PortSymbol,
     Symbol,
     VisitAction,
@@ -61,6 +59,7 @@ LENIENT = (
     | CompilationFlags.AllowMergingAnsiPorts
     | CompilationFlags.AllowRecursiveImplicitCall
     | CompilationFlags.AllowSelfDeterminedStreamConcat
+    | CompilationFlags.AllowTopLevelIfacePorts
     | CompilationFlags.AllowUseBeforeDeclare
     | CompilationFlags.RelaxEnumConversions
     | CompilationFlags.RelaxStringConversions
@@ -71,6 +70,9 @@ INCLUDES = (
     "`include needs the plain name, as a string, of one of the design's own files; give what is "
     "included as one of them"
 )
+
+TOLERATED = frozenset({Diags.AssignToNet, Diags.InvalidSpecifySource, Diags.TimeScaleFirstInScope})
+"""Errors of pyslang in what Verilator takes, at least in some form; Verilator decides."""
 
 PREDEFINES = ("VERILATOR=1", "verilator=1", "verilator3=1", "SYSTEMVERILOG=1", "VERILATOR_TIMING=1")
 """Macros that Verilator sets; both read the same branches of an ``ifdef``."""
@@ -216,28 +218,6 @@ def ports_of(rtl: Rtl) -> tuple[Port, ...]:
     return tuple(made)
 
 
-def alone(rtl: Rtl, name: str) -> str:
-    """Return a module ``name`` with an instance ``dut`` of the design and its ports' interfaces.
-
-    Raises ConfigError for a port of any interface.
-    """
-    lines: list[str] = []
-    connected: list[str] = []
-    for symbol in cast("Sequence[Symbol]", rtl.top.portList):
-        if isinstance(symbol, InterfacePortSymbol):
-            definition = cast("DefinitionSymbol | None", symbol.interfaceDef)
-            if definition is None:
-                _, place = located(rtl.sources, symbol.location)
-                raise ConfigError(
-                    f"{place}: port {symbol.name!r} of {rtl.unit.top} needs an interface with a "
-                    "name, found any interface; adopt a module that instantiates this one"
-                )
-            lines.append(f"  {definition.name} {symbol.name}_{len(lines)} ();")
-            connected.append(f".{symbol.name}({symbol.name}_{len(lines) - 1})")
-    lines.append(f"  {rtl.unit.top} dut ({', '.join(connected)});")
-    return "\n".join((f"module {name};", *lines, "  initial $finish;", "endmodule", ""))
-
-
 def _compile_error(unit: Unit, reasons: Sequence[str]) -> ConfigError:
     return ConfigError(f"design {unit.name} does not compile:\n" + "\n".join(reasons))
 
@@ -298,7 +278,11 @@ def file_reads(rtl: Rtl) -> list[tuple[str, str, str]]:
 
 def _errors(compilation: Compilation, sources: SourceManager, names: set[str]) -> list[str]:
     engine = DiagnosticEngine(sources)
-    found = [each for each in compilation.getAllDiagnostics() if each.isError()]
+    found = [
+        each
+        for each in compilation.getAllDiagnostics()
+        if each.isError() and each.code not in TOLERATED
+    ]
     return [
         f"{_place(each, sources, names)}error: "
         + (INCLUDES if each.code == Diags.CouldNotOpenIncludeFile else engine.formatMessage(each))

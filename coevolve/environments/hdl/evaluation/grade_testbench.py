@@ -32,6 +32,7 @@ from coevolve.environments.hdl.simulate.messages import (
     Unit,
     verdict_of,
 )
+from coevolve.environments.hdl.simulate.reported import REPORTED
 from protocols.errors import ConfigError, DependencyError, SimulatorError
 
 if TYPE_CHECKING:
@@ -45,13 +46,14 @@ TRUST = "If the testbench is your own, --gate trusted leaves these to the sandbo
 NO_CHECK = "; if it prints what it finds, --fail-on names the words of a failure"
 CUT = "  If it needs longer, --slots raises the limit."
 
-TRUSTED_LIMITS = {
+TRUSTED_LIMITS: dict[str, object] = {
     "slots": 10**9,
     "cpu_s": 60.0,
     "wall_s": 600.0,
     "compile_cpu_s": 200.0,
-    "log_bytes": 1 << 20,
+    "log_bytes": 1 << 25,
     "solver_steps": 2**32 - 1,
+    "fail_on": (REPORTED,),
 }
 """Defaults for a person's own testbench, which may run long."""
 
@@ -100,6 +102,8 @@ class _Report:
     """None without mutants, and for a testbench that does not pass on the design itself."""
 
     bench: "BenchText"
+    note: str
+    """Which of several instances of the design count; empty for a single one."""
 
 
 def grade(options: Options) -> int:
@@ -147,7 +151,7 @@ def _report(options: Options) -> _Report:
     from coevolve.environments.hdl.designs.mutating import mutants_of
     from coevolve.environments.hdl.designs.rtl import elaborate
 
-    request, mutants, bench = _request(options)
+    request, mutants, bench, note = _request(options)
     rtl = elaborate(request.unit)
     if options.mutants == "auto":
         mutants = mutants_of(rtl)
@@ -159,11 +163,12 @@ def _report(options: Options) -> _Report:
         without=unmeasured(rtl),
         mutation=found,
         bench=bench,
+        note=note,
     )
 
 
-def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant], BenchText]":
-    """Return the request, the mutants in the folder of the design, and the testbench's lines."""
+def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant], BenchText, str]":
+    """Return the request, the mutants in the design's folder, the testbench's lines, and a note."""
     from coevolve.environments.hdl.adopt.bench_text import bench_text
     from coevolve.environments.hdl.designs.folders import load, unit_from_files, with_plan
 
@@ -175,9 +180,9 @@ def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant], BenchText]"
         design = load(options.paths[0]).planned
         unit, seed, mutants = design.unit, design.file.seed, design.mutants
     bench = bench_text(_files(options), options.include)
-    unit, submission = _own(options, unit, bench)
-    limits: dict[str, object] = {"fail_on": options.fail_on}
-    limits |= TRUSTED_LIMITS if options.gate == "trusted" else {}
+    unit, submission, note = _own(options, unit, bench)
+    limits = TRUSTED_LIMITS if options.gate == "trusted" else dict[str, object]()
+    limits = limits | ({"fail_on": options.fail_on} if options.fail_on else {})
     limits |= {} if options.slots is None else {"slots": options.slots}
     limits |= {} if options.cpu_s is None else {"cpu_s": options.cpu_s}
     request = {
@@ -190,7 +195,7 @@ def _request(options: Options) -> "tuple[Evaluate, Sequence[Mutant], BenchText]"
         "gate": options.gate,
     }
     try:
-        return msgspec.convert(request, Evaluate), mutants, bench
+        return msgspec.convert(request, Evaluate), mutants, bench, note
     except msgspec.ValidationError as error:
         at = next((each for each in ("fail_on", "slots", "cpu_s") if each in str(error)), "seed")
         raise ConfigError(f"--{at.replace('_', '-')}: {error}") from error
@@ -203,22 +208,23 @@ def _files(options: Options) -> Sequence[Path]:
     return [options.base] if options.base else options.paths[0 if options.rtl else 1 :]
 
 
-def _own(options: Options, unit: Unit, bench: "BenchText") -> tuple[Unit, Submission]:
+def _own(options: Options, unit: Unit, bench: "BenchText") -> tuple[Unit, Submission, str]:
     """Return the design as the testbench uses it, with the data that it reads, and the submission.
 
-    For a trusted testbench the design has the parameters of its instance.
+    For a trusted testbench the design has the parameters of its instance, and a note says of which.
     """
     from coevolve.environments.hdl.adopt.bench_text import bench_text
     from coevolve.environments.hdl.adopt.bench_use import as_instantiated, with_bench_data
 
+    note = ""
     if options.stimulus:
-        return unit, Stimulus(program=bench_text([options.stimulus]).text)
+        return unit, Stimulus(program=bench_text([options.stimulus]).text), note
     if options.gate == "trusted":
-        unit = as_instantiated(unit, bench.text, options.top)
+        unit, note = as_instantiated(unit, bench.text, options.top, options.instance)
     unit, text = with_bench_data(unit, bench.text, _files(options), options.data)
     if options.patch:
-        return unit, Patch(text=bench_text([options.patch]).text, base=text)
-    return unit, Testbench(text=text)
+        return unit, Patch(text=bench_text([options.patch]).text, base=text), note
+    return unit, Testbench(text=text), note
 
 
 def reset_of(told: str) -> Reset | None:
@@ -251,6 +257,7 @@ def _json(report: _Report, limit: int) -> str:
     request = report.request
     answer = response(report.evaluated, request.unit, report.points, request.instance, limit)
     answer["conditions_without_points"] = report.without
+    answer["note"] = report.note
     if report.mutation is not None:
         answer["mutation"] = {
             "score": report.mutation.score,
@@ -270,6 +277,7 @@ def _text(report: _Report, limit: int) -> str:
     lines = [f"{unit.name}: {status(outcome)}", *_verdict(outcome)]
     if isinstance(outcome, Covered):
         lines += _measured(outcome)
+        lines += [f"  {report.note}"] * bool(report.note)
         lines += _mutants(report.mutation) if report.mutation else []
         lines += ["", uncovered(report.points, outcome.coverage, unit, limit).rstrip()]
         lines += [

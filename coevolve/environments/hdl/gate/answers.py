@@ -18,8 +18,8 @@ from coevolve.environments.hdl.designs.rtl import (
     options_for,
     parse,
 )
-from coevolve.environments.hdl.gate.elaboration import TESTBENCH, Question, Refusal
-from coevolve.environments.hdl.gate.extents import bounded_options, changes, excesses
+from coevolve.environments.hdl.gate.elaboration import TESTBENCH, BenchUse, Question, Refusal
+from coevolve.environments.hdl.gate.extents import bounded_options, excesses
 from coevolve.environments.hdl.gate.fork_server import serve
 from coevolve.environments.hdl.gate.parameters import without_parameters
 from coevolve.environments.hdl.gate.reads import proven_reads
@@ -55,14 +55,15 @@ def _answer(question: Question) -> object:
         case "top":
             return _top(question)
         case "parameters":
-            return without_parameters(question.testbench, question.unit)
+            top = question.told_top if question.trusted else ""
+            return without_parameters(question.testbench, question.unit, top)
         case "design":
             return _is_readable(question.unit)
         case "reads":
             return _reads(question)
         case "use":
-            use = bench_use(question.testbench, question.unit, question.told_top)
-            return {} if isinstance(use, NotCovered) else use.parameters
+            use = bench_use(question.testbench, question.unit, question.told_top, question.instance)
+            return BenchUse() if isinstance(use, NotCovered) else use
 
 
 def _complaints(question: Question) -> list[str]:
@@ -84,7 +85,7 @@ def _top(question: Question) -> str | Refusal:
     if isinstance(top, NotCovered):
         errors = list(_placed(tree.diagnostics, sources))
         return CompileFailed(message="\n".join(errors[:MOST_ERRORS])) if errors else top
-    found = _violations(question, top)
+    found = () if question.trusted else _violations(question, top)
     return Rejected(violations=found) if found else top
 
 
@@ -92,8 +93,7 @@ def _violations(question: Question, top: str) -> tuple[Violation, ...]:
     sources = SourceManager()
     tree = parse(_files(question), sources)
     found: set[tuple[int, int, str]] = set()
-    check = changes if question.trusted else excesses
-    for where, message in check(tree, sources, top, question.unit):
+    for where, message in excesses(tree, sources, top, question.unit):
         name, line, column = where.rsplit(":", 2)
         if name == TESTBENCH:
             found.add((int(line), int(column), message))

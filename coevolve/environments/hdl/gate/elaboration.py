@@ -57,8 +57,30 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     told_top: str = ""
     """The module to simulate, if the request names one."""
 
+    instance: str = ""
+    """The instance of the design that is meant, if the request names one."""
+
     trusted: bool = False
-    """Whether sizes and other excesses are left to the sandbox."""
+    """Whether sizes, other excesses, and further instances are left to the simulation."""
+
+
+class BenchUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What a testbench makes of a design."""
+
+    parameters: dict[str, str] = {}
+    """The values, as text, that it gives to the instance that is meant."""
+
+    files: frozenset[str] = frozenset()
+    """The files of all modules that it uses."""
+
+    counted: tuple[str, ...] = ()
+    """Paths of the instances with these values, the first that is meant before the others."""
+
+    others: tuple[str, ...] = ()
+    """Paths of the instances that do not count."""
+
+    conflict: str = ""
+    """Why the design cannot have these values without a change of the others; mostly empty."""
 
 
 Refusal = Rejected | CompileFailed | NotCovered | TimedOut
@@ -82,7 +104,7 @@ def complaints(testbench: str, unit: Unit) -> tuple[str, ...]:
 def find_top(testbench: str, unit: Unit, told: str = "", *, trusted: bool = False) -> str | Refusal:
     """Return the module to simulate, or the outcome if the testbench should not compile. Blocks.
 
-    In a ``trusted`` text only parameters of the design are checked.
+    In a ``trusted`` text nothing else is checked.
 
     Raises SimulatorError on an infrastructure failure.
     """
@@ -106,25 +128,30 @@ def reads(testbench: str, unit: Unit, told: str = "") -> tuple[tuple[int, int], 
     return () if status else msgspec.json.decode(answer, type=tuple[tuple[int, int], ...])
 
 
-def instance_parameters(testbench: str, unit: Unit, told: str = "") -> dict[str, str]:
-    """Return the values, as text, that a testbench gives to parameters of the design. Blocks.
+def bench_use(testbench: str, unit: Unit, told: str = "", instance: str = "") -> BenchUse:
+    """Return what a testbench makes of the design. Blocks.
 
     Empty if it cannot be read. Raises SimulatorError on an infrastructure failure.
     """
-    question = Question(about="use", testbench=testbench, unit=unit, told_top=told)
+    question = Question(
+        about="use", testbench=testbench, unit=unit, told_top=told, instance=instance
+    )
     status, answer = _ask_server(question, DESIGN_LIMITS)
-    return {} if status else msgspec.json.decode(answer, type=dict[str, str])
+    return BenchUse() if status else msgspec.json.decode(answer, type=BenchUse)
 
 
-def without_parameters(testbench: str, unit: Unit) -> str:
+def without_parameters(testbench: str, unit: Unit, top: str, *, trusted: bool = False) -> str:
     """Return a testbench that `find_top` accepted, without the parameters of the design. Blocks.
 
     They have the design's own values, and Verilator takes some of these for others, such as -1 and
-    arrays. Blanks stand in their place. Raises SimulatorError on an infrastructure failure.
+    arrays. Blanks stand in their place. In a ``trusted`` text, instances with other values keep
+    theirs. Raises SimulatorError on an infrastructure failure.
     """
     if not re.search(rf"\b{re.escape(unit.top)}\s*#", testbench):
         return testbench
-    question = Question(about="parameters", testbench=testbench, unit=unit)
+    question = Question(
+        about="parameters", testbench=testbench, unit=unit, told_top=top, trusted=trusted
+    )
     status, answer = _ask_server(question, LIMITS)
     return msgspec.json.decode(answer, type=str) if status == 0 else testbench
 

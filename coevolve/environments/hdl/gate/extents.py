@@ -115,15 +115,6 @@ def excesses(
         yield located(sources, where)[1], message
 
 
-def changes(
-    tree: SyntaxTree, sources: SourceManager, top: str, unit: Unit
-) -> Iterator[tuple[str, str]]:
-    """Yield the parameters that instances of the design change, as `excesses`."""
-    compilation = compilation_of(tree, options_for(top))
-    for where, message in changed_parameters(compilation.getRoot(), unit):
-        yield located(sources, where)[1], message
-
-
 def bounded_options(top: str) -> CompilationOptions:
     """Return the options for foreign text, with limits on what elaborating it takes."""
     options = options_for(top)

@@ -55,13 +55,16 @@ def changed_parameters(root: RootSymbol, unit: Unit) -> Iterator[tuple[SourceLoc
             )
 
 
-def without_parameters(testbench: str, unit: Unit) -> str:
+def without_parameters(testbench: str, unit: Unit, top: str = "") -> str:
     """Return the text with blanks in place of the parameters of the design's instances.
 
-    Parameters that a macro writes, also partly, stay.
+    Parameters that a macro writes, also partly, stay, and below the module ``top`` those of
+    instances with other values than the design's; without a ``top`` there are none.
     """
     sources = SourceManager()
-    tree = parse([SourceFile(name="tb.sv", text=testbench)], sources)
+    bench = SourceFile(name="tb.sv", text=testbench)
+    kept = frozenset(_changed_places(bench, unit, top)) if top else frozenset[int]()
+    tree = parse([bench], sources)
     buffer = tree.root.sourceRange.start.buffer
     text = bytearray(testbench.encode())
 
@@ -71,11 +74,22 @@ def without_parameters(testbench: str, unit: Unit) -> str:
             ends = (parameters.sourceRange.start, parameters.sourceRange.end) if parameters else ()
             if ends and all(sources.isFileLoc(end) and end.buffer == buffer for end in ends):
                 start, end = (each.offset for each in ends)
-                text[start:end] = re.sub(rb"[^\r\n]", b" ", text[start:end])
+                names = range(end, node.sourceRange.end.offset)
+                if kept.isdisjoint(names):
+                    text[start:end] = re.sub(rb"[^\r\n]", b" ", text[start:end])
         return VisitAction.Advance
 
     tree.root.visit(visit)
     return text.decode()
+
+
+def _changed_places(bench: SourceFile, unit: Unit, top: str) -> Iterator[int]:
+    """Yield the offset of the name of each instance with other values than the design's."""
+    sources = SourceManager()
+    compilation = compilation_of(parse((*unit.files, bench), sources), options_for(top))
+    for where, _ in changed_parameters(compilation.getRoot(), unit):
+        if sources.getFileName(where) == bench.name:
+            yield where.offset
 
 
 def instances(root: RootSymbol, module: str) -> list[InstanceSymbol]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from coevolve.environments.hdl.coverage.plan import escaped
-from coevolve.environments.hdl.coverage.scopes import HEADER, PREFIX, SOURCE, find_dut, read_scopes
+from coevolve.environments.hdl.coverage.scopes import HEADER, PREFIX, SOURCE, find_duts, read_scopes
 from coevolve.environments.hdl.coverage.unmeasured import MOST_COMBINATIONS
 from coevolve.environments.hdl.designs.rtl import HEADERS, TIMESCALE
 from coevolve.environments.hdl.gate.diagnostics import explain
@@ -168,15 +168,16 @@ class Simulation:
                 raise Stopped(CompileFailed(message=TOO_LARGE))
             raise Stopped(CompileFailed(message=explain(done.output, testbench, self.unit)))
 
-    def find_dut(self, told: str = "") -> str:
+    def find_duts(self, told: str = "", *, several: bool = False) -> tuple[str, ...]:
         """Return the printed path of the design's instance in the translated model.
 
-        ``told`` is the instance's name if there may be several. Raises Stopped with NotCovered if
-        there is not exactly one, or if another instance prints as if it were inside it.
+        ``told`` is the instance's name if there may be several; with ``several``, all that have the
+        design's parameters are returned. Raises Stopped with NotCovered if there is none, or more
+        than one, or if another instance prints as if it were inside it.
         """
         header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
         scopes = read_scopes(header, source)
-        found = find_dut(scopes, self.unit.top, told)
+        found = find_duts(scopes, self.unit.top, told, several=several)
         if isinstance(found, NotCovered):
             raise Stopped(found)
         if self.unit.plan and (outside := escaped(scopes, found, self.unit)):

@@ -27,8 +27,9 @@ import msgspec
 
 from coevolve.environments.hdl.designs import mutating, switching
 from coevolve.environments.hdl.designs.output_trace import Traced, traced, traced_outputs
-from coevolve.environments.hdl.designs.rtl import alone, elaborate, elaborate_here, ports_of
+from coevolve.environments.hdl.designs.rtl import elaborate, elaborate_here, ports_of
 from coevolve.environments.hdl.designs.switching import Place, places, switched
+from coevolve.environments.hdl.designs.wrapping import alone
 from coevolve.environments.hdl.evaluation.baselines.probes import probes, with_clock
 from coevolve.environments.hdl.gate.elaboration import without_parameters
 from coevolve.environments.hdl.simulate.messages import (
@@ -173,7 +174,7 @@ def tried(
     assert request.trial is not None
     started = time.monotonic()
     with simulation(tools, board.unit, request.limits) as under_way:
-        found = _tried(under_way, board, request, without_parameters(text, request.unit), top)
+        found = _tried(under_way, board, request, without_parameters(text, request.unit, top), top)
         cost = StageCost(
             stage="mutants",
             cpu_s=sum(each.cpu_s for each in under_way.costs),

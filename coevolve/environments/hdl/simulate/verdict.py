@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH
 from coevolve.environments.hdl.simulate.messages import SimulationLimits
+from coevolve.environments.hdl.simulate.reported import REPORTED
 from coevolve.environments.hdl.simulate.simulation import Ran
 from coevolve.environments.hdl.simulate.stops import endings
 
@@ -54,7 +55,8 @@ def matches(output: str, fail_on: Sequence[str]) -> Iterator[str]:
     for pattern in fail_on:
         for line in output.splitlines():
             if re.search(pattern, line):
-                yield f"the output matches {pattern!r}: {line.strip()[:MOST_QUOTED]}"
+                how = "reports a failure" if pattern == REPORTED else f"matches {pattern!r}"
+                yield f"the output {how}: {line.strip()[:MOST_QUOTED]}"
                 break
 
 

@@ -16,7 +16,7 @@ import asyncio
 import hashlib
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,7 +33,8 @@ from coevolve.environments.hdl.coverage.points import (
     records,
     score,
 )
-from coevolve.environments.hdl.designs.rtl import alone, elaborate, ports_of
+from coevolve.environments.hdl.designs.rtl import elaborate, ports_of
+from coevolve.environments.hdl.designs.wrapping import alone
 from coevolve.environments.hdl.gate.elaboration import without_parameters
 from coevolve.environments.hdl.gate.levels import Gate, admitted
 from coevolve.environments.hdl.gate.patch import PatchError, apply
@@ -255,7 +256,7 @@ def _points(tools: Tools, unit: Unit, instrumented: Instrumented, blank: str) ->
     with simulation(tools, unit, ALONE) as under_way:
         try:
             under_way.translate(instrumented.files, blank, BLANK_TOP)
-            dut = under_way.find_dut()
+            (dut,) = under_way.find_duts()
             under_way.compile()
             under_way.run(seed=1)
             found = list(records(under_way.read("coverage.dat")))
@@ -272,17 +273,21 @@ def _simulate(
     text: str, top: str, request: Evaluate, design: Prepared, under_way: Simulation
 ) -> Covered:
     """Return the coverage. Raises Stopped with any other outcome."""
-    compiled = without_parameters(text, request.unit)
+    trusted = request.gate == "trusted"
+    compiled = without_parameters(text, request.unit, top, trusted=trusted)
     under_way.translate(design.instrumented.files, compiled, top)
-    dut = under_way.find_dut(request.instance)
+    duts = under_way.find_duts(request.instance, several=trusted)
     model = under_way.model()
     under_way.compile()
     ran = under_way.run(request.seed)
     started, cpu = time.monotonic(), time.thread_time()
-    found = records(under_way.read("coverage.dat"))
-    made = counts(found, dut, design.instrumented, _plan(request.unit))
-    if request.gate == "trusted":
-        check_own_points(made, design.points)
+    found = list(records(under_way.read("coverage.dat")))
+    made: Counter[Point] = Counter()
+    for dut in duts:
+        of_one = counts(found, dut, design.instrumented, _plan(request.unit))
+        if trusted:
+            check_own_points(of_one, design.points)
+        made.update(of_one)
     coverage = score(made, design.points, request.unit)
     under_way.costs.append(_cost("read", started, cpu))
     return Covered(

@@ -44,6 +44,7 @@ def adopted(project: Callable[[dict[str, str]], Path], verilator: Verilator) -> 
             "to": None,
             "clock": "",
             "reset": None,
+            "flat": False,
             **dict.fromkeys(("parameter", "define", "include", "data", "bench"), ()),
         }
         return found_design(Options(top=top, **given | options), verilator)  # pyright: ignore[reportArgumentType]

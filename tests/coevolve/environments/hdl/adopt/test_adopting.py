@@ -200,6 +200,10 @@ def test_clock_and_reset_are_found(adopted: Adopt, ports: str, uses: str, clock:
         ({"p.f": "rtl/no.v\n"}, r"p\.f:1: needs the file rtl/no\.v, found none; give the list"),
         ({"p.f": "-f\n"}, r"p\.f:1: -f needs a value"),
         ({"core.core": "CAPI=2:\n"}, r"core\.core: needs a file list.*fusesoc run --setup"),
+        (
+            {"top.sv": "module top(interface t, output y); assign y = t.a; endmodule\n"},
+            r"top\.sv:1:22: port 't' of top needs an interface with a name",
+        ),
         ({"Bender.yml": "package:\n"}, r"Bender\.yml: needs a file list.*bender script"),
         ({"p.f": "// nothing\n"}, r"p\.f: needs at least one source"),
     ],
@@ -228,13 +232,49 @@ def test_a_command_writes_a_folder_that_loads_with_its_points(
             bench=(),
             clock="",
             reset=None,
+            flat=True,
         )
     )
     design = load(made)
     assert design.file.points
-    assert f"queue with {design.file.points.count} points" in capsys.readouterr().out
+    assert f"queue_flat with {design.file.points.count} points" in capsys.readouterr().out
     assert (design.unit.clock, design.file.adopted) == ("clk", True)
-    assert design.ports[-1].width == 3
+    assert [port.width for port in design.ports] == [1, 1, 8, 3]
+
+
+LINK = """interface kinds; logic a; endinterface
+interface link #(parameter W = 4) (input clk, kinds k);
+  logic [W-1:0] data; logic ready; modport sink (input clk, data, output ready);
+endinterface
+"""
+
+
+def test_a_module_with_ports_of_interfaces_is_adopted_and_may_get_ports_of_bits(adopted: Adopt):
+    top = """module top(kinds k, link.sink s [2], input [1:0] n [1:0], output logic q);
+  assign s[0].ready = k.a; assign s[1].ready = 1;
+  always @(posedge s[0].clk) q <= n[0][1] ^ s[1].data[3];
+endmodule
+"""
+    files = {"link.sv": LINK, "top.sv": top}
+    assert [port.name for port in ports_of(elaborate(adopted(files).unit))] == ["q"]
+    unit = adopted(files, flat=True).unit
+    assert (unit.top, unit.clock) == ("top_flat", "clk")
+    found = {port.name: (port.direction, port.width) for port in ports_of(elaborate(unit))}
+    assert found == {
+        "clk": ("in", 1),
+        **{f"s_{each}_data": ("in", 4) for each in (0, 1)},
+        **{f"s_{each}_ready": ("out", 1) for each in (0, 1)},
+        "n": ("in", 4),
+        "q": ("out", 1),
+    }
+
+
+def test_several_instances_under_several_parameters_leave_the_design_s_own(adopted: Adopt):
+    bench = "module tb; reg clk, rst_n; wire [3:0] x; wire [8:0] y;\n"
+    bench += "top a(.q(x), .*); top #(9) b(.q(y), .*);\nendmodule\n"
+    found = adopted({"top.v": COUNTER, "tb.sv": bench, "p.f": "top.v\n"}, bench=(Path("tb.sv"),))
+    assert ports_of(elaborate(found.unit))[-1].width == 4
+    assert "counted: tb.a; not counted: tb.b, which --instance can name" in found.notes
 
 
 def test_what_only_the_testbench_needs_of_the_project_comes_along(adopted: Adopt):

@@ -11,7 +11,7 @@ import pytest
 from pyslang.ast import InstanceBodySymbol, InstanceSymbol, PortSymbol, Symbol
 
 from coevolve.environments.hdl.coverage import scopes
-from coevolve.environments.hdl.coverage.scopes import Scope, find_dut, read_scopes
+from coevolve.environments.hdl.coverage.scopes import Scope, find_duts, read_scopes
 from coevolve.environments.hdl.designs.folders import load_all
 from coevolve.environments.hdl.designs.rtl import elaborate
 from coevolve.environments.hdl.simulate.messages import (
@@ -196,9 +196,9 @@ def test_every_instance_is_read_with_its_holders():
 
 def test_an_instance_inside_of_another_is_a_part_of_it():
     read = read_scopes(HEADER, SOURCE)
-    assert find_dut(read, "m") == "tb.w.dut"
-    assert find_dut(read, "m__like") == "tb.m__like"
-    assert isinstance(find_dut(read, "n"), NotCovered)
+    assert find_duts(read, "m") == ("tb.w.dut",)
+    assert find_duts(read, "m__like") == ("tb.m__like",)
+    assert isinstance(find_duts(read, "n"), NotCovered)
 
 
 def test_the_named_one_of_several_instances_is_measured():
@@ -206,8 +206,8 @@ def test_the_named_one_of_several_instances_is_measured():
         Scope(path=f"tb.{name}", module="m", within=("TOP__tb", "TOP"), member=f"TOP__tb__{name}")
         for name in ("a", "b")
     ]
-    assert find_dut(two, "m", "b") == "tb.b"
-    several = find_dut(two, "m")
+    assert find_duts(two, "m", "b") == ("tb.b",)
+    several = find_duts(two, "m")
     assert isinstance(several, NotCovered)
     assert "tb.a, tb.b" in several.message
 
@@ -218,25 +218,25 @@ def instance(path: str, module: str) -> Scope:
 
 @pytest.mark.parametrize("module", ["m__02Ex", "m__023x", "m___05Fx", "m___05FN2", "mx", "m_"])
 def test_a_module_with_a_name_like_the_design_s_is_not_the_design(module: str):
-    assert find_dut([instance("tb.a", "m"), instance("tb.b", module)], "m") == "tb.a"
+    assert find_duts([instance("tb.a", "m"), instance("tb.b", module)], "m") == ("tb.a",)
 
 
 def test_an_instance_with_other_parameters_is_not_measured():
-    found = find_dut([instance("tb.a", "m__N2")], "m")
+    found = find_duts([instance("tb.a", "m__N2")], "m")
     assert isinstance(found, NotCovered)
     assert "needs the design's own parameters" in found.message
-    assert find_dut([instance("tb.a", "m___05Fn")], "m__n") == "tb.a"
+    assert find_duts([instance("tb.a", "m___05Fn")], "m__n") == ("tb.a",)
 
 
 @pytest.mark.parametrize("path", ["tb.du__t.x", "tb.du___05Ft.x", "tb.du___05Ft", "tb.du__t"])
 def test_underscores_are_compared_as_in_coverage_files(path: str):
-    found = find_dut([instance("tb.du__t", "m"), instance(path, "n")], "m")
+    found = find_duts([instance("tb.du__t", "m"), instance(path, "n")], "m")
     assert isinstance(found, NotCovered)
     assert path in found.message
 
 
 def test_an_instance_with_ambiguous_underscores_is_not_measured():
-    found = find_dut([instance("tb.du___05Ft", "m")], "m")
+    found = find_duts([instance("tb.du___05Ft", "m")], "m")
     assert isinstance(found, NotCovered)
     assert "needs a plain path" in found.message
 

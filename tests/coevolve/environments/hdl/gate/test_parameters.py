@@ -81,4 +81,10 @@ def test_blanks_replace_the_parameters_of_the_design_s_instances_only(text: str,
     around = "module tb; logic [7:0] x; {} endmodule"
     blanks = "".join(char if char in "\r\n" else " " for char in removed)
     expected = text.replace(removed, blanks)
-    assert without_parameters(around.format(text), UNIT) == around.format(expected)
+    assert without_parameters(around.format(text), UNIT, "tb") == around.format(expected)
+
+
+def test_instances_with_other_values_keep_theirs_in_a_trusted_testbench():
+    text = "module tb; logic [7:0] x; m #(.W(8)) a (.x); m #(.W(4)) b (.x(x[3:0])); endmodule"
+    expected = text.replace("#(.W(8))", "        ")
+    assert without_parameters(text, UNIT, "tb", trusted=True) == expected
