@@ -19,6 +19,7 @@ from pyslang.ast import (
     DefinitionSymbol,
     FixedSizeUnpackedArrayType,
     InstanceArraySymbol,
+    InstanceBodySymbol,
     InstanceSymbol,
     InterfacePortSymbol,
     ModportPortSymbol,
@@ -43,7 +44,7 @@ _WORDS = {
 
 def has_interfaces(rtl: Rtl) -> bool:
     """Return whether the design has ports of interfaces."""
-    return any(isinstance(port, InterfacePortSymbol) for port in _ports(rtl.top.portList))
+    return any(isinstance(port, InterfacePortSymbol) for port in _ports(rtl.top))
 
 
 def alone(rtl: Rtl, name: str) -> str:
@@ -54,7 +55,7 @@ def alone(rtl: Rtl, name: str) -> str:
     around = _Around(rtl=rtl)
     joined = [
         f".{port.name}({around.interface(port)})"
-        for port in _ports(rtl.top.portList)
+        for port in _ports(rtl.top)
         if isinstance(port, InterfacePortSymbol)
     ]
     around.lines.append(f"  {rtl.unit.top} dut ({', '.join(joined)});")
@@ -68,7 +69,7 @@ def flat(rtl: Rtl) -> Unit:
     """
     around = _Around(rtl=rtl)
     name = f"{rtl.unit.top}_flat"
-    joined = [f".{port.name}({around.connection(port)})" for port in _ports(rtl.top.portList)]
+    joined = [f".{port.name}({around.connection(port)})" for port in _ports(rtl.top)]
     around.lines.append(f"  {rtl.unit.top} inner ({', '.join(joined)});")
     ports = ", ".join(f"{words} {port}" for port, words in around.ports.items())
     text = f"/*verilator coverage_off*/\nmodule {name} ({ports});\n"
@@ -112,7 +113,7 @@ class _Around:
                 "name, found any interface; adopt a module that instantiates this one"
             )
         joined: list[str] = []
-        for each in _ports(_body(port)):
+        for each in _own_ports(port):
             if isinstance(each, InterfacePortSymbol):
                 known = self.instances.get(_definition(each))
                 joined.append(f".{each.name}({known or self.interface(each, driven=driven)})")
@@ -171,7 +172,7 @@ class _Around:
     def _signals(self, port: InterfacePortSymbol, name: str) -> None:
         """Add a port for each signal of the modport, for each element of an array of them."""
         modport = cast("Any", port.connection)[1] if port.connection else None
-        own = {each.name for each in _ports(_body(port))}
+        own = {each.name for each in _own_ports(port)}
         for element in self._elements(port, cast("Sequence[ConstantRange]", port.declaredRange)):
             suffix = element.replace("[", "_").replace("]", "")
             for each in cast("Iterable[object]", modport or ()):
@@ -191,16 +192,16 @@ class _Around:
         self.lines.append("  assign {} = {};".format(*pair))
 
 
-def _ports(found: object) -> list[Symbol]:
-    return list(cast("Iterable[Symbol]", found))
+def _ports(body: InstanceBodySymbol) -> list[Symbol]:
+    return list(cast("Iterable[Symbol]", body.portList))
 
 
-def _body(port: InterfacePortSymbol) -> object:
+def _own_ports(port: InterfacePortSymbol) -> list[Symbol]:
     """Return the ports of a port's interface; none where it is not known."""
     found = cast("Any", port.connection)[0] if port.connection else None
     while isinstance(found, InstanceArraySymbol):
         found = cast("Any", found.elements)[0]
-    return found.body.portList if isinstance(found, InstanceSymbol) else ()
+    return _ports(found.body) if isinstance(found, InstanceSymbol) else []
 
 
 def _definition(port: InterfacePortSymbol) -> str:
