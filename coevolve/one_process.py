@@ -21,7 +21,7 @@ from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.parts import logs
 from coevolve.parts.privacy import private_files
 from coevolve.runs import starting
-from coevolve.screen.display import score_tables
+from coevolve.screen.facts import score_tables
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, first_error
 from protocols.journal import Message
@@ -92,4 +92,4 @@ class _Follower:
         while steps not in progress.evaluations:
             through = await fold(store, TOPICS, take, through)
             await store.wait(TOPICS, through, IDLE_WAIT_S)
-        self._console.print(*score_tables(progress, self._console.width))
+        self._console.print(*score_tables(progress, self._console.width), sep="\n")

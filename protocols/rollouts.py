@@ -154,22 +154,14 @@ NO_TRAFFIC = Traffic()
 """Of an attempt without an endpoint."""
 
 
-class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout", omit_defaults=True):
-    """A finished, graded rollout.
+class Attempted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an attempt came to, whoever asked for it.
 
     An attempt may have several conversations: those of helpers, and those that a summary or an
     edited history began. They have one reward. Each token that the policy sampled has mask 1 in
     exactly one of them; a conversation that begins as another one did repeats its tokens with mask
     0.
     """
-
-    group_id: str
-    group: int
-    index: int
-    group_size: int
-    task_id: str
-    seed: int
-    """Seeded the sampling: that of the request at the first try, another one at each later try."""
 
     tokens: Tokens
     """The first conversation."""
@@ -181,12 +173,6 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout", omit_def
 
     reward: float
     """The environment's reward; a success gets more than a failure."""
-
-    version_min: int
-    """Oldest policy version that sampled a token or computed keys and values for one. The staleness
-    bound applies to it."""
-
-    version_max: int
 
     ended: Ending
 
@@ -206,31 +192,10 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout", omit_def
     outcome_key: str = ""
     """Key under which the environment finds the outcome again; empty if it does not store it."""
 
-    author: Writer = "policy"
-
-    instance: int = 0
-    """As in the request."""
-
-    imitable: bool = True
-    """That of the request."""
-
     simulator_cpu_s: float = 0.0
-    """CPU seconds of grading; 0 if the environment does not measure them."""
-
-    tries: int = 1
-    """Number of the try that made it; machine faults ended the earlier ones."""
+    """CPU seconds of grading; 0 if the environment does not measure them, or knew the result."""
 
     traffic: Traffic = NO_TRAFFIC
-
-    def __post_init__(self) -> None:
-        """Refuse impossible turn counts and rewards that are not finite."""
-        if not 0 <= self.turns_passed <= self.turns_total:
-            raise ValueError(
-                "a rollout needs 0 <= turns_passed <= turns_total, "
-                f"got {self.turns_passed} of {self.turns_total}"
-            )
-        if not math.isfinite(self.reward):
-            raise ValueError(f"a rollout needs a finite reward, got {self.reward}")
 
     @property
     def succeeded(self) -> bool:
@@ -251,6 +216,44 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag="rollout", omit_def
     def sampled_tokens(self) -> int:
         """The number of tokens that the policy sampled, in all conversations."""
         return sum(each.sampled for each in self.conversations)
+
+
+class Rollout(Attempted, frozen=True, kw_only=True, tag="rollout", omit_defaults=True):
+    """A finished, graded rollout."""
+
+    group_id: str
+    group: int
+    index: int
+    group_size: int
+    task_id: str
+    seed: int
+    """Seeded the sampling: that of the request at the first try, another one at each later try."""
+
+    version_min: int
+    """Oldest policy version that sampled a token or computed keys and values for one. The staleness
+    bound applies to it."""
+
+    version_max: int
+    author: Writer = "policy"
+
+    instance: int = 0
+    """As in the request."""
+
+    imitable: bool = True
+    """That of the request."""
+
+    tries: int = 1
+    """Number of the try that made it; machine faults ended the earlier ones."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible turn counts and rewards that are not finite."""
+        if not 0 <= self.turns_passed <= self.turns_total:
+            raise ValueError(
+                "a rollout needs 0 <= turns_passed <= turns_total, "
+                f"got {self.turns_passed} of {self.turns_total}"
+            )
+        if not math.isfinite(self.reward):
+            raise ValueError(f"a rollout needs a finite reward, got {self.reward}")
 
 
 class FailedRollout(msgspec.Struct, frozen=True, kw_only=True, tag="failed_rollout"):

@@ -30,7 +30,7 @@ from actors.store import StoreActor
 from coevolve.journal.codec import decode_as
 from coevolve.journal.reader import STORE_FOLDER, run_reader
 from coevolve.launcher.cluster import use_token
-from coevolve.launcher.placement import Placement
+from coevolve.launcher.compose import Placement
 from coevolve.runs.supervisor import Supervisor
 from protocols.config import (
     ClusterConfig,

@@ -41,10 +41,10 @@ MODEL_USERS = (
     "coevolve.export.weights",
     "coevolve.environments.hdl.policy.chat",
     "coevolve.environments.hdl.policy.tiny.model",
+    "coevolve.models.word_model",
     "coevolve.learning",
     "coevolve.models.load",
     "coevolve.models.tiny_random.model",
-    "coevolve.models.tiny_random.tokenizer",
     "coevolve.weights",
 )
 

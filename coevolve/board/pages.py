@@ -18,7 +18,7 @@ from coevolve.report.page import document
 from coevolve.report.pictures import Point, Trace, legend, plot, scored, spark
 from coevolve.report.scripts import data_block, library, own
 from coevolve.report.sections.metrics import curves_of, metrics_data
-from coevolve.report.times import moment
+from coevolve.report.sentences import moment
 
 COLUMNS = (
     "run",

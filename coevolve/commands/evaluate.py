@@ -27,7 +27,7 @@ from coevolve.history import finding
 from coevolve.history.progress import Progress
 from coevolve.history.score import APART, HALVES, LEAST, TOO_HIGH, Choice
 from coevolve.parts import logs
-from coevolve.screen.display import score_tables
+from coevolve.screen.facts import score_tables
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.learning import Evaluation

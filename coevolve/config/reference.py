@@ -4,16 +4,21 @@ A section such as ``environment`` may be of several kinds, with different settin
 can then name several settings, which differ in `Setting.of`.
 """
 
+import ast
 import difflib
 import functools
+import importlib
+import inspect
+import itertools
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import NoneType
 from typing import Any, cast, get_args
 
 import msgspec
 
-from coevolve.config.docstrings import meaning, summary
 from coevolve.environments.registry import config_types, environment_type
 from coevolve.learning.objective_registry import built_in
 from coevolve.yaml.value_forms import alternatives, entry_of, form, is_struct
@@ -125,7 +130,7 @@ def _hint(path: str, known: Sequence[Setting]) -> str:
     paths = list(dict.fromkeys(plain_path(each.path) for each in known))
     last = _last(path)
     parent = path.removesuffix(last)
-    near = [each for each in paths if _initials(_last(each)) == last]
+    near = [each for each in paths if "".join(word[:1] for word in _last(each).split("_")) == last]
     near = [each for each in near if each.startswith(parent)] or near
     near = near or difflib.get_close_matches(path, paths, 3, 0.8)
     near = near or [each for each in paths if _last(each) == last]
@@ -140,10 +145,6 @@ def _hint(path: str, known: Sequence[Setting]) -> str:
 
 def _last(path: str) -> str:
     return path.rpartition(".")[2]
-
-
-def _initials(name: str) -> str:
-    return "".join(word[:1] for word in name.split("_"))
 
 
 def _settings(kind: type[msgspec.Struct], prefix: str, of: tuple[str, ...]) -> tuple[Setting, ...]:
@@ -242,3 +243,85 @@ def as_yaml(value: Any) -> str:
             return "{" + ", ".join(f"{key}: {as_yaml(each)}" for key, each in items) + "}"
         case _:
             return str(value)
+
+
+def summary(kind: type) -> str:
+    """Return the docstring of a class, with one line per paragraph."""
+    return paragraphs(kind.__doc__ or "")
+
+
+def meaning(kind: type[msgspec.Struct], field: str) -> str:
+    """Return the docstring of a struct's field, followed by that of its type alias.
+
+    A field that a subclass declares again without a docstring keeps the base's. Empty if there is
+    no docstring.
+    """
+    for owner in kind.__mro__:
+        declared = _fields(owner).get(field) if issubclass(owner, msgspec.Struct) else None
+        said = declared and (declared.text, _alias(owner.__module__, declared.alias))
+        if said and any(said):
+            return "\n\n".join(each for each in said if each)
+    return ""
+
+
+def paragraphs(text: str) -> str:
+    """Return a docstring with each paragraph on one line, separated by blank lines."""
+    parts = inspect.cleandoc(text).replace("``", "`").split("\n\n")
+    return "\n\n".join(" ".join(part.split()) for part in parts if part.strip())
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """A field in the source: its docstring, and its type's name if the type is a plain name."""
+
+    text: str
+    alias: str
+
+
+@functools.cache
+def _fields(kind: type) -> Mapping[str, _Declared]:
+    module = sys.modules[kind.__module__]
+    if not getattr(module, "__file__", None):
+        return {}
+    tree = _tree(kind.__module__)
+    classes = (each for each in tree.body if isinstance(each, ast.ClassDef))
+    found = next((each for each in classes if each.name == kind.__name__), None)
+    return {
+        node.target.id: _Declared(
+            text, node.annotation.id if isinstance(node.annotation, ast.Name) else ""
+        )
+        for node, text in _documented(found.body if found else ())
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(sys.modules[module]))
+
+
+def _documented(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield each statement with the docstring under it, or an empty string."""
+    for node, after in itertools.zip_longest(body, body[1:]):
+        match after:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield node, paragraphs(text)
+            case _:
+                yield node, ""
+
+
+def _alias(module: str, name: str) -> str:
+    """Return the docstring of ``name = ...`` in a module, or in the module that defines it."""
+    if not name:
+        return ""
+    importlib.import_module(module)
+    for node, text in _documented(_tree(module).body):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=found)]) if found == name:
+                return text
+            case ast.ImportFrom(module=str(source), names=names):
+                if any(each.name == name for each in names):
+                    return _alias(source, name)
+            case _:
+                pass
+    return ""

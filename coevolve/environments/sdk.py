@@ -41,10 +41,8 @@ if TYPE_CHECKING:
     from coevolve.environments.instances import (
         instances_of as instances_of,  # makes instances of many tasks at the same time
     )
-    from coevolve.environments.tools.held_out_share import (
+    from coevolve.environments.tools.split_tasks import (
         held_out_places as held_out_places,  # which groups of tasks are held out
-    )
-    from coevolve.environments.tools.watched_tasks import (
         apart as apart,  # which training tasks the guard watches, and the order of the others
     )
     from coevolve.history.progress import (
@@ -137,7 +135,7 @@ if TYPE_CHECKING:
 
     # Models on this machine.
     from coevolve.models.architecture import (
-        ModelConfig as ModelConfig,  # a model's `config.json`
+        word_config as word_config,  # `config.json` of a small policy with a token a word
     )
     from coevolve.models.model_folder import (
         TINY as TINY,  # name of the policy that coevolve carries
@@ -151,8 +149,8 @@ if TYPE_CHECKING:
         ChatTemplate as ChatTemplate,  # renders and reads chats as a model's template does
         SENTINEL as SENTINEL,  # a text that stands for a message's place
     )
-    from coevolve.models.atomic_folder import (
-        write_folder as write_folder,  # writes a folder that is whole or not there
+    from coevolve.models.word_model import (
+        write_word_model as write_word_model,  # writes a small policy with a token a word
     )
     from coevolve.engine.generator import (
         TransformersGenerator as TransformersGenerator,  # samples from a model in this process

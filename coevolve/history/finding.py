@@ -59,11 +59,7 @@ def _named(run: str, root: Path) -> Path | None:
     """Return the folder of the run; ``run`` is the folder, its name, or a path inside it."""
     places = [path.absolute() for path in (Path(run), root / run)]
     around = (above for path in places if path.exists() for above in path.resolve().parents)
-    return next((each for each in (*places, *around) if _is_run(each)), None)
-
-
-def _is_run(path: Path) -> bool:
-    return (path / "run.json").is_file()
+    return next((each for each in (*places, *around) if (each / "run.json").is_file()), None)
 
 
 def _newest_first(root: Path) -> list[Path]:

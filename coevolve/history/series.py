@@ -1,4 +1,4 @@
-"""The metrics of `metrics.jsonl` as series of bounded length."""
+"""The metrics of `metrics.jsonl` as series of bounded length, and those that are drawn together."""
 
 import json
 import math
@@ -142,3 +142,20 @@ def _binned(steps: Sequence[int], values: Sequence[float], width: int) -> Series
         highs=tuple(np.maximum.reduceat(amount, starts).tolist()),
         newest=float(amount[-1]),
     )
+
+
+WAIT = "timing_s/wait"
+COMPUTE = "timing_s/update_actor"
+STEP_TIMES: Mapping[str, str] = {
+    WAIT: "waiting for groups",
+    "timing_s/save_checkpoint": "waiting for a checkpoint",
+    COMPUTE: "optimizer step",
+    "timing_s/save_weights": "writing weights",
+}
+"""Metric -> the name of its layer."""
+
+MOVED = "source/objective/movement_share"
+NOISE_SCALE = "gradient_noise/scale_groups"
+
+DRAWN = (*STEP_TIMES, MOVED, NOISE_SCALE)
+"""The metrics of steps that the report draws together, besides each alone."""

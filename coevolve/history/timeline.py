@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coevolve.delivery.alarms import sentence
-from coevolve.history.drawn import DRAWN
 from coevolve.history.score import Movement, movement
+from coevolve.history.series import DRAWN
 from coevolve.history.teaching import sentence as regression
 from coevolve.history.weight_sync import scale_sentence
 from coevolve.journal.codec import topics_of

@@ -13,9 +13,9 @@ import msgspec
 
 from coevolve.base.durable_files import NO_SPACE, room_bytes
 from coevolve.journal.checksums import DamageError
+from coevolve.journal.consumers import lease
 from coevolve.journal.damage import damaged, naming_damage
 from coevolve.journal.layout import DATA_FILE, PackedRecord, topic_key
-from coevolve.journal.leases import lease
 from coevolve.journal.opening import WrittenJournal
 from coevolve.journal.queries import snapshot
 from coevolve.journal.retention import Retention

@@ -72,7 +72,7 @@ def check_objective(given: Any, faults: list[str]) -> None:
     """Append to ``faults`` what is wrong with ``learner.objective``."""
     settings = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else None
     kind = DEFAULT_OBJECTIVE if settings is None else settings.get("kind", DEFAULT_OBJECTIVE)
-    if settings is None or not _is_own(kind):
+    if settings is None or not (isinstance(kind, str) and (":" in kind or kind in NAMED.offered())):
         union = Union[tuple(built_in().values())]  # noqa: UP007 -- it is made from a list
         value = cast("object", given) if settings is None else {"kind": kind, **settings}
         before = len(faults)
@@ -99,10 +99,6 @@ def complete(learner: LearnerConfig) -> LearnerConfig:
     """Return the settings with all defaults of the objective filled in."""
     kind = learner.objective.get("kind", DEFAULT_OBJECTIVE)
     return msgspec.structs.replace(learner, objective=section(objective_of(learner), kind))
-
-
-def _is_own(kind: Any) -> bool:
-    return isinstance(kind, str) and (":" in kind or kind in NAMED.offered())
 
 
 def _class_in(module: ModuleType) -> type[Objective]:

@@ -8,6 +8,7 @@ supervised training does. No rate exceeds that of the smallest policy.
 """
 
 import math
+from typing import assert_never
 
 from protocols.learner_config import LearnerConfig
 from protocols.learning import WeightsFormat
@@ -76,3 +77,27 @@ def _digit(rate: float) -> float:
     """Return the rate rounded down to one digit."""
     power = math.floor(math.log10(rate) + 1e-9)
     return float(f"{math.floor(rate / 10.0**power + 1e-9)}e{power}")
+
+
+def rate_share(config: LearnerConfig, step: int) -> float:
+    """Return the share of the full rate at ``step``, counted from 1: 0..1.
+
+    It rises linearly until the last warm-up step; the next step has the full rate. From there,
+    ``linear`` falls in equal steps and ``cosine`` along half a cosine. Both fall towards
+    ``final_rate_share`` of the full rate, which step ``config.steps + 1`` would have.
+    """
+    warmup = config.warmup_steps
+    if step <= warmup:
+        return step / warmup
+    done = min(1.0, (step - 1 - warmup) / max(1, config.steps - warmup))
+    match config.schedule:
+        case "constant":
+            left = 1.0
+        case "linear":
+            left = 1.0 - done
+        case "cosine":
+            left = 0.5 * (1.0 + math.cos(math.pi * done))
+        case _:
+            assert_never(config.schedule)
+    floor = config.final_rate_share
+    return floor + (1.0 - floor) * left

@@ -33,12 +33,12 @@ from coevolve.learning.constraints import Constraints
 from coevolve.learning.losses import aggregation, credit
 from coevolve.learning.losses.aggregation import LossNormalizer
 from coevolve.learning.losses.imitation import imitated
-from coevolve.learning.lr_schedule import rate_share
 from coevolve.learning.metrics import StepMetrics
 from coevolve.learning.objective import needs_initial_model
 from coevolve.learning.objective_registry import objective_of
 from coevolve.learning.optimizers import TEACHERS, Optimizers, Teacher
 from coevolve.learning.policy import Policy, make_repeatable, micro_batches, padded, written
+from coevolve.learning.rates import rate_share
 from coevolve.learning.rows import Conversation, Row, alike, amounts, sides
 from coevolve.learning.sharded.partition import share
 from coevolve.learning.sharded.ranks import ALONE, Ranks

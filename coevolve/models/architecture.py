@@ -210,6 +210,36 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True):
         return embeddings + self.hidden_size + self.num_hidden_layers * layer
 
 
+def word_config(
+    words: int, ends: int | list[int], *, hidden: int, layers: int, positions: int
+) -> ModelConfig:
+    """Return a small Qwen3 with a token for each of ``words`` words; token 0 is the padding.
+
+    A message ends with a token of ``ends``. A conversation has at most ``positions`` tokens.
+    """
+    return {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "vocab_size": words,
+        "hidden_size": hidden,
+        "intermediate_size": 3 * hidden,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "max_position_embeddings": positions,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10_000.0,
+        "attention_bias": False,
+        "hidden_act": "silu",
+        "tie_word_embeddings": True,
+        "initializer_range": 0.05,
+        "pad_token_id": 0,
+        "bos_token_id": None,
+        "eos_token_id": ends,
+    }
+
+
 def architecture(config: ModelConfig) -> Architecture | None:
     """Return the sizes in ``config``; None for an unsupported architecture."""
     if config.get("model_type") not in COVERED:

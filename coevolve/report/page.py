@@ -10,11 +10,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from coevolve.history.metric_docs import terms
 from coevolve.history.run_history import RunHistory
+from coevolve.report.figure import folded
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.scripts import data_block, library, own, policy, script
 from coevolve.report.sections.findings import findings_section
-from coevolve.report.sections.glossary import glossary_section
 from coevolve.report.sections.head import head, run_section
 from coevolve.report.sections.lineage import lineage_section
 from coevolve.report.sections.lives import lives_data
@@ -30,6 +31,17 @@ from coevolve.report.sections.teaching import teaching_section
 from coevolve.report.sections.weaknesses import weaknesses_section
 from coevolve.report.style import style_sheet
 from protocols.errors import RunError
+
+
+def glossary_section(data: RunHistory) -> Markup:
+    """Return the terms and their meanings, without those of other environments."""
+    rows = [
+        joined([tag("dt", ", ".join(term.names)), tag("dd", term.meaning)])
+        for term in terms()
+        if term.environment in ("", data.config.uses)
+    ]
+    return folded("glossary", "Glossary", "What words mean.", tag("dl", *rows, class_="terms"))
+
 
 GROUPS = {
     "Results": {

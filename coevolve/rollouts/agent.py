@@ -1,69 +1,22 @@
 """The interface for attempts at tasks, and the record of an attempt."""
 
 import hashlib
-from dataclasses import dataclass, field
 from typing import Protocol
-
-import msgspec
 
 from protocols.config import RolloutConfig
 from protocols.errors import ContractError, SimulatorError
-from protocols.rollouts import (
-    NO_TRAFFIC,
-    Action,
-    Ending,
-    Rollout,
-    RolloutRequest,
-    Tokens,
-    Traffic,
-)
-from protocols.tasks import NOTHING, Task
+from protocols.rollouts import Attempted, Rollout, RolloutRequest
+from protocols.tasks import Task
 
 
-@dataclass(frozen=True, kw_only=True)
-class Episode:
+class Episode(Attempted, frozen=True, kw_only=True):
     """A finished attempt."""
-
-    tokens: Tokens
-    """The first conversation."""
-
-    actions: tuple[Action, ...]
-    turns_passed: int
-    turns_total: int
-    reward: float
-    ended: Ending
-    turn_starts: tuple[int, ...] = (0,)
-    """Token position in the first conversation at which each started turn begins."""
-
-    further: tuple[Tokens, ...] = ()
-    """The conversations after the first one. Each sampled token has mask 1 in exactly one
-    conversation of the attempt."""
 
     versions: tuple[int, ...]
     """The policy version of each sampled token of all conversations; at least one entry."""
 
     oldest_version: int
     """Oldest policy version that sampled a token or computed keys and values for one."""
-
-    wall_s: float
-    outcome: msgspec.Raw = field(default_factory=lambda: NOTHING)
-    outcome_key: str = ""
-    """As in `protocols.rollouts.Rollout`."""
-
-    simulator_cpu_s: float = 0.0
-    """CPU seconds of grading; 0 if the result was already known."""
-
-    traffic: Traffic = NO_TRAFFIC
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether every turn passed."""
-        return self.turns_passed == self.turns_total
-
-    @property
-    def conversations(self) -> tuple[Tokens, ...]:
-        """All conversations, in the order in which they began."""
-        return (self.tokens, *self.further)
 
 
 class Agent(Protocol):
@@ -98,25 +51,13 @@ def _rollout(request: RolloutRequest, episode: Episode, attempt: int) -> Rollout
         group_size=request.group_size,
         task_id=request.task_id,
         seed=seed_of(request.seed, attempt),
-        tokens=episode.tokens,
-        actions=episode.actions,
-        turns_passed=episode.turns_passed,
-        turns_total=episode.turns_total,
-        reward=episode.reward,
         version_min=episode.oldest_version,
         version_max=max(episode.versions),
-        ended=episode.ended,
-        turn_starts=episode.turn_starts,
-        further=episode.further,
-        wall_s=episode.wall_s,
-        outcome=episode.outcome,
-        outcome_key=episode.outcome_key,
         author=request.author,
         instance=request.instance,
         imitable=request.imitable,
-        simulator_cpu_s=episode.simulator_cpu_s,
         tries=attempt + 1,
-        traffic=episode.traffic,
+        **{name: getattr(episode, name) for name in Attempted.__struct_fields__},
     )
 
 

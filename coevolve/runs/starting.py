@@ -214,7 +214,8 @@ def reopen(path: Path, config: RunConfig) -> RunDirectory:
     differing = [
         f"  {key}: was {before.get(key)!r}, is {now.get(key)!r}"
         for key in sorted(before | now)
-        if before.get(key) != now.get(key) and not _may_change(key)
+        if before.get(key) != now.get(key)
+        and not any(key == each or key.startswith(f"{each}.") for each in MAY_CHANGE)
     ]
     if differing:
         raise RunError(
@@ -239,10 +240,6 @@ def check_name(directory: RunDirectory, name: str) -> None:
             f"{directory.path.name!r}; rename it, or move it into another folder, to continue it "
             f"there with `coevolve resume {name} --runs FOLDER`"
         )
-
-
-def _may_change(key: str) -> bool:
-    return any(key == each or key.startswith(f"{each}.") for each in MAY_CHANGE)
 
 
 def _check_journal(directory: RunDirectory, run_id: str) -> None:

@@ -1,23 +1,19 @@
 """Output of a run on the terminal: a live screen or JSON lines, and a summary at the end."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import structlog
 from rich.live import Live
-from rich.table import Table
 
 from coevolve.delivery.alarms import sentence
 from coevolve.history.degraded import log_change
 from coevolve.history.passing import PAUSED, stall_after
 from coevolve.history.progress import Progress
-from coevolve.history.score import Score
 from coevolve.history.teaching import sentence as regression
 from coevolve.history.weight_sync import scale_sentence
 from coevolve.screen.drawing import draw
-from coevolve.screen.facts import NEWEST, newest_cells, score_cells, shown_versions
-from coevolve.screen.silence import silence
 from coevolve.screen.start import StartScreen, redraws
 from coevolve.screen.view import View
 from protocols.config import RunConfig
@@ -268,43 +264,34 @@ def open_display(config: RunConfig, screen: StartScreen, elapsed_s: float = 0.0)
     return LiveDisplay(config, screen, elapsed_s)
 
 
-INTERVAL = "95 % interval"
-
-CELL = 3
-"""Characters of a table's cell beside its text: two spaces and a line."""
+STEPS = 10
+"""Steps of the loop without a signal after which it is said, once."""
 
 
-def score_tables(progress: Progress, width: int) -> Sequence[Table]:
-    """Return tables of `Progress.tables`, one row per label and one column per version.
+def silence(config: RunConfig, message: Message, progress: Progress) -> str:
+    """Return a sentence, with the remedies that the run file leaves; empty if all is well.
 
-    Versions for which ``width`` has no room are left out, but for the first and the newest one. The
-    last columns have the newest version's standard error, its 95 % interval, and the number of
-    tasks. A table without scores is left out.
+    It follows one step alone, number `STEPS` after the warm start, in a run that makes tasks.
     """
-    return [
-        _score_table(f"{name}, %", scores, width)
-        for name, scores in progress.tables.items()
-        if any(scores.values())
-    ]
+    if not (isinstance(message, StepReport) and message.stage == "loop" and config.synthesizes):
+        return ""
+    warm = progress.stages.last
+    if message.step - warm != STEPS:
+        return ""
+    if progress.count("signal/") > progress.count("signal/cold_start"):
+        return ""
+    steps = f"{STEPS} steps{' after the warm start' * (warm > 0)}"
+    remedies = ", or ".join(_remedies(config, progress.teaching.room))
+    return f"no signal in {steps}, so no task was made of a weakness: {remedies}"
 
 
-def _score_table(title: str, scores: Mapping[int, Mapping[str, Score]], width: int) -> Table:
-    versions, rows = sorted(scores), score_cells(scores)
-    column = len(f"step {versions[-1]}") + CELL
-    others = (max(map(len, rows)), *map(len, (*NEWEST, INTERVAL)))
-    shown = shown_versions(
-        len(versions), (width - 1 - sum(each + CELL for each in others)) // column
+def _remedies(config: RunConfig, room: str) -> Iterator[str]:
+    if room:
+        yield room
+    if config.signals.rules == "posterior" and "unsolved" not in config.signals.kinds:
+        yield "add unsolved to signals.kinds, for what always fails"
+    if not config.learner.warm_start.steps:
+        yield "imitate references first (learner.warm_start.steps)"
+    yield (
+        f"raise rollout.group_size above {config.rollout.group_size}: a rule needs some 29 attempts"
     )
-    table = Table(title=title, title_justify="left")
-    table.add_column("tasks")
-    for each in shown:
-        table.add_column(f"step {versions[each]}", justify="right")
-    error, tasks = NEWEST
-    for heading in (error, INTERVAL, tasks):
-        table.add_column(heading, justify="right")
-    for label, cells in rows.items():
-        newest = scores[versions[-1]].get(label)
-        error, tasks = newest_cells(newest)
-        values = (cells[each] for each in shown)
-        table.add_row(label, *values, error, newest.ends if newest else "", tasks)
-    return table

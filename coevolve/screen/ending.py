@@ -15,7 +15,7 @@ from coevolve.history.progress import Progress
 from coevolve.history.starts import CpuShares, Starts
 from coevolve.history.teaching import lost_at_the_end
 from coevolve.history.teaching import sentence as regression
-from coevolve.screen.facts import NAME, Fact, fact_lines, made, score_lines, summed
+from coevolve.screen.facts import NAME, NEWEST, Fact, fact_lines, made, score_tables, summed
 from coevolve.screen.lines import curve, duration, fitted, line, spread
 from protocols.config import RunConfig
 from protocols.learning import PolicyRegressed
@@ -68,7 +68,7 @@ def print_ending(console: Console, ending: Ending) -> None:
     """Print how a run went; its held-out scores come last."""
     width, ascii_only = console.width, console.options.ascii_only
     words = list(_words(ending))
-    scores = _scores(ending.progress, width)
+    scores = score_tables(ending.progress, width, "held-out ", NEWEST)
     vital, others = _told(_vital(ending, width), width), _told(_facts(ending), width)
     if console.is_terminal:
         taken = sum(-(-cell_len(each) // width) for each in words)
@@ -257,13 +257,3 @@ def _words(ending: Ending) -> Iterator[str]:
         yield f"report: {ending.report}"
     if ending.stopped:
         yield f"stopped; continue with: coevolve resume {ending.run}"
-
-
-def _scores(progress: Progress, width: int) -> list[Text]:
-    """Return the scores by each measure of the environment, and by success."""
-    tables = progress.tables.items()
-    found = (score_lines(f"held-out {name}, %", scores, width) for name, scores in tables)
-    lines: list[Text] = []
-    for each in found:
-        lines += [*([line()] if lines and each else []), *each]
-    return lines

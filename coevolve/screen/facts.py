@@ -1,6 +1,6 @@
 """Facts on one or a few lines, which the live screen and the end of a run share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
@@ -18,6 +18,7 @@ GAP = 2
 """Columns between those of scores."""
 
 NEWEST = ("std error", "tasks")
+WITH_INTERVAL = ("std error", "95 % interval", "tasks")
 """Headings of what a table says of the newest version's scores."""
 
 
@@ -55,34 +56,51 @@ def made(progress: Progress) -> list[Fact]:
     ]
 
 
-def score_lines(title: str, scores: Mapping[int, Mapping[str, Score]], width: int) -> list[Text]:
+def score_tables(
+    progress: Progress, width: int, of: str = "", newest: Sequence[str] = WITH_INTERVAL
+) -> list[Text]:
+    """Return the lines of all `Progress.tables`; ``of`` begins their titles."""
+    lines: list[Text] = []
+    for name, scores in progress.tables.items():
+        if found := score_lines(f"{of}{name}, %", scores, width, newest):
+            lines += [*([line()] if lines else []), *found]
+    return lines
+
+
+def score_lines(
+    title: str,
+    scores: Mapping[int, Mapping[str, Score]],
+    width: int,
+    newest: Sequence[str] = NEWEST,
+) -> list[Text]:
     """Return scores in percent, a line for each label and a column for each version that fits.
 
     If not all versions fit, these are the first one and the newest ones. The last columns are
-    `NEWEST`. [] without scores.
+    ``newest``. [] without scores.
     """
     versions = sorted(scores)
-    labels = score_cells(scores)
+    labels = _score_cells(scores)
     if not labels:
         return []
     first = min(max(len(title), *map(len, labels)), width // 2)
     column = len(f"step {versions[-1]}") + GAP
-    ends = [len(name) + GAP for name in NEWEST]
+    ends = [len(name) + GAP for name in newest]
     if width - first - sum(ends) < 2 * column:
         ends = []
-    shown = shown_versions(len(versions), (width - first - sum(ends)) // column)
+    shown = _shown_versions(len(versions), (width - first - sum(ends)) // column)
     head = "".join(f"{f'step {versions[each]}':>{column}}" for each in shown)
-    head += "".join(f"{name:>{room}}" for name, room in zip(NEWEST, ends, strict=False))
+    head += "".join(f"{name:>{room}}" for name, room in zip(newest, ends, strict=False))
     lines = [line((f"{title:<{first}.{first}}{head}", "bold"))]
     for label, cells in labels.items():
         said = "".join(f"{cells[each]:>{column}}" for each in shown)
-        newest = zip(newest_cells(scores[versions[-1]].get(label)), ends, strict=False)
-        said += "".join(f"{cell:>{room}}" for cell, room in newest)
+        found = _newest_cells(scores[versions[-1]].get(label))
+        told = zip(newest, ends, strict=False)
+        said += "".join(f"{found.get(name, ''):>{room}}" for name, room in told)
         lines.append(line((f"{label:<{first}.{first}}{said}", "")))
     return lines
 
 
-def shown_versions(count: int, fitting: int) -> list[int]:
+def _shown_versions(count: int, fitting: int) -> list[int]:
     """Return the places of the versions to show: the first one, and the newest that fit.
 
     At least one of the newest is shown, if there are two.
@@ -91,7 +109,7 @@ def shown_versions(count: int, fitting: int) -> list[int]:
     return [0, *range(1 + left_out, count)]
 
 
-def score_cells(scores: Mapping[int, Mapping[str, Score]]) -> dict[str, list[str]]:
+def _score_cells(scores: Mapping[int, Mapping[str, Score]]) -> dict[str, list[str]]:
     """Return for each label its score at each version, in percent; empty where it has none."""
     by_version = [scores[version] for version in sorted(scores)]
     labels = dict.fromkeys(label for each in by_version for label in each)
@@ -102,9 +120,12 @@ def _percent(score: Score | None) -> str:
     return "" if score is None else f"{100 * score.mean:.1f}"
 
 
-def newest_cells(score: Score | None) -> tuple[str, str]:
-    """Return the cells of `NEWEST`; empty without a score."""
-    return ("", "") if score is None else (f"{100 * score.std_error:.1f}", str(score.tasks))
+def _newest_cells(score: Score | None) -> dict[str, str]:
+    """Return the cells of `WITH_INTERVAL` by heading; none without a score."""
+    if score is None:
+        return {}
+    cells = (f"{100 * score.std_error:.1f}", score.ends, str(score.tasks))
+    return dict(zip(WITH_INTERVAL, cells, strict=True))
 
 
 def _counts(progress: Progress, prefix: str) -> dict[str, int]:

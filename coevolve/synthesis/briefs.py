@@ -14,12 +14,14 @@ from typing import Protocol
 
 import msgspec
 
-from coevolve.journal.retained import retained_rollouts
+from coevolve.journal.codec import decode_as
 from coevolve.journal.task_cache import TaskCache, unread
 from protocols.config import RunConfig
-from protocols.errors import LeakError
+from protocols.errors import JournalError, LeakError
 from protocols.evolution import OnPattern, OnTask, Signal
 from protocols.interfaces import Reader
+from protocols.journal import StoredRecord
+from protocols.rollouts import Rollout
 from protocols.synthesis import Anything, Attempt, Brief, Synthesis
 from protocols.tasks import Task
 
@@ -124,3 +126,21 @@ def seed_of(run_seed: int, signal_id: str, what: str) -> int:
     """Return a reproducible seed for one purpose; 0 <= seed < 2**31."""
     digest = hashlib.sha256(f"{run_seed}/{signal_id}/{what}".encode()).digest()
     return int.from_bytes(digest[:SEED_BYTES]) >> 1
+
+
+async def retained_rollouts(reader: Reader, sequences: Sequence[int]) -> dict[int, Rollout]:
+    """Return the rollouts that the journal still has, by sequence, in the requested order."""
+    return {
+        record.sequence: decode_as(record, Rollout)
+        for record in await _read_retained(reader, sequences)
+    }
+
+
+async def _read_retained(reader: Reader, sequences: Sequence[int]) -> Sequence[StoredRecord]:
+    """Return the records that the journal still has, in the requested order."""
+    try:
+        return await reader.read(sequences)
+    except JournalError:
+        if len(sequences) == 1:
+            return ()
+        return [record for each in sequences for record in await _read_retained(reader, (each,))]

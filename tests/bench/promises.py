@@ -28,7 +28,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         promise="work whose lease expired is taken again",
-        file="coevolve/journal/leases.py",
+        file="coevolve/journal/consumers.py",
         old=" | consumer.release_expired(now_s)",
         new="",
         tests=(f"{UNIT}/journal/test_journal.py",),
@@ -210,7 +210,7 @@ OTHERS: tuple[Mutant, ...] = (
     ),
     Mutant(
         promise="the learning rate decays to its final share",
-        file="coevolve/learning/lr_schedule.py",
+        file="coevolve/learning/rates.py",
         old="return floor + (1.0 - floor) * left",
         new="return max(floor, 1.0)",
         tests=(f"{UNIT}/learning/test_lr_schedule.py",),

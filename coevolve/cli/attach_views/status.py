@@ -21,7 +21,7 @@ from coevolve.history.weight_sync import scale_sentence
 from coevolve.journal.codec import topic_of
 from coevolve.journal.paging import whole_topic
 from coevolve.loop import LOOP
-from coevolve.screen.display import score_tables
+from coevolve.screen.facts import score_tables
 from protocols.capabilities import absent
 from protocols.control import PartStatus, RunCopied
 from protocols.evolution import SynthesizerSwapped

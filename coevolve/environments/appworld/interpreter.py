@@ -119,7 +119,7 @@ class Interpreter:
         self._turn += 1
         try:
             process.renew(1.1 * self._settings.block_s + 1.0)
-            process.send(frame(Run(turn=self._turn, code=_sendable(code))))
+            process.send(frame(Run(turn=self._turn, code=code.encode(errors="replace").decode())))
             return self._observed(process, answer)
         except PipeBrokenError as error:
             self._check_end(process)
@@ -253,7 +253,3 @@ def _receive(process: PipedProgram) -> FromProgram:
         return message_in(process.receive(size))
     except ValueError as error:
         raise PipeBrokenError("The code broke its connection to the apps") from error
-
-
-def _sendable(code: str) -> str:
-    return code.encode(errors="replace").decode()

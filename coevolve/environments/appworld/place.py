@@ -93,7 +93,7 @@ def prepare(out: TextIO) -> None:
         with packages.alone(folder, say):
             if not _is_ready(folder):
                 say(f"unpacking the apps of {PACKAGE} ...")
-                _unpack(folder)
+                _run(UNPACK, folder)
                 _make_interpreter_folder(folder)
                 (folder / UNPACKED).touch()
                 say(NOTICE)
@@ -119,11 +119,6 @@ def _ready(folder: Path) -> Path:
 
 def _beside(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}-interpreter")
-
-
-def _unpack(folder: Path) -> None:
-    """Let the package unpack itself; it also unpacks tests, into a folder that is removed."""
-    _run(UNPACK, folder)
 
 
 def _run(script: str, folder: Path) -> None:

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from coevolve.environments.hdl import parts
 from coevolve.environments.hdl.config import HdlConfig
-from coevolve.environments.hdl.export.exporters import EXPORTERS
-from coevolve.environments.hdl.export.wording import asked
+from coevolve.environments.hdl.export.exporters import EXPORTERS, asked
 from coevolve.environments.hdl.needs import require_slang
 from coevolve.environments.hdl.policy.stages import is_learned_from, teaches_itself
 from coevolve.environments.hdl.policy.task import read_body
@@ -26,7 +26,6 @@ from coevolve.environments.sdk import (
     Exporter,
     Fault,
     Finding,
-    ModelConfig,
     Requirements,
     has_chat_template,
     lacking,
@@ -61,7 +60,7 @@ class Hdl(Environment):
         for name in ("adopt", "simulate", "merge", "qualify", "baselines", "serve-queue")
     }
     evaluation: ClassVar[str] = "coevolve.environments.hdl.evaluation.options:EVALUATION"
-    own_models: ClassVar[Mapping[str, ModelConfig]] = {TINY_HDL: MODEL}
+    own_models = MappingProxyType({TINY_HDL: MODEL})
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)

@@ -21,7 +21,7 @@ from coevolve.environments.findings import (
     counted,
     findings,
 )
-from coevolve.environments.tools.adversary.grading import Grading
+from coevolve.environments.tools.adversary.probes import Grading
 from coevolve.environments.tools.chat.tools import named_arguments, schemas
 from coevolve.environments.tools.conformance_rewards import (
     none_doubted,

@@ -11,7 +11,7 @@ from coevolve.environments.findings import (
     counted,
 )
 from coevolve.environments.tools.adversary.found import Named
-from coevolve.environments.tools.adversary.grading import Grading
+from coevolve.environments.tools.adversary.probes import Grading
 from coevolve.environments.tools.adversary.words import texts_in
 from coevolve.environments.tools.commands import Passed
 from coevolve.environments.tools.conformance_subject import Subject, reference_calls

@@ -8,8 +8,8 @@ from coevolve.environments.findings import (
     UnfitError,
 )
 from coevolve.environments.tools.adversary.found import Named
-from coevolve.environments.tools.adversary.grading import Grading
 from coevolve.environments.tools.adversary.play import solved
+from coevolve.environments.tools.adversary.probes import Grading
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import ToolTask, tool_task

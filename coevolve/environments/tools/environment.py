@@ -20,7 +20,7 @@ from coevolve.environments.findings import Finding
 from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.interface import Environment
 from coevolve.environments.rewards_only import RewardsAlone
-from coevolve.environments.tools.adversary.grading import Grading
+from coevolve.environments.tools.adversary.probes import Grading
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.conversations import check_conversations
 from coevolve.environments.tools.export.exporters import EXPORTERS
@@ -28,9 +28,8 @@ from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.gates.order import ORDER
 from coevolve.environments.tools.gates.similarity import Leaks, Likenesses
 from coevolve.environments.tools.interfaces import Renderer, ToolSource
-from coevolve.environments.tools.observer import ToolObserver
+from coevolve.environments.tools.observer import ReferenceSupervision, ToolObserver
 from coevolve.environments.tools.session_pool import SimulatorPool
-from coevolve.environments.tools.supervision import ReferenceSupervision
 from coevolve.environments.tools.task import ToolTask, read_body, tool_task
 from coevolve.environments.tools.task_text import instructions_text, task_text
 from coevolve.environments.tools.toolsets import tool_documents

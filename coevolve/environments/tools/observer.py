@@ -1,9 +1,10 @@
-"""The observer of groups of rollouts with tools."""
+"""What groups of rollouts with tools show, and what a policy may imitate of their tasks."""
 
 from collections.abc import Sequence
 
-from coevolve.environments.rewards_only import TaskObserver
+from coevolve.environments.rewards_only import RewardsAlone, TaskObserver
 from coevolve.environments.tools.cells import NO_TOOL, parts_of, tools_by_turn
+from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.patterns import CountPatterns, patterns_of
 from coevolve.environments.tools.task import tool_task
 from coevolve.journal.task_cache import TaskCache
@@ -12,6 +13,7 @@ from protocols.config import RunConfig
 from protocols.evolution import PatternCount, SkillCount
 from protocols.interfaces import Reader
 from protocols.rollouts import Rollout
+from protocols.tasks import Task
 
 
 class ToolObserver(TaskObserver):
@@ -53,3 +55,14 @@ class ToolObserver(TaskObserver):
             return ()
         counts = skill_counts(await self._skills.get(rollouts[0].task_id), rollouts)
         return tuple(each for each in counts if each.skill != NO_TOOL)
+
+
+class ReferenceSupervision(RewardsAlone):
+    """A `protocols.interfaces.Supervision` of tasks with references."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+
+    def demonstration(self, task: Task) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the reference in the policy's tokens."""
+        return self._renderer.demonstration(task)

@@ -13,9 +13,9 @@ from coevolve.base.user_code import told
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.adversary.found import Found, Named
-from coevolve.environments.tools.adversary.grading import Grading
 from coevolve.environments.tools.adversary.kept import kept
 from coevolve.environments.tools.adversary.play import solved
+from coevolve.environments.tools.adversary.probes import Grading
 from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.environments.tools.references import played_apart
 from coevolve.environments.tools.session_pool import SimulatorPool

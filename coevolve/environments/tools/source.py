@@ -22,10 +22,9 @@ from coevolve.environments.tools.digest import DEFINE_STATE
 from coevolve.environments.tools.gates.similarity import SAME_REQUEST, Likenesses
 from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.simple import UNCOMPARED
-from coevolve.environments.tools.split_tasks import SplitTasks, Streams
+from coevolve.environments.tools.split_tasks import SplitTasks, Streams, shuffled
 from coevolve.environments.tools.task import tool_task
 from coevolve.environments.tools.toolset import STATE_MISMATCH
-from coevolve.environments.tools.watched_tasks import shuffled
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.tasks import Split, Task, body_of

@@ -23,7 +23,7 @@ from typing import Any, get_args
 import msgspec
 
 from coevolve.base.user_code import told
-from coevolve.environments.tools.held_out_share import held_out_places
+from coevolve.environments.tools.split_tasks import held_out_places
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.task_rows import FORMATS, rows_of
 from protocols.errors import ConfigError

@@ -7,11 +7,11 @@ of the two scores do not overlap; without that, a score has not changed beyond c
 from collections.abc import Iterator, Sequence
 
 from coevolve.history.differences import Suspect
-from coevolve.history.drawn import COMPUTE, STEP_TIMES, WAIT
 from coevolve.history.instance_gap import memorized
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import percent
 from coevolve.history.score import compared
+from coevolve.history.series import COMPUTE, STEP_TIMES, WAIT
 from coevolve.history.timeline import Happening
 from coevolve.report.figure import missing, section, several
 from coevolve.report.links import to, to_task

@@ -6,7 +6,7 @@ from coevolve.history.run_history import RunHistory
 from coevolve.report.figure import Table, folded, listed, missing
 from coevolve.report.markup import Markup, clipped, tag
 from coevolve.report.sections.opening import opening
-from coevolve.report.times import duration, moment
+from coevolve.report.sentences import duration, moment
 from coevolve.yaml.text import write_yaml
 from protocols.config import RunConfig
 from protocols.synthesizers import EndpointModel, PolicyModel

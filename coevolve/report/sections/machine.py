@@ -5,14 +5,14 @@ The curves of single metrics, such as staleness and tokens per second, are among
 
 from collections import Counter, defaultdict
 
-from coevolve.history.drawn import STEP_TIMES
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import bin_name, bins, number, percent
+from coevolve.history.series import STEP_TIMES
 from coevolve.history.starts import CpuShares
 from coevolve.report.charts import PERCENT, Layer, row_chart, stacked_figure
 from coevolve.report.figure import Table, figure, folded, listed, missing
 from coevolve.report.markup import Markup
-from coevolve.report.times import duration
+from coevolve.report.sentences import duration
 
 COLUMNS = 40
 

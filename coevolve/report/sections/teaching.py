@@ -2,9 +2,9 @@
 
 from statistics import median
 
-from coevolve.history.drawn import MOVED, NOISE_SCALE
 from coevolve.history.run_history import RunHistory
 from coevolve.history.scales import number, percent
+from coevolve.history.series import MOVED, NOISE_SCALE
 from coevolve.report.figure import Table, folded, listed, missing
 from coevolve.report.links import to
 from coevolve.report.markup import Markup, tag

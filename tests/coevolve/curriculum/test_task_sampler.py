@@ -5,8 +5,8 @@ import pytest
 
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.curriculum.task_sampler import PoolSampler
+from coevolve.environments.tools.filesystem.environment import StaticSource
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
-from coevolve.environments.tools.filesystem.sources import StaticSource
 from protocols.config import RunConfig
 from protocols.evolution import NO_READING, Reading
 from tests.evolving import CONFIRMED, admitted, verdict

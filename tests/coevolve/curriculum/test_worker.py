@@ -10,8 +10,8 @@ import pytest
 from coevolve.curriculum.task_sampler import sampler_of
 from coevolve.curriculum.worker import Curriculum, Instantiate
 from coevolve.environments.settings import settings_of
+from coevolve.environments.tools.filesystem.environment import StaticSource, UniformSource
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
-from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
 from coevolve.environments.tools.synthesis.brief import Start
 from coevolve.journal.codec import decode, decode_as, encode
 from coevolve.journal.journal import Journal

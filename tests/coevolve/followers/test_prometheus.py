@@ -17,8 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coevolve.config.load import load_config
-from coevolve.followers.numbers import Number
-from coevolve.followers.prometheus import NAME, serve
+from coevolve.followers.prometheus import NAME, Number, serve
 from coevolve.journal.local_store import LocalStore
 from coevolve.runs.drive import Companion, Run
 from coevolve.runs.stop import Stop

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from coevolve.history.drawn import DRAWN, WAIT
 from coevolve.history.metric_docs import meaning_of
+from coevolve.history.series import DRAWN, WAIT
 from coevolve.history.timeline import Timeline
 from coevolve.report.page import page
 from tests.coevolve.report.pages import data, stepped

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from coevolve.environments.tools.supervision import ReferenceSupervision
+from coevolve.environments.tools.observer import ReferenceSupervision
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.learner import Learner
 from coevolve.loop import PARTS

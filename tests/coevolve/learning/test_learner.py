@@ -10,7 +10,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from coevolve.commands.replay import replay
-from coevolve.environments.tools.supervision import ReferenceSupervision
+from coevolve.environments.tools.observer import ReferenceSupervision
 from coevolve.journal.codec import decode_as
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from coevolve.learning.lr_schedule import rate_share
+from coevolve.learning.rates import rate_share
 from protocols.config import LearnerConfig
 
 CONFIG = LearnerConfig(steps=6, learning_rate=0.125, warmup_steps=2)

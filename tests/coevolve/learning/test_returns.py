@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from coevolve.commands.replay import replay
-from coevolve.environments.tools.supervision import ReferenceSupervision
+from coevolve.environments.tools.observer import ReferenceSupervision
 from coevolve.learning.history import History
 from coevolve.learning.optimizers import TEACHERS
 from coevolve.models.weight_files import version_digest

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from coevolve.commands.replay import replay
-from coevolve.environments.tools.supervision import ReferenceSupervision
+from coevolve.environments.tools.observer import ReferenceSupervision
 from coevolve.learning.history import History
 from coevolve.learning.warm_start import SkillAttempts, WarmStart
 from coevolve.rollouts.scored_versions import unscored_version

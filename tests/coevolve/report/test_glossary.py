@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 
 from coevolve.history.metric_docs import terms
-from coevolve.report.page import page
-from coevolve.report.sections.glossary import glossary_section
+from coevolve.report.page import glossary_section, page
 from tests.browser import needs_browser, opened
 from tests.coevolve.report.pages import CONFIG, data, parsed, whole_story
 from tests.report_picture import recorded_data

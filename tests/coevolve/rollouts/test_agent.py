@@ -1,4 +1,3 @@
-import dataclasses
 import math
 from typing import Any
 
@@ -57,7 +56,7 @@ def test_a_rollout_says_what_was_asked_for_and_what_came_of_it() -> None:
         "outcome_key": "key",
         "simulator_cpu_s": 0.5,
     }
-    made = dataclasses.replace(episode(reward=0.25, passed=0), **told)
+    made = msgspec.structs.replace(episode(reward=0.25, passed=0), **told)
     recorded = rollout_of(asked, made, attempt=2)
     for name in ("group_id", "group", "index", "group_size", "task_id", "author", "instance"):
         assert getattr(recorded, name) == getattr(asked, name)
@@ -78,7 +77,7 @@ def test_a_rollout_is_as_old_as_the_oldest_keys_and_values_that_it_used() -> Non
         )
     )
     versions, oldest = (3, 4), transcript.oldest_version()
-    made = dataclasses.replace(episode(), versions=versions, oldest_version=oldest)
+    made = msgspec.structs.replace(episode(), versions=versions, oldest_version=oldest)
     recorded = rollout_of(REQUEST, made)
     assert (recorded.version_min, recorded.version_max) == (1, 4)
     assert columns.from_int32(transcript.tokens().cache_versions) == [1, 4]

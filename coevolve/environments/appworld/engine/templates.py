@@ -13,5 +13,5 @@ from templates_music import MUSIC
 from templates_people import PEOPLE
 from templates_things import THINGS
 
-TEMPLATES = MUSIC | PEOPLE | MONEY | THINGS
+TEMPLATES = {each.__name__: each for each in (*MUSIC, *PEOPLE, *MONEY, *THINGS)}
 """Name -> function of the models, a generator and the person who asks, which returns a `Drawn`."""

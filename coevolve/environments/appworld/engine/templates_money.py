@@ -2,7 +2,6 @@
 # pyright: basic, reportMissingImports=false
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 from drawn import END, END_WITH, Change, Drawn, login
@@ -196,12 +195,7 @@ whole = [apis.splitwise.show_group(group_id=g["group_id"], access_token=token) f
     )
 
 
-MONEY: dict[str, Callable[[Any, random.Random, Any], Drawn]] = {
-    "pay_somebody": pay_somebody,
-    "deny_requests": deny_requests,
-    "ask_for_shares": ask_for_shares,
-    "received_from_all": received_from_all,
-    "befriend": befriend,
-    "new_group": new_group,
-    "how_many_groups": how_many_groups,
-}
+MONEY = (
+    *(pay_somebody, deny_requests, ask_for_shares, received_from_all, befriend, new_group),
+    *(how_many_groups,),
+)

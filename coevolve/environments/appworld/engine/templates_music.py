@@ -2,7 +2,6 @@
 # pyright: basic, reportMissingImports=false
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 from drawn import END, END_WITH, Change, Drawn, login
@@ -175,11 +174,7 @@ for song in songs:
     )
 
 
-MUSIC: dict[str, Callable[[Any, random.Random, Any], Drawn]] = {
-    "without_a_genre": without_a_genre,
-    "songs_as_a_note": songs_as_a_note,
-    "like_the_long_ones": like_the_long_ones,
-    "rename_a_playlist": rename_a_playlist,
-    "how_many_of_a_genre": how_many_of_a_genre,
-    "a_playlist_of_a_genre": a_playlist_of_a_genre,
-}
+MUSIC = (
+    *(without_a_genre, songs_as_a_note, like_the_long_ones, rename_a_playlist),
+    *(how_many_of_a_genre, a_playlist_of_a_genre),
+)

@@ -2,7 +2,6 @@
 # pyright: basic, reportMissingImports=false
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 from drawn import END, END_WITH, Change, Drawn, login
@@ -238,13 +237,7 @@ def write_a_mail(m: Any, rng: random.Random, user: Any) -> Drawn:
     )
 
 
-PEOPLE: dict[str, Callable[[Any, random.Random, Any], Drawn]] = {
-    "later_alarm": later_alarm,
-    "no_early_alarms": no_early_alarms,
-    "text_all_of_a_kind": text_all_of_a_kind,
-    "new_address": new_address,
-    "whose_birthday": whose_birthday,
-    "star_a_sender": star_a_sender,
-    "archive_the_read": archive_the_read,
-    "write_a_mail": write_a_mail,
-}
+PEOPLE = (
+    *(later_alarm, no_early_alarms, text_all_of_a_kind, new_address, whose_birthday),
+    *(star_a_sender, archive_the_read, write_a_mail),
+)

@@ -2,7 +2,6 @@
 # pyright: basic, reportMissingImports=false
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 from drawn import END, END_WITH, LOGIN, Change, Drawn, login
@@ -353,19 +352,8 @@ total = sum(int(word) for text in texts for word in text.split())
     )
 
 
-THINGS: dict[str, Callable[[Any, random.Random, Any], Drawn]] = {
-    "new_note": new_note,
-    "pin_by_tag": pin_by_tag,
-    "one_more_line": one_more_line,
-    "drop_notes": drop_notes,
-    "finish_by_priority": finish_by_priority,
-    "new_chore": new_chore,
-    "recolour_a_project": recolour_a_project,
-    "open_chores": open_chores,
-    "more_in_the_cart": more_in_the_cart,
-    "cheapest_wish": cheapest_wish,
-    "lighter_cart": lighter_cart,
-    "clean_a_folder": clean_a_folder,
-    "add_up_a_file": add_up_a_file,
-    "sums_of_a_folder": sums_of_a_folder,
-}
+THINGS = (
+    *(new_note, pin_by_tag, one_more_line, drop_notes, finish_by_priority, new_chore),
+    *(recolour_a_project, open_chores, more_in_the_cart, cheapest_wish, lighter_cart),
+    *(clean_a_folder, add_up_a_file, sums_of_a_folder),
+)

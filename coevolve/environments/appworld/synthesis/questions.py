@@ -193,7 +193,7 @@ def _explore(
     taken: Sequence[tuple[Move, Action]],
 ) -> Chat:
     opening = [f"Goal: {goal_of(brief)}", *reviewed(brief, reflection)]
-    flagged = _apis_of(brief.about) if isinstance(brief.about, OnPattern) else ()
+    flagged = tuple(brief.about.pattern.split(" > ")) if isinstance(brief.about, OnPattern) else ()
     if known := documents.brief(flagged):
         opening.append(f"The APIs of what was flagged:\n{marked(known)}")
     opening.append(f"You have {brief.steps} blocks. The apps are in their initial state.")
@@ -257,11 +257,6 @@ def _world(documents: ApiDocuments, extra: str, named: Iterable[str]) -> str:
     """Return what all questions say of the apps: of those of ``named`` APIs also parameters."""
     apps = {name.partition(".")[0] for name in named}
     return _WORLD.format(person=person_and_time(extra), outline=documents.outline(apps))
-
-
-def _apis_of(about: OnPattern) -> tuple[str, ...]:
-    """Return the APIs that a pattern names."""
-    return tuple(about.pattern.split(" > "))
 
 
 def _named(blocks: Iterable[str]) -> tuple[str, ...]:

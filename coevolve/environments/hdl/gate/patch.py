@@ -23,7 +23,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from coevolve.environments.hdl.gate.line_search import occurrences
 from coevolve.environments.sdk import boundary, shown
 
 NO_CHANGES = "NO_CHANGES"
@@ -243,3 +242,39 @@ def _apply_hunk(
             made.append(lines[index])
         cursor = index + 1
     return made + list(lines[cursor:]), len(made)
+
+
+def occurrences(among: Sequence[object], wanted: Sequence[object]) -> list[int]:
+    """Return every index at which ``wanted``, with at least one item, starts in ``among``.
+
+    However often an item repeats, it compares about ``len(among) + len(wanted)`` times (Knuth,
+    Morris and Pratt 1977).
+    """
+    borders = _borders(wanted)
+    found: list[int] = []
+    matched = 0
+    for index, each in enumerate(among):
+        matched = _match_length(each, wanted, borders, matched)
+        if matched == len(wanted):
+            found.append(index + 1 - matched)
+            matched = borders[-1]
+    return found
+
+
+def _borders(wanted: Sequence[object]) -> list[int]:
+    """Return, for each prefix of ``wanted``, the length of its longest proper prefix and suffix."""
+    borders = [0]
+    for each in wanted[1:]:
+        borders.append(_match_length(each, wanted, borders, borders[-1]))
+    return borders
+
+
+def _match_length(
+    each: object, wanted: Sequence[object], borders: Sequence[int], matched: int
+) -> int:
+    """Return the length of the prefix matched after ``each``, given ``matched`` before it."""
+    while each != wanted[matched]:
+        if not matched:
+            return 0
+        matched = borders[matched - 1]
+    return matched + 1

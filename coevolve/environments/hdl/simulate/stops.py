@@ -89,14 +89,9 @@ def _read_process(words: Sequence[Word], at: int, process: _Process) -> int:
             _note(words, at, process, plain=plain)
         at += 1
         closed = word.name in _CLOSE or (word.name == ";" and not brackets)
-        if closed and not blocks and not _goes_on(words, at):
+        if closed and not blocks and not (at < len(words) and words[at].name in ("else", ":")):
             return at
     return at
-
-
-def _goes_on(words: Sequence[Word], at: int) -> bool:
-    """Return whether the process goes on behind a statement: with ``else``, or a block's name."""
-    return at < len(words) and words[at].name in ("else", ":")
 
 
 def _note(words: Sequence[Word], at: int, process: _Process, *, plain: bool) -> None:

@@ -20,8 +20,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from coevolve.environments.tools.adversary.arguments import Parameter
 from coevolve.environments.tools.adversary.calls import tools_in
 from coevolve.environments.tools.adversary.found import HALF, Doubt
-from coevolve.environments.tools.adversary.grading import Grading
-from coevolve.environments.tools.adversary.probes import Attempt, Probe, plainest
+from coevolve.environments.tools.adversary.probes import Attempt, Grading, Probe, plainest
 from coevolve.environments.tools.adversary.tried import Played, Undecided
 from coevolve.environments.tools.commands import Tried
 from coevolve.environments.tools.gates.trials import passes

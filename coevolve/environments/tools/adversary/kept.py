@@ -21,7 +21,7 @@ from coevolve.base.durable_files import replace_file
 from coevolve.environments import tools
 from coevolve.environments.cache_folder import cache_folder
 from coevolve.environments.tools.adversary.found import Found
-from coevolve.environments.tools.adversary.grading import Grading
+from coevolve.environments.tools.adversary.probes import Grading
 from coevolve.environments.tools.simple import folder_of
 from coevolve.environments.tools.task import ToolTask
 from protocols.errors import DependencyError

@@ -36,9 +36,8 @@ from coevolve.environments.tools.adversary.calls import (
     tools_in,
 )
 from coevolve.environments.tools.adversary.found import Found
-from coevolve.environments.tools.adversary.grading import Grading
 from coevolve.environments.tools.adversary.player import Player, Restarts
-from coevolve.environments.tools.adversary.probes import Attempt, Probe, plainest
+from coevolve.environments.tools.adversary.probes import Attempt, Grading, Probe, plainest
 from coevolve.environments.tools.adversary.tried import (
     ROUNDS,
     Made,

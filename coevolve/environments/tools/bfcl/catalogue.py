@@ -25,7 +25,7 @@ import msgspec
 from coevolve.environments.tools.bfcl.documents import lines_of
 from coevolve.environments.tools.bfcl.settings import BfclCategory
 from coevolve.environments.tools.gates.similarity import Likenesses
-from coevolve.environments.tools.held_out_share import held_out_places
+from coevolve.environments.tools.split_tasks import held_out_places
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from protocols.tasks import Seeded, Split, Task, body_of
 

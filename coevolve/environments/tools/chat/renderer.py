@@ -6,7 +6,7 @@ tokens are never tokenised again. With ``policy.chat.tools: template`` the templ
 and the form of calls is that of the template; this module finds it by letting the template write
 some calls. With ``prompt`` the system message lists the tools, calls are lists of Python calls, and
 answers come in a user's message: BFCL prompts models without native tool calling in this way.
-``signatures`` is the same, with shorter tools (`coevolve.environments.tools.chat.signatures`).
+``signatures`` is the same, with shorter tools (`coevolve.environments.tools.chat.tools`).
 Without tools, every message is plain text.
 
 A message without a call ends the policy's turn. What begins a call and cannot be read is malformed,
@@ -32,8 +32,7 @@ from coevolve.environments.tools.chat.call_text import (
 from coevolve.environments.tools.chat.calls import FORMS, CallForm, is_written, read_calls
 from coevolve.environments.tools.chat.joined import Played, joined
 from coevolve.environments.tools.chat.python_forms import END, START
-from coevolve.environments.tools.chat.signatures import signatures
-from coevolve.environments.tools.chat.tools import named_arguments, schemas
+from coevolve.environments.tools.chat.tools import named_arguments, schemas, signatures
 from coevolve.environments.tools.chat.typed import Types, parameter_types
 from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from coevolve.llm.reading import UnfinishedThinkingError, opens_thinking, spoken

@@ -88,7 +88,7 @@ class Discovery:
     async def _explored(self, known: Known) -> tuple[Shown, ...]:
         before = [call.text() for call in known.calls]
         values = _usable(
-            *_values_of_calls(known.calls), *_names(known.said), *_from_answers(known.answers)
+            *values_of(reversed(known.calls)), *_names(known.said), *_from_answers(known.answers)
         )
         first = await self._answers(before, known.withheld, values)
         fresh = _usable(*_from_answers([answer.text for answer in first]))
@@ -185,11 +185,6 @@ def _options(parameter: Mapping[str, Any], values: Sequence[object]) -> Sequence
     if kind in _NUMBERS:
         return list(numbers[:MAX_VALUES])
     return [[text] for text in texts[:MAX_VALUES]] if kind == "array" else []
-
-
-def _values_of_calls(calls: Sequence[ReadCall]) -> Iterator[object]:
-    """Yield the values of the calls, the latest first."""
-    return values_of(reversed(calls))
 
 
 def _names(said: str) -> Iterator[object]:

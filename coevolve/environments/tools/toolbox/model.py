@@ -16,17 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-import transformers
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from coevolve.environments.tools.toolbox.domain import Cell, Domain, thing_for
 from coevolve.environments.tools.toolbox.renderer import ToolboxRenderer
 from coevolve.environments.tools.toolbox.source import given
-from coevolve.environments.tools.toolbox.words import IDS, MODEL, PAD, WORDS
-from coevolve.models.atomic_folder import write_folder
+from coevolve.environments.tools.toolbox.words import MODEL, PAD, WORDS
+from coevolve.models.word_model import write_word_model
 
 BATCH = 64
 LEARNING_RATE = 3e-3
@@ -39,27 +34,22 @@ SHARES = (0.35, 0.45, 0.2)
 
 _SHOWN_STREAM = 8
 
+MARKS = 5
+"""Number of words that are special tokens."""
+
 
 def write_model(seed: int, domain: Domain, steps: int, folder: Path) -> None:
     """Write the initial policy into ``folder``, unless that exists.
 
     Raises CheckpointError if writing fails.
     """
-    if folder.is_dir():
-        return
-    transformers.utils.logging.disable_progress_bar()
-    with _one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        settings = dict(MODEL)
-        config = AutoConfig.for_model(settings.pop("model_type"), **settings)
-        model: Any = AutoModelForCausalLM.from_config(config)
-        _demonstrate(model, domain, steps, np.random.default_rng((seed, _SHOWN_STREAM)))
+    rng = np.random.default_rng((seed, _SHOWN_STREAM))
 
-    def write(place: Path) -> None:
-        model.save_pretrained(place)
-        _tokenizer().save_pretrained(place)
+    def train(model: Any) -> None:
+        _demonstrate(model, domain, steps, rng)
 
-    write_folder(folder, write)
+    with _one_thread():
+        write_word_model(folder, MODEL, WORDS, marks=MARKS, seed=seed, train=train)
 
 
 @contextmanager
@@ -116,15 +106,3 @@ def _batch(
         ids_B_T[row, : len(ids)] = torch.tensor(ids)
         said_B_T[row, : len(ids)] = torch.tensor(mask, dtype=torch.bool)
     return ids_B_T, said_B_T
-
-
-def _tokenizer() -> PreTrainedTokenizerFast:
-    words = Tokenizer(WordLevel(IDS, unk_token=WORDS[PAD]))
-    words.pre_tokenizer = WhitespaceSplit()
-    words.add_special_tokens(list(WORDS[:5]))
-    return PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        pad_token=WORDS[PAD],
-        unk_token=WORDS[PAD],
-        clean_up_tokenization_spaces=False,
-    )

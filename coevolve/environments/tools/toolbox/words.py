@@ -2,7 +2,7 @@
 
 import hashlib
 
-from coevolve.models.architecture import ModelConfig
+from coevolve.models.architecture import word_config
 
 TOOLBOX = "toolbox"
 """Name of the policy in a run file; its model folder is made in the run's folder at the start."""
@@ -25,27 +25,7 @@ IDS = {word: number for number, word in enumerate(WORDS)}
 POSITIONS = 32
 """Maximum tokens of a conversation; the longest that succeeds has 19."""
 
-MODEL: ModelConfig = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "vocab_size": len(WORDS),
-    "hidden_size": 96,
-    "intermediate_size": 288,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "max_position_embeddings": POSITIONS,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10_000.0,
-    "attention_bias": False,
-    "hidden_act": "silu",
-    "tie_word_embeddings": True,
-    "initializer_range": 0.05,
-    "pad_token_id": PAD,
-    "bos_token_id": None,
-    "eos_token_id": END,
-}
+MODEL = word_config(len(WORDS), END, hidden=96, layers=3, positions=POSITIONS)
 
 
 def mode_of(domain: int, first: str, second: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.environments.appworld.documents import ApiDocuments
-from coevolve.environments.appworld.gates.contrast import among_blocks
+from coevolve.environments.appworld.evolution import among_blocks
 from coevolve.environments.appworld.gates.gates import CodeGates
 from coevolve.environments.appworld.gates.order import ORDER
 from coevolve.environments.appworld.instances import names_in_code, with_names

@@ -6,7 +6,7 @@ import torch
 from structlog.testing import capture_logs
 
 from coevolve.commands.replay import replay
-from coevolve.environments.tools.supervision import ReferenceSupervision
+from coevolve.environments.tools.observer import ReferenceSupervision
 from coevolve.learning.history import History
 from protocols.errors import CheckpointError, JournalError
 from protocols.learning import Checkpoint

@@ -6,7 +6,7 @@ import pytest
 from coevolve.environments.tools.bfcl.environment import Bfcl
 from coevolve.environments.tools.chat.renderer import ChatRenderer
 from coevolve.models.chat_template import ChatTemplate
-from coevolve.models.tiny_random.tokenizer import CHATML, ChatFormat, format_of, make_tokenizer
+from coevolve.models.tiny_random.model import CHATML, ChatFormat, format_of, make_tokenizer
 from protocols.config import ChatConfig, RunConfig
 
 TEXTS = tuple(Bfcl(RunConfig(name="texts", environment={"use": "bfcl"})).texts())

@@ -8,7 +8,7 @@ meaning on every design. Ports beyond `SLOTS`, and constants of the specificatio
 from typing import Literal
 
 from coevolve.environments.hdl.simulate.messages import CODE_METRICS
-from coevolve.environments.sdk import ModelConfig
+from coevolve.environments.sdk import word_config
 
 TINY_HDL = "tiny_hdl"
 """Name of the policy in a run file; its model folder is made in the run's folder at the start."""
@@ -82,24 +82,5 @@ IDS = {word: number for number, word in enumerate((*WORDS, *PLAN_WORDS))}
 LAST = tuple(IDS[word] for word in (*(f"run{n}" for n in RUNS), *(f"loop{n}" for n in LOOPS)))
 """Tokens that end an edit."""
 
-MODEL: ModelConfig = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "vocab_size": len(WORDS),
-    "hidden_size": 128,
-    "intermediate_size": 384,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "max_position_embeddings": 128,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10_000.0,
-    "attention_bias": False,
-    "hidden_act": "silu",
-    "tie_word_embeddings": True,
-    "initializer_range": 0.05,
-    "pad_token_id": PAD,
-    "bos_token_id": None,
-    "eos_token_id": list(LAST),
-}
+MODEL = word_config(len(WORDS), list(LAST), hidden=128, layers=2, positions=128)
+"""Of 0.4 million parameters."""

@@ -2,11 +2,20 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from coevolve.environments.hdl.designs.admission import Measured, Run, kept_apart, refusals
-from coevolve.environments.hdl.designs.design import PointsFile, Quality
+from coevolve.environments.hdl.designs.admission import (
+    Measured,
+    Run,
+    common_tokens,
+    copies,
+    kept_apart,
+    refusals,
+)
+from coevolve.environments.hdl.designs.design import Design, PointsFile, Quality
 from coevolve.environments.hdl.designs.mutants import Bugs
-from coevolve.environments.hdl.simulate.messages import Coverage, KindCount
+from coevolve.environments.hdl.simulate.messages import Coverage, KindCount, SourceFile, Unit
 from tests.small_designs import MUTANTS, counter
 
 SHA = "ab" * 32
@@ -153,3 +162,38 @@ def test_a_held_out_design_shares_no_file_with_one_for_training() -> None:
 
 def test_designs_of_one_split_may_share_files() -> None:
     assert kept_apart([counter("first"), counter("second", family="others")]) == ()
+
+
+TOKENS = st.lists(st.sampled_from("abcd"), max_size=24)
+
+
+def of_texts(name: str, rtl: str, specification: str) -> Design:
+    unit = Unit(name=name, files=(SourceFile(name=f"{name}.sv", text=rtl),), top=name)
+    return counter(name, unit=unit, specification=specification, testbenches={"poor": name})
+
+
+@given(TOKENS, TOKENS)
+def test_common_tokens_match_the_textbook_algorithm(one: list[str], other: list[str]) -> None:
+    table = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
+    for row, left in enumerate(one):
+        for column, right in enumerate(other):
+            table[row + 1][column + 1] = (
+                table[row][column] + 1
+                if left == right
+                else max(table[row][column + 1], table[row + 1][column])
+            )
+    assert common_tokens(one, other) == table[-1][-1]
+
+
+def test_a_file_of_two_designs_is_a_copy() -> None:
+    words = "One two three four five six seven eight nine ten."
+    one = of_texts("one", "module one; endmodule", words)
+    other = of_texts("other", "wire nothing else;", words.replace("four", "FOUR"))
+    (match,) = copies([one], [other])
+    assert match == ("one/spec.md", "other/spec.md", 0.9)
+
+
+def test_designs_that_share_some_words_are_not_copies() -> None:
+    one = of_texts("one", "module one; endmodule", "A counter that wraps at its limit.")
+    other = of_texts("other", "wire nothing else;", "A queue drops the oldest, and tells whom.")
+    assert not [*copies([one], [other])]

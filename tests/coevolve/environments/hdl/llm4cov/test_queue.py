@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from coevolve.environments.hdl.llm4cov.queue import FOLDERS, DropFolder
-from coevolve.environments.hdl.llm4cov.serve_queue import serve, serve_folder
+from coevolve.environments.hdl.llm4cov.serve_queue import FOLDERS, DropFolder, serve, serve_folder
 from coevolve.environments.hdl.simulate.messages import Evaluate, Evaluated
 from protocols.errors import ConfigError, RunError
 from tests.conftest import ROOT
@@ -117,7 +116,7 @@ def test_a_job_whose_worker_is_killed_is_taken_by_the_next(tmp_path: Path) -> No
     asked = tmp_path / "asked"
     program = (
         "import asyncio, sys; from pathlib import Path;"
-        "from coevolve.environments.hdl.llm4cov.queue import DropFolder;"
+        "from coevolve.environments.hdl.llm4cov.serve_queue import DropFolder;"
         "from coevolve.environments.hdl.llm4cov.serve_queue import serve;"
         "from tests.hdl_simulators import EndlessSimulator;"
         "root = Path(sys.argv[1]);"

@@ -15,10 +15,10 @@ from coevolve.engine.open_engine import open_engine
 from coevolve.environments.hdl import parts as hardware
 from coevolve.environments.hdl.config import HdlConfig, StageConfig, TeacherConfig
 from coevolve.environments.hdl.curation.supervision import DesignSupervision
+from coevolve.environments.hdl.export.transitions import of_run
 from coevolve.environments.hdl.policy.chat import ChatStepRenderer
 from coevolve.environments.hdl.policy.instructions import system_message
 from coevolve.environments.hdl.policy.transition import graded_of
-from coevolve.environments.hdl.policy.transitions import of_run
 from coevolve.environments.hdl.simulate.wire import TestbenchService
 from coevolve.environments.open_parts import PartInputs
 from coevolve.environments.settings import section

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from coevolve.environments.tools.cells import held_out_pair
 from coevolve.environments.tools.commands import Passed
+from coevolve.environments.tools.filesystem.environment import StaticSource, UniformSource
 from coevolve.environments.tools.filesystem.grammar import (
     SEED_IMBALANCE,
     UNIFORM,
@@ -20,7 +21,6 @@ from coevolve.environments.tools.filesystem.grammar import (
 )
 from coevolve.environments.tools.filesystem.settings import FilesystemConfig
 from coevolve.environments.tools.filesystem.skills import SKILLS
-from coevolve.environments.tools.filesystem.sources import StaticSource, UniformSource
 from coevolve.environments.tools.session import Session
 from coevolve.environments.tools.task import read_body, tool_task
 from protocols.interfaces import TaskSource

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from coevolve.environments.tools.filesystem.abstraction import trajectory
-from coevolve.environments.tools.filesystem.forward import TinyForward
-from coevolve.environments.tools.filesystem.reader import PolicyReader
+from coevolve.environments.tools.filesystem.reader import PolicyReader, TinyForward
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.gates.trials import Trials
 from coevolve.environments.tools.synthesis.accounts import Account

@@ -7,9 +7,8 @@ from typing import Any
 import lmdb
 import pytest
 
-from coevolve.journal.consumers import Consumer, new_place
+from coevolve.journal.consumers import Consumer, lease, new_place
 from coevolve.journal.journal import Journal
-from coevolve.journal.leases import lease
 from coevolve.journal.queries import Snapshot
 from tests.journals import append, appended, complete, completed, record, take, taken
 

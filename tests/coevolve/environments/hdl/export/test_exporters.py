@@ -1,6 +1,6 @@
 from msgspec.structs import replace
 
-from coevolve.environments.hdl.export.wording import asked
+from coevolve.environments.hdl.export.exporters import asked
 from coevolve.environments.hdl.policy.task import DesignTask
 from coevolve.environments.hdl.policy.transition import Blank
 from tests.hdl_transitions import covered

@@ -1,6 +1,6 @@
 import pytest
 
-from coevolve.environments.hdl.stimulus.dialogue import Dialogue
+from coevolve.environments.hdl.stimulus.server import Dialogue
 from coevolve.environments.sandbox.runner import Sandbox, StageLimits
 from protocols.errors import SimulatorError
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from coevolve.environments.tools.held_out_share import held_out_places
+from coevolve.environments.tools.split_tasks import held_out_places
 from protocols.tasks import Split
 
 

@@ -3,12 +3,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coevolve.environments.hdl.curation.export import (
+from coevolve.environments.hdl.export.transitions import (
     chat_row,
     llamafactory_row,
     rows,
     run_type,
-    write,
+    write_rows,
 )
 from coevolve.environments.hdl.policy.transition import Blank, ChatText
 from tests.hdl_transitions import FAILED, covered, transition
@@ -60,6 +60,6 @@ def test_a_prompt_that_does_not_end_with_the_user_is_refused() -> None:
 
 def test_rows_are_written_one_a_line(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    assert write(path, rows([STEP, STEP], "llamafactory")) == 2
+    assert write_rows(path, rows([STEP, STEP], "llamafactory")) == 2
     lines = path.read_bytes().splitlines()
     assert [msgspec.json.decode(line)["context_id"] for line in lines] == ["fifo", "fifo"]
