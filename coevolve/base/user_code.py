@@ -7,8 +7,10 @@ import contextlib
 import difflib
 import importlib
 import os
+import shlex
 import sys
 import threading
+import traceback
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -17,7 +19,21 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from coevolve.base.foreign import boundary, described, shown
-from protocols.errors import ConfigError
+from coevolve.base.import_guard import code_folder, is_in_run
+from protocols.config import RunConfig
+from protocols.errors import CoevolveError, ConfigError
+
+
+def resume_command(run: Path | str, config: RunConfig) -> str:
+    """Return the command that continues a run, with the folder of the user's classes if it has any.
+
+    A launch imports from the working folder, and a resumption only from the one that it is given.
+    """
+    folder = code_folder() or Path.cwd()
+    named = (config.uses, f"{config.learner.objective.get('kind')}", *config.trackers.use)
+    own = any(":" in each and _has_file(each.partition(":")[0], folder) for each in named)
+    given = "." if folder == Path.cwd() else shlex.quote(str(folder))
+    return f"coevolve resume {run}" + (f" --code {given}" if own else "")
 
 
 @contextlib.contextmanager
@@ -94,7 +110,15 @@ class NamedClass:
         remedy = "; correct the module, or install what it imports"
         self._check_name(module, use)
         with told(f"{self.setting}: {shown(use)} cannot be imported", remedy), exits_raised():
-            held = self._module(module, use)
+            try:
+                held = self._module(module, use)
+            except CoevolveError:
+                raise
+            except Exception as error:
+                said = f"{described(error)}{_place(error)}{remedy}"
+                raise ConfigError(
+                    f"{self.setting}: {shown(use)} cannot be imported: {said}"
+                ) from error
         found: Any = getattr(held, name, None)
         if found is None:
             raise ConfigError(
@@ -118,6 +142,8 @@ class NamedClass:
         meant = _file_hint(name, use)
         advice = "install its package, or name the folder that holds it, which may be no run's: cd "
         advice += "to it, set PYTHONPATH to it, or give --code FOLDER to commands on a run"
+        if _has_file(name) and not is_in_run(Path.cwd()):
+            advice = "it is in this folder; give --code . to a command on a run to import it"
         missing = ConfigError(
             f"{self.setting}: {shown(use)} cannot be imported: there is no module {name!r}; "
             "package.module:Class names a module, and no file: "
@@ -166,9 +192,18 @@ def _alike(name: str, module: ModuleType) -> str:
     return f"; did you mean {module.__name__}:{folded[near[0]]}?" if near else ""
 
 
-def _has_file(module: str) -> bool:
+def _has_file(module: str, folder: Path = Path()) -> bool:
     parts = module.split(".")
-    return all(map(str.isidentifier, parts)) and Path(*parts).with_suffix(".py").is_file()
+    return all(map(str.isidentifier, parts)) and Path(folder, *parts).with_suffix(".py").is_file()
+
+
+def _place(error: Exception) -> str:
+    """Return the file and line of a user's module that raised; empty if no such line is known."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if not each.filename.startswith("<")]
+    if len(own) < 3 or isinstance(error, SyntaxError):  # this module and importlib are the first
+        return ""
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})"
 
 
 def _dotted(module: str) -> str:

@@ -139,8 +139,8 @@ class RunsFolder:
                 found = [(_started(entry.path), entry.name) for entry in entries]
         except OSError as error:
             raise RunError(
-                f"{self.root}: cannot be listed: {error.strerror}; give the folder of all runs, "
-                "for example runs"
+                f"{self.root}: cannot be listed: {error.strerror}; start a run with `coevolve "
+                "launch FILE`, or give the folder of all runs"
             ) from error
         return [name for started, name in sorted(found, reverse=True) if started]
 

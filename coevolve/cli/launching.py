@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from coevolve.base.user_code import resume_command
 from coevolve.launcher import jobs, working_folder
 from coevolve.launcher import launch as launcher
 from coevolve.launcher.address import with_address
@@ -68,7 +69,8 @@ async def _stay_with(
 
     def on_start(stop: Stop) -> None:
         loop = asyncio.get_running_loop()
-        stop_when_interrupted(loop, stop, interrupted, config.cluster.stop_s)
+        resume = resume_command(directory.called, config)
+        stop_when_interrupted(loop, stop, interrupted, config.cluster.stop_s, resume)
         if not math.isinf(for_s):
             loop.call_later(launcher.STARTED + for_s - time.monotonic(), stop.ask)
 

@@ -255,7 +255,7 @@ def guard(
     train = len(training_tasks(unguarded))
     if train >= GUARDED:
         return config, []
-    why = f"{counted(train, 'training task')} are too few to spare some"
+    why = f"{counted(train, 'training task')} {'is' if train == 1 else 'are'} too few to spare some"
     return unguarded, [Choice(key="learner.guard", value={"action": "none"}, why=why)]
 
 

@@ -44,6 +44,7 @@ from coevolve.commands.model import WHEELS, fetch
 from coevolve.config import preflight
 from coevolve.config.load import config_in
 from coevolve.config.overrides import apply
+from coevolve.environments.findings import counted
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.lengths import lengths_of
@@ -228,7 +229,7 @@ class Start:
             f"Written by `coevolve start {self._request.use} {self._request.tasks}`; run it by",
             f"`coevolve launch {self._request.run_file}`. The reasons are those of this machine.",
             f"Before training: {scored.total.pass_1.percent} of {attempts} attempts at "
-            f"{scored.total.tasks} training tasks succeeded.",
+            f"{counted(scored.total.tasks, 'training task')} succeeded.",
         )
         self._request.run_file.write_text(self.text(head))
         return self._request.run_file

@@ -79,6 +79,7 @@ def stop_when_interrupted(
     stop: "Stop",
     interrupted: "asyncio.Event",
     stop_s: float,
+    resume: str,
 ) -> None:
     """Let the first signal set both events, so that the run ends cleanly, and a later one end it.
 
@@ -86,9 +87,9 @@ def stop_when_interrupted(
     ``stop_s`` seconds after the first, end this process. SIGINT leaves it more time while it scores
     its newest version; SIGINT once more ends the scoring. A closed terminal is the first signal but
     never the second, because its shell may repeat SIGHUP. If this process was started with SIGHUP
-    ignored, it stays ignored.
+    ignored, it stays ignored. ``resume`` is the command that continues the run, for the message.
     """
-    asked = _Interrupts(stop, interrupted, stop_s)
+    asked = _Interrupts(stop, interrupted, stop_s, resume)
     for number in _SIGNALS:
         loop.add_signal_handler(number, asked.interrupt, number)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
@@ -98,10 +99,13 @@ def stop_when_interrupted(
 class _Interrupts:
     """What the signals to a run have asked for."""
 
-    def __init__(self, stop: "Stop", interrupted: "asyncio.Event", stop_s: float) -> None:
+    def __init__(
+        self, stop: "Stop", interrupted: "asyncio.Event", stop_s: float, resume: str
+    ) -> None:
         self._stop = stop
         self._interrupted = interrupted
         self._stop_s = stop_s
+        self._how = f"continue with: {resume}, which repeats the current step"
         self._last_s = -math.inf
 
     def interrupt(self, number: int) -> None:
@@ -111,7 +115,7 @@ class _Interrupts:
         self._last_s = time.monotonic()
         stop = self._stop
         if stop.is_set() and stop.scoring_s <= 0:
-            end("interrupted; when it is resumed, the run repeats the current step")
+            end(f"interrupted; {self._how}")
         if stop.is_set() or number != signal.SIGINT:
             stop.at_once.set()
         stop.ask()
@@ -129,10 +133,7 @@ class _Interrupts:
         if (more_s := self._stop.scoring_s) > 0:
             _after(more_s + self._stop_s, self._expire)
             return
-        end(
-            f"the run did not end within cluster.stop_s = {self._stop_s:g} s; when it is resumed, "
-            "it repeats the current step"
-        )
+        end(f"the run did not end within cluster.stop_s = {self._stop_s:g} s; {self._how}")
 
 
 @contextlib.contextmanager

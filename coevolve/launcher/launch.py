@@ -15,6 +15,7 @@ from rich.console import Console
 
 from coevolve.base.foreign import resolved
 from coevolve.base.import_guard import refuse_run_folder
+from coevolve.base.user_code import resume_command
 from coevolve.config import preflight
 from coevolve.config.load import load_config
 from coevolve.environments.initial_model import make_model
@@ -232,7 +233,7 @@ async def _driven(
     """
     run: Run | None = None
     failure: CoevolveError | None = None
-    joining = with_address(config)
+    joining, resume = with_address(config), resume_command(config.name, config)
     parts = running(joining, directory.path)
     display.begin("join the Ray cluster" if joining.cluster.address else "start Ray")
     try:
@@ -241,12 +242,12 @@ async def _driven(
             on_start(stop)  # after Ray, which installs signal handlers of its own
             display.begin("start the run's processes")
             composing = compose(parts, directory, display, STARTED, keys, joined.withheld)
-            run = await _unless_lost(composing, joined, config.name, on_loss)
+            run = await _unless_lost(composing, joined, resume, on_loss)
             identity = msgspec.structs.replace(
                 directory.identity(), address=joined.address, pid=os.getpid()
             )
             directory.record_launch(config, identity)
-            await _unless_lost(run.drive(stop, *beside), joined, config.name, on_loss)
+            await _unless_lost(run.drive(stop, *beside), joined, resume, on_loss)
             await asyncio.to_thread(clean_up, joining, directory)
     except CoevolveError as error:
         if run is None or not run.progress.step:
@@ -270,7 +271,7 @@ async def _report(directory: RunDirectory, config: RunConfig) -> bool:
 
 
 async def _unless_lost(
-    work: Coroutine[Any, Any, Result], joined: Joined, name: str, also: OnLoss
+    work: Coroutine[Any, Any, Result], joined: Joined, resume: str, also: OnLoss
 ) -> Result:
     """Return the result of ``work``; if the cluster is lost, call ``also`` and raise LostError."""
     loop = asyncio.get_running_loop()
@@ -280,7 +281,7 @@ async def _unless_lost(
         first = "" if joined.processes else "start Ray again, and "
         said = (
             f"{reason}; the journal has everything that was completed: {first}"
-            f"continue with: coevolve resume {name}"
+            f"continue with: {resume}"
         )
         also(said)
         loop.call_soon_threadsafe(lost.set_result, said)

@@ -15,7 +15,7 @@ from coevolve.history.curves import REWARD, Trend, seconds_left, trend
 from coevolve.history.degraded import copy_failure
 from coevolve.history.passing import PAUSED
 from coevolve.history.progress import Progress
-from coevolve.screen.facts import NAME, Fact, fact_line, made, score_lines, summed
+from coevolve.screen.facts import NAME, Fact, fact_line, made, noise, score_lines, summed
 from coevolve.screen.lines import curve, duration, fitted, line, spread, wrapped
 from coevolve.screen.parts import part_lines
 from coevolve.screen.view import View
@@ -173,7 +173,8 @@ def _held_out(view: View, width: int) -> Text:
     name = f"held-out {progress.measure}"
     if not values:
         return _row(name, "not scored", "", width)
-    found = _row(name, scores[versions[-1]].percent, curve(values, columns), width)
+    drawn = curve(values, columns, noise(scores.values()))
+    found = _row(name, scores[versions[-1]].percent, drawn, width)
     if len(values) > 1:
         gain = values[-1] - values[0]
         found.append(f"{gain:+.1f} points ", GOOD if gain > 0 else BAD if gain < 0 else "")

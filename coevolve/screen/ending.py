@@ -9,13 +9,14 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from coevolve.base.user_code import resume_command
 from coevolve.history.costs import Costs
 from coevolve.history.instance_gap import SIDES, Side, memorized
 from coevolve.history.progress import Progress
 from coevolve.history.starts import CpuShares, Starts
 from coevolve.history.teaching import lost_at_the_end
 from coevolve.history.teaching import sentence as regression
-from coevolve.screen.facts import NAME, NEWEST, Fact, fact_lines, made, score_tables, summed
+from coevolve.screen.facts import NAME, NEWEST, Fact, fact_lines, made, noise, score_tables, summed
 from coevolve.screen.lines import curve, duration, fitted, line, spread
 from protocols.config import RunConfig
 from protocols.learning import PolicyRegressed
@@ -141,7 +142,7 @@ def _curve(progress: Progress, width: int) -> Iterator[Fact]:
     values = [100 * scores[version].mean for version in versions]
     columns = max(2, min(CURVE, width - NAME - RANGE))
     steps = np.linspace(versions[0], versions[-1], columns)
-    drawn = curve(np.interp(steps, versions, values).tolist(), columns)
+    drawn = curve(np.interp(steps, versions, values).tolist(), columns, noise(scores.values()))
     yield "its curve", f"{drawn}  {min(values):.1f} to {max(values):.1f} %"
 
 
@@ -256,4 +257,4 @@ def _words(ending: Ending) -> Iterator[str]:
     else:
         yield f"report: {ending.report}"
     if ending.stopped:
-        yield f"stopped; continue with: coevolve resume {ending.run}"
+        yield f"stopped; continue with: {resume_command(ending.run, ending.config)}"

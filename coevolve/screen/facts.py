@@ -1,6 +1,6 @@
 """Facts on one or a few lines, which the live screen and the end of a run share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.text import Text
 
@@ -54,6 +54,11 @@ def made(progress: Progress) -> list[Fact]:
         ("tasks made", f"parked {progress.count('validator/parked')}, admitted {admitted}"),
         ("tasks refused", summed(_counts(progress, "validator/reject/"))),
     ]
+
+
+def noise(scores: Iterable[Score]) -> float:
+    """Return, in percent, the smallest change of a score that its curve draws at full height."""
+    return 2 * 100 * max(each.std_error for each in scores)
 
 
 def score_tables(

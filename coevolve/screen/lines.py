@@ -71,16 +71,19 @@ def wrapped(mark: str, text: str, style: str, width: int, most: int | None = Non
     return [line((each, style)) for each in lines]
 
 
-def curve(values: Sequence[float], width: int) -> str:
-    """Return the newest ``width`` values as a curve of blocks; equal values lie in the middle."""
+def curve(values: Sequence[float], width: int, least: float = 0.0) -> str:
+    """Return the newest ``width`` values as a curve of blocks; equal values lie in the middle.
+
+    ``least`` is the smallest range of values that takes the whole height.
+    """
     shown = values[-width:]
     if not shown:
         return ""
     low, high = min(shown), max(shown)
     if high == low:
         return BLOCKS[len(BLOCKS) // 2] * len(shown)
-    top = len(BLOCKS) - 1
-    return "".join(BLOCKS[round(top * (value - low) / (high - low))] for value in shown)
+    top, middle, height = len(BLOCKS) - 1, (low + high) / 2, max(high - low, least)
+    return "".join(BLOCKS[round(top * ((value - middle) / height + 0.5))] for value in shown)
 
 
 def duration(seconds: float) -> str:

@@ -105,8 +105,10 @@ class _Checker:
         self, members: Mapping[str, type[msgspec.Struct]], value: Any, path: str
     ) -> None:
         if not isinstance(value, Mapping):
-            near = nearest(value, members)
-            write = f"; write {{kind: {near}}}" if near else f"; kinds: {', '.join(members)}"
+            kind = f"{value}".strip().lower()
+            write = f"; write {{kind: {kind}}}"
+            if kind not in members:
+                write = f"; write {{kind: NAME}}, with one of {', '.join(members)}"
             self.faults.append(f"{path}: needs a section of settings, found {found(value)}{write}")
             return
         section = dict(cast("Mapping[Any, Any]", value))

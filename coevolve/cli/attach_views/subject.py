@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.base.user_code import resume_command
 from coevolve.environments.interface import Environment
 from coevolve.environments.registry import environment_to_read
 from coevolve.journal.codec import ANSWERS_BY_REQUEST
@@ -70,8 +71,9 @@ class Subject:
         """Return the actors. Raises RunError if the run is not running."""
         if self.live is None:
             raise RunError(
-                f"{self.name}: not running; continue it with: coevolve resume {self.name}, and "
-                "with learner.steps=MORE if it has taken all steps"
+                f"{self.name}: not running; continue it with: "
+                f"{resume_command(self.name, self.config)}, and with learner.steps=MORE if it has "
+                "taken all steps"
             )
         return self.live
 

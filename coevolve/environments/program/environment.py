@@ -52,7 +52,7 @@ ANSWER_S = 30.0
 
 
 class ProgramEnvironment(Environment):
-    """A `coevolve.environments.interface.Environment` of one program."""
+    """An agent program of your own, with its own loop, as an OpenAI client of the policy."""
 
     name: ClassVar[str] = "program"
     config_type: ClassVar[type[msgspec.Struct]] = ProgramConfig

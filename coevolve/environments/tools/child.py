@@ -40,7 +40,7 @@ from datetime import datetime
 from functools import partial
 from typing import BinaryIO, TypeVar, assert_never
 
-from coevolve.base.foreign import described
+from coevolve.base.foreign import described, plain
 from coevolve.environments.tools.commands import (
     Act,
     Broken,
@@ -276,10 +276,13 @@ def _allow_cpu(more_s: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (limit, most))
 
 
-def _refuse_host(event: str, _arguments: tuple[object, ...]) -> None:
+def _refuse_host(event: str, arguments: tuple[object, ...]) -> None:
     """Raise HostReachedError if Python code opens, imports or starts something."""
     if event.partition(".")[0] in HOST:
-        raise HostReachedError(event)
+        name = arguments[0] if event in ("open", "import") else ""
+        # without its folder: a message shows no path of the machine
+        said = f" {plain(os.path.basename(name))}" if isinstance(name, str) and name else ""  # noqa: PTH119
+        raise HostReachedError(f"{event}{said}")
 
 
 def _die_with(parent: int) -> None:

@@ -36,7 +36,7 @@ from coevolve.environments.tools.conformance_subject import (
     reference_calls,
     seen_in,
 )
-from coevolve.environments.tools.endings import HOST_REACHED
+from coevolve.environments.tools.endings import HOST_REACHED, HOST_REMEDY
 from coevolve.environments.tools.instances import Instances
 from coevolve.environments.tools.interfaces import ToolSource
 from coevolve.environments.tools.session_pool import SimulatorPool
@@ -203,7 +203,7 @@ async def _disjoint_worlds(subject: Subject) -> tuple[bool, str]:
     held_out = named_tasks([task.task_id for task in subject.held_out])
     found = f"{train}, {len(subject.held_out)} held out ({held_out})"
     leaking = [name for name, reason in subject.left_out.items() if reason == LEAKS]
-    others = f"; {len(leaking)} others ({named_tasks(leaking)}) {LEAKING}"
+    others = f"; {counted(len(leaking), 'more task')} ({named_tasks(leaking)}) {LEAKING}"
     return True, found + (others if leaking else "")
 
 
@@ -247,8 +247,9 @@ def _remedy(reason: str) -> str:
     if "state()" in reason:
         return ""
     if HOST_REACHED in reason:
-        return "read the files that the tools need when their module is imported"
-    return "correct the reward" if REWARD in reason else "correct its reference or its world"
+        return HOST_REMEDY
+    fault = "correct its reference, its world or the tool"
+    return "correct the reward" if REWARD in reason else fault
 
 
 def shared_content(train: Sequence[Task], held_out: Sequence[Task]) -> str:

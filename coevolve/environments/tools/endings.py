@@ -11,6 +11,8 @@ that `tools.weight` and `tools.session` allow takes a fifth of it."""
 HOST_REACHED = "the simulator reached for the host"
 """The beginning of the reason why a session ended that tried to open a file, socket or process."""
 
+HOST_REMEDY = "import modules and read files at the top of the module, outside the class"
+
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """The replies of a session that has ended."""

@@ -328,7 +328,11 @@ def _answer_text(answer: object) -> str:
     """Return the answer as the policy reads it: a text unchanged, everything else as JSON."""
     if isinstance(answer, str):
         return str.__str__(answer)  # only the text of a subclass
-    return msgspec.json.encode(answer).decode()
+    try:
+        return msgspec.json.encode(answer).decode()
+    except TypeError as error:
+        kind = type(answer).__name__
+        raise TypeError(f"a tool has to return a text or a JSON value, found {kind}") from error
 
 
 def _typed(value: object, kind: Any, name: str) -> object:

@@ -19,6 +19,7 @@ from coevolve.environments.findings import counted
 from coevolve.environments.tools.adversary.found import Named
 from coevolve.environments.tools.commands import Broken, Failed, Tried, with_results
 from coevolve.environments.tools.digest import DEFINE_STATE
+from coevolve.environments.tools.endings import HOST_REACHED, HOST_REMEDY
 from coevolve.environments.tools.gates.similarity import SAME_REQUEST, Likenesses
 from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.simple import UNCOMPARED
@@ -216,9 +217,10 @@ def named_tasks(task_ids: Collection[str]) -> str:
 def _too_few(settings: FixedSettings, left: str, given: int, left_out: str) -> str:
     """Return the error message if only ``left`` of ``given`` tasks remain."""
     if left_out:
+        remedy = HOST_REMEDY if HOST_REACHED in left_out else "correct the tasks or the tools"
         return (
             f"environment.tasks: {left_out}; that leaves {left} of {given}, but at least 1 of each "
-            "is needed; correct the tasks or the tools"
+            f"is needed; {remedy}"
         )
     return (
         f"environment.held_out_share: {settings.held_out_share} leaves {left} of {given}, but at "

@@ -239,7 +239,8 @@ def test_groups_that_would_all_be_stale_are_refused(quickstart: RunConfig):
         ("synthesizer.model={kind: gpt}", "needs one of policy, endpoint, found 'gpt'"),
         (
             "synthesizer.model=gpt",
-            "override synthesizer.model: needs a section of settings, found 'gpt'",
+            "override synthesizer.model: needs a section of settings, found 'gpt'; write "
+            "{kind: NAME}, with one of policy, endpoint",
         ),
         (
             "synthesizer.model={kind: endpoint, base_url: 'http://a/v1'}",

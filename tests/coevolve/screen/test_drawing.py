@@ -8,6 +8,7 @@ import pytest
 from coevolve.base.terminal import Terminal
 from coevolve.base.visible import UNSAFE
 from coevolve.screen.drawing import draw
+from coevolve.screen.lines import curve
 from coevolve.screen.view import View
 from protocols.config import RunConfig
 from protocols.control import (
@@ -241,3 +242,9 @@ def test_a_part_that_does_not_answer_is_told_apart(quickstart: RunConfig):
     lines = shown(quickstart, [], parts=parts)
     assert of("rollout-0", lines) == "rollout-0 3 s waits for requests"
     assert of("rollout-1", lines) == "rollout-1 does not answer"
+
+
+def test_a_curve_does_not_fill_its_height_with_less_than_the_least_range():
+    assert curve([32.5, 33.3], 2) == "\u2581\u2588"
+    assert curve([32.5, 33.3], 2, least=8.4) == "\u2584\u2585"
+    assert curve([0.0, 40.0], 2, least=8.4) == "\u2581\u2588"

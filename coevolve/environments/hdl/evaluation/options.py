@@ -76,9 +76,7 @@ OPTIONS = (
         type=COUNT,
         help="Simulator calls of an attempt; default: evaluation_rounds.",
     ),
-    click.Option(
-        ["--attempts"], type=COUNT, default=5, show_default=True, help="Attempts at a design."
-    ),
+    click.Option(["--attempts"], type=COUNT, default=5, help="Attempts; default: 5 at a design."),
     click.Option(
         ["--seed"],
         type=click.IntRange(0, 1_000_000),

@@ -33,9 +33,9 @@ from protocols.tasks import Task
 OBSERVATION_TOKENS = 16
 
 _NEEDS = (
-    "give a folder with a chat template, or a tiny policy "
-    "(coevolve/models/tiny/README.md); only the latter can synthesize, so for "
-    "others synthesizer.model needs the kind endpoint"
+    "give a folder with a chat template, or a tiny policy (coevolve/models/tiny/README.md); only "
+    "a tiny one makes tasks itself; for others synthesizer.model needs the kind endpoint, and "
+    "`attach swap-synthesizer` needs --base-url"
 )
 
 
@@ -59,8 +59,8 @@ class TinyRenderer:
         found = tuple(map(tokenizer.id_to_token, range(len(SPECIAL))))
         if found != SPECIAL:
             raise ConfigError(
-                f"policy.model: the tokenizer of {folder} begins with {found}, but the tiny "
-                f"policy's begins with {SPECIAL}; {_NEEDS}"
+                f"policy.model: {folder} is no tiny policy: its tokenizer begins with "
+                f"{found[0]!r}, not with {SPECIAL[0]!r}; {_NEEDS}"
             )
         return cls(tokenizer)
 
