@@ -208,12 +208,13 @@ class _Link:
             ("content-length", str(len(response.body))),
             *([("connection", "close")] if ends else []),
         ]
-        for event in (
+        events = (
             h11.Response(status_code=response.status, headers=headers),
             h11.Data(data=response.body),
             h11.EndOfMessage(),
-        ):
-            self._writer.write(self._protocol.send(event) or b"")
+        )
+        # One packet: each further one wakes the client once more.
+        self._writer.write(b"".join(self._protocol.send(event) or b"" for event in events))
         async with asyncio.timeout(self._patience_s):
             await self._writer.drain()
         if self._protocol.our_state is not h11.DONE or self._protocol.their_state is not h11.DONE:

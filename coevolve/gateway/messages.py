@@ -5,7 +5,7 @@ A request that cannot be answered faithfully is refused with one sentence.
 
 import time
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import takewhile
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
@@ -253,18 +253,18 @@ def _part_text(part: dict[str, Any]) -> str:
     return text
 
 
-def _sorted(messages: Sequence[Message]) -> Iterator[Message]:
-    """Yield messages, the answers of parallel calls in the order of the calls."""
-    calls: tuple[Call, ...] = ()
-    for is_answer, each in groupby(messages, lambda message: message.role == "tool"):
-        found = list(each)
-        if is_answer and len(found) > 1:
+def _sorted(messages: Sequence[Message]) -> list[Message]:
+    """Return messages, the answers of parallel calls in the order of the calls."""
+    found, calls = list(messages), tuple[Call, ...]()
+    for at, message in enumerate(found):
+        if message.role == "assistant":
+            calls = message.calls
+        elif len(calls) > 1 and message.role == "tool" and found[at - 1].role != "tool":
+            answers = list(takewhile(lambda each: each.role == "tool", found[at:]))
             order = {call.id: place for place, call in enumerate(calls)}
-            found.sort(key=lambda answer: order.get(answer.tool_call_id or "", len(order)))
-        for message in found:
-            if message.role == "assistant":
-                calls = message.calls
-            yield message
+            answers.sort(key=lambda each: order.get(each.tool_call_id or "", len(order)))
+            found[at : at + len(answers)] = answers
+    return found
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):

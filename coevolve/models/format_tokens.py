@@ -71,7 +71,7 @@ class FormatTokens:
         """Return the tokens of rendered text. Guarded words become ordinary text."""
         secret = self.words.sub(lambda found: self._secret[found[0]], text)
         ids = self._copy.encode(self.restored(secret), add_special_tokens=False).ids
-        return tuple(self._ids.get(each, each) for each in ids)
+        return tuple(map(self._ids.get, ids, ids))
 
     def _check(self) -> None:
         for text, number in self._format.items():

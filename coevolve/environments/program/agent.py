@@ -1,5 +1,6 @@
 """Attempts that a foreign program makes, with the policy behind an endpoint."""
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -13,6 +14,10 @@ from protocols.errors import GeneratorError, SimulatorError
 from protocols.interfaces import SimulatorService
 from protocols.rollouts import Ending
 from protocols.tasks import Task, body_of
+
+REST_S = 10.0
+"""Seconds for which a simulator that failed gets attempts only if all others failed, too. One that
+restarts fails at once, and would draw all attempts, because it has the fewest."""
 
 
 class ProgramOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +43,9 @@ class ProgramAgent:
         self._attempts = [0] * len(simulators)
         """Attempts in flight, by simulator."""
 
+        self._failed_s = [-math.inf] * len(simulators)
+        """When each simulator failed last."""
+
     async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
         began_s = time.monotonic()
         failure = ""
@@ -57,14 +65,24 @@ class ProgramAgent:
         return self._episode(talk, answered, time.monotonic() - began_s)
 
     async def _ask(self, asked: Asked) -> Answered:
-        """Let the simulator with the fewest attempts make one. Raises SimulatorError."""
-        place = self._attempts.index(min(self._attempts))
+        """Let a simulator that did not just fail make one; of those, the one with the fewest.
+
+        Raises SimulatorError.
+        """
+        place = min(range(len(self._simulators)), key=self._load)
         self._attempts[place] += 1
         try:
             answer = await self._simulators[place].answer(msgspec.msgpack.encode(asked))
+        except SimulatorError:
+            self._failed_s[place] = time.monotonic()
+            raise
         finally:
             self._attempts[place] -= 1
         return msgspec.msgpack.decode(answer, type=Answered)
+
+    def _load(self, place: int) -> tuple[bool, int]:
+        rests = time.monotonic() - self._failed_s[place] < REST_S
+        return rests, self._attempts[place]
 
     def _episode(self, talk: GatewaySession, answered: Answered, wall_s: float) -> Episode:
         is_rewarded = isinstance(answered, Rewarded) and not _has_no_room(talk)

@@ -91,14 +91,15 @@ class ProgramEnvironment(Environment):
             )
         argv = self._settings.argv()
         files = [each for each in argv[:2] if each.endswith(".py")]
-        for found, is_there in (
-            *((each, Path(each).is_file()) for each in files),
-            (argv[0], shutil.which(argv[0]) is not None),
+        starter = "python" if argv[0] == self._settings.interpreter() else "command"
+        for setting, found, is_there in (
+            *(("command", each, Path(each).is_file()) for each in files),
+            (starter, argv[0], shutil.which(argv[0]) is not None),
         ):
             if not is_there:
                 raise ConfigError(
-                    f"environment.command: needs programs that exist, found none at {shown(found)} "
-                    f"in {Path.cwd()}; give the path"
+                    f"environment.{setting}: needs programs that exist, found none at "
+                    f"{shown(found)} in {Path.cwd()}; give the path"
                 )
 
     def _check_policy(self) -> None:

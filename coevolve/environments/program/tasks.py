@@ -120,13 +120,13 @@ def task_content(settings: ProgramConfig) -> bytes:
 
 def _rows(path: Path, content: bytes) -> list[tuple[_Line, dict[str, Any]]]:
     """Return the lines that are not empty. Raises ConfigError."""
-    rows = (each for each in content.split(b"\n") if each.strip())
-    return [_read(path, *each) for each in enumerate(rows, 1)]
+    rows = enumerate(content.split(b"\n"), 1)
+    return [_read(path, number, row) for number, row in rows if row.strip()]
 
 
 def _read(path: Path, number: int, row: bytes) -> tuple[_Line, dict[str, Any]]:
-    place = f"environment.tasks: {path}, task {number}, needs a JSON object with an id"
-    with boundary(ConfigError, place):
+    place = f"environment.tasks: {path}, line {number}, needs a JSON object with an id"
+    with boundary(ConfigError, place, "; write each task as one line"):
         line = msgspec.json.decode(row, type=dict[str, Any])
         found = msgspec.convert(line, _Line)
     if not found.id:

@@ -6,9 +6,9 @@ writes is noise, of which the log gets the beginning. One process makes all atte
 another one is started if it ended.
 
 *What is covered.* An attempt ends whatever the program does: by its answer, by the end of its
-process, or after `ProgramConfig.patience_s`. The process ends with its simulator, and gets few
-environment variables. *What is not covered.* The program is the user's, and runs with the user's
-rights.
+process, or after `ProgramConfig.patience_s`. The process ends with its simulator, and all that it
+started ends with it (`coevolve.environments.program.begin`). It gets few environment variables.
+*What is not covered.* The program is the user's, and runs with the user's rights.
 """
 
 import asyncio
@@ -230,7 +230,7 @@ class Program:
         finally:
             del self._waiting[number]
             if self._is_retired and not self._waiting:
-                self._kill()
+                self._end()
 
     async def _send(self, line: bytes) -> None:
         assert self._process.stdin is not None
@@ -242,7 +242,8 @@ class Program:
         """Read what the program writes until it has ended; then fail the attempts it has left."""
         reading = asyncio.gather(self._read_answers(), self._read_words())
         await _ended(self._process.pid)
-        self._kill()  # processes that it left behind, which may hold its pipes open
+        with suppress(ProcessLookupError):  # if `begin` was killed: others may hold its pipes open
+            os.killpg(self._process.pid, signal.SIGKILL)
         with suppress(TimeoutError):
             async with asyncio.timeout(KILLED_S):
                 await reading
@@ -290,14 +291,14 @@ class Program:
         self._cpu_s = max(self._cpu_s, cpu_s_so_far(self._process.pid))
         return self._cpu_s
 
-    def _kill(self) -> None:
+    def _end(self) -> None:
         self.cpu_s()
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.terminate()
 
     async def close(self) -> None:
-        """End the process and its children."""
-        self._kill()
+        """End the process and all that it started."""
+        self._end()
         with suppress(TimeoutError):
             async with asyncio.timeout(KILLED_S):
                 await self._ending

@@ -95,7 +95,8 @@ async def serve(attempt: Callable[[Asked], Awaitable[dict[str, Any]]], at_once: 
             async with free:
                 result = await attempt(asked)
         except Exception as error:  # noqa: BLE001 -- one attempt's, whatever it is
-            result = {"error": repr(_cause(error))[:300]}
+            cause = _cause(error)
+            result = {"error": f"{type(cause).__name__}: {cause}"[:300]}
         print(json.dumps({"id": asked["id"], **result}), file=out, flush=True)
 
     async with asyncio.TaskGroup() as group:

@@ -69,17 +69,31 @@ async def probed(session: ClientSession, probes: Sequence[dict[str, Any]]) -> li
     return [await text_of(session, each["tool"], each["arguments"]) for each in probes]
 
 
+def check(task: dict[str, Any], tools: Sequence[dict[str, Any]]) -> None:
+    """Refuse a task that every attempt would solve, or none. Raises ValueError."""
+    known = {each["function"]["name"] for each in tools}
+    if not known:
+        raise ValueError("the server needs to list tools, found none")
+    if "prompt" not in task or not ("answer" in task or task.get("probes")):
+        raise ValueError("a task needs a prompt, and an answer or probes")
+    calls = (*task.get("probes", ()), *task.get("reference", ()))
+    if unknown := {each["tool"] for each in calls} - known:
+        raise ValueError(f"a task needs tools that the server lists, found {sorted(unknown)}")
+
+
 async def reward_of(asked: Asked) -> float:
     """Make an attempt; return its reward."""
     task = asked["task"]
     probes = task.get("probes", ())
     async with server() as session:
+        tools = await tools_of(session)
+        check(task, tools)
 
         async def call(name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
             return await text_of(session, name, arguments), False
 
         opening = [{"role": "user", "content": task["prompt"]}]
-        said = await converse(asked, opening, await tools_of(session), call)
+        said = await converse(asked, opening, tools, call)
         if "answer" in task:
             return float(task["answer"] in said)
         found = await probed(session, probes)
@@ -97,4 +111,6 @@ async def attempt(asked: Asked) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    if not sys.argv[1:]:
+        sys.exit("usage: mcp_worker.py COMMAND [ARGUMENT]..., or mcp_worker.py URL")
     asyncio.run(serve(attempt, SERVERS))

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from coevolve.environments.program.settings import ProgramConfig
+from protocols.errors import SimulatorError
 from tests.coevolve.environments.program.test_program import running
 from tests.gateways import TEMPLATE
 
@@ -55,6 +56,23 @@ async def test_an_attempt_at_an_mcp_server_gets_its_verdict(kind: str) -> None:
         assert len(episode.actions) == len(script)
         shown = TEMPLATE.decode(it.engine.requests[0].prompt_ids)
         assert "Add a note; return its number." in shown
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no verdict": ({"prompt": "Note tea."}, "needs a prompt, and an answer or probes"),
+    "an unknown tool": (
+        REFERENCE | {"reference": [{"tool": "drop", "arguments": {}}]},
+        r"needs tools that the server lists, found \['drop'\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+async def test_a_task_that_every_attempt_would_solve_is_refused(kind: str) -> None:
+    line, cause = REFUSED[kind]
+    async with running(SETTINGS, max_tokens=4096) as it:
+        with pytest.raises(SimulatorError, match=cause):
+            await it.attempt(**line)
 
 
 async def test_a_server_at_a_url_is_used_as_it_is() -> None:

@@ -197,10 +197,8 @@ FAULTS: dict[str, tuple[str, str]] = {
     "below 0": ("ask(asked, 'a')\nsay(asked, reward=-1)", "needs to be 0 to 1, found -1"),
     "NaN": ("ask(asked, 'a')\nsay(asked, reward=float('nan'))", "found nan"),
     "infinite": ("ask(asked, 'a')\nsay(asked, reward=float('inf'))", "found inf"),
-    "exits": ("ask(asked, 'a')\nsys.exit(0)", "ended with status 0"),
     "exits at once": ("sys.exit('no such model')", "ended with status 1: no such model"),
     "raises": ("ask(asked, 'a')\n1 / 0", "ZeroDivisionError"),
-    "is killed": ("import os\nos.kill(os.getpid(), 9)", "ended with status -9"),
     "a token": ("ask(asked, 'a')\nsay(asked, error=asked['base_url'])", r"/s/\*\*\*/v1"),
     "another id": ("asked['id'] += 1\nsay(asked, reward=1)\nsys.exit(3)", "ended with status 3"),
 }
@@ -214,22 +212,32 @@ async def test_what_says_nothing_of_the_policy_is_a_failed_attempt(kind: str, tm
             await it.attempt()
 
 
-async def test_a_program_that_never_ends_is_ended_with_its_children(tmp_path: Path) -> None:
-    lines = (
-        "import subprocess, time\nask(asked, 'a')\n"
-        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "if asked['task'].get('hangs'): time.sleep(600)\nsay(asked, reward=0.5)"
-    )
-    async with running(program(tmp_path, lines, patience_s=3), "x", "y") as it:
-        before = {each.pid for each in psutil.Process().children(recursive=True)}
-        with pytest.raises(SimulatorError, match=r"no reward within environment\.patience_s = 3 s"):
-            await it.attempt(hangs=True)
-        await asyncio.sleep(0.3)
-        left = [
-            each for each in psutil.Process().children(recursive=True) if each.pid not in before
-        ]
-        assert not [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
-        assert (await it.attempt(1)).reward == 0.5
+LEAVES = (
+    "import os, subprocess, time\nask(asked, 'a')\n"
+    "sleeping = [sys.executable, '-S', '-c', 'import time; time.sleep(600)']\n"
+    "pid = subprocess.Popen(sleeping, start_new_session=True).pid\n"
+)
+"""A program that leaves a process behind, in a session of its own, as MCP's clients do."""
+
+ENDINGS = {
+    "hangs": ("time.sleep(600)", r"no reward within environment\.patience_s = 3 s"),
+    "is killed": ("os.kill(os.getpid(), 9)", "ended with status -9"),
+    "exits": ("sys.exit(3)", "ended with status 3"),
+}
+
+
+@pytest.mark.parametrize("kind", ENDINGS)
+async def test_what_a_program_started_ends_with_it(kind: str, tmp_path: Path) -> None:
+    ends, cause = ENDINGS[kind]
+    lines = f"{LEAVES}if asked['task'].get('ends'): {ends}\nsay(asked, reward=pid / 2**40)"
+    async with running(program(tmp_path, lines, patience_s=3), *"abc") as it:
+        reward = (await it.attempt()).reward
+        left = psutil.Process(round(reward * 2**40))
+        with pytest.raises(SimulatorError, match=cause):
+            await it.attempt(1, ends=True)
+        await asyncio.to_thread(psutil.wait_procs, [left], 20)
+        assert not left.is_running()
+        assert (await it.attempt(2)).reward != reward
 
 
 async def test_noise_and_a_second_reward_change_nothing(tmp_path: Path) -> None:
@@ -259,6 +267,23 @@ async def test_attempts_share_a_process_and_all_of_them_fail_with_it(tmp_path: P
             with pytest.raises(SimulatorError, match="ended with status -9"):
                 await work
         assert (await it.attempt(6)).reward != together[0].reward
+
+
+class Restarting(Programs):
+    """A simulator whose process restarts, so that it fails at once."""
+
+    async def answer(self, request: bytes) -> bytes:
+        raise SimulatorError("the actor is restarting")
+
+
+async def test_a_simulator_that_restarts_does_not_draw_all_attempts(tmp_path: Path) -> None:
+    settings = program(tmp_path, "ask(asked, 'a')\nsay(asked, reward=1)")
+    async with running(settings, *"abc") as it:
+        pool = (Restarting(settings), it.programs)
+        it.agent = ProgramAgent(settings, sampling_of(it.engine), pool)
+        with pytest.raises(SimulatorError, match="restarting"):
+            await it.attempt()
+        assert [(await it.attempt(n)).reward for n in (1, 2)] == [1, 1]
 
 
 async def test_an_engine_that_fails_is_said_to_have_failed(tmp_path: Path) -> None:
@@ -297,13 +322,15 @@ async def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:
 async def test_the_program_dies_with_its_simulator(tmp_path: Path) -> None:
     settings = program(tmp_path, "import time\ntime.sleep(600)")
     code = (
-        "import asyncio, json, sys\n"
+        "import asyncio, psutil\n"
         "from coevolve.environments.program.settings import ProgramConfig\n"
         "from coevolve.environments.program.worker import Program\n"
         "async def main():\n"
         f"    settings = ProgramConfig(tasks='', command=({settings.command[0]!r},))\n"
         "    program = await Program.started(settings)\n"
-        "    print(program._process.pid, flush=True)\n"
+        "    begin = psutil.Process(program._process.pid)\n"
+        "    while not (found := begin.children()): await asyncio.sleep(0.01)\n"
+        "    print(found[0].pid, flush=True)\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())"
     )
@@ -312,7 +339,6 @@ async def test_the_program_dies_with_its_simulator(tmp_path: Path) -> None:
     )
     assert owner.stdout is not None
     pid = int(await owner.stdout.readline())
-    await asyncio.sleep(0.3)
     owner.send_signal(signal.SIGKILL)
     await owner.wait()
     with contextlib.suppress(psutil.NoSuchProcess):

@@ -54,8 +54,8 @@ def test_a_named_split_counts(tmp_path: Path) -> None:
 
 
 FAULTS: dict[str, tuple[list[Any] | bytes, str]] = {
-    "no JSON": (b'{"id": "a"}\n{', "task 2, needs a JSON object with an id"),
-    "a list": ([[1]], "task 1, needs a JSON object with an id"),
+    "no JSON": (b'{"id": "a"}\n\n{', "line 3, needs a JSON object with an id"),
+    "a list": ([[1]], "line 1, needs a JSON object with an id"),
     "no id": ([{"prompt": "a"}], "missing required field `id`"),
     "a number as id": ([{"id": 5}], "Expected `str`, got `int`"),
     "an empty id": ([{"id": ""}], "found an empty one"),
@@ -85,9 +85,16 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_a_program_makes_no_tasks_and_is_looked_up_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="program makes no tasks of its own; choose static"):
         load_config("program_openai", ["arm=full"])
-    for command in (["nothing.py"], ["no-such-program", "x"]):
-        environment = environment_named("program", tasks="coevolve:letters.jsonl", command=command)
-        with pytest.raises(CoevolveError, match=r"environment\.command: needs programs that exist"):
+    for command, python, setting in (
+        (["nothing.py"], "", "command"),
+        (["no-such-program", "x"], "", "command"),
+        (["coevolve:openai_loop.py"], "/no/python", "python"),
+    ):
+        environment = environment_named(
+            "program", tasks="coevolve:letters.jsonl", command=command, python=python
+        )
+        said = rf"environment\.{setting}: needs programs that exist"
+        with pytest.raises(CoevolveError, match=said):
             environment.check()
 
 
@@ -123,7 +130,7 @@ def test_a_program_prints_its_tasks_once_into_a_file(tmp_path: Path) -> None:
     ("code", "said"),
     [
         ("", "needs to print tasks, found none"),
-        ("print('a')", "task 1, needs a JSON object with an id"),
+        ("print('a')", "line 1, needs a JSON object with an id"),
         ("print('{\"id\": 5}')", "Expected `str`, got `int`"),
         ('print(\'{"id": "a"}\\n\' * 2)', "needs ids that differ, found 'a' twice"),
         ("raise SystemExit('no tasks here')", "ended with status 1: no tasks here"),
