@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -205,6 +206,87 @@ async def test_calls_of_the_same_value_are_the_same(kind: str) -> None:
     assert trained(session) == engine.sampled
     assert note in session.counts.notes
     assert ("words beside calls dropped" in session.counts.notes) == (kind == "1")
+
+
+def parsed(said: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as `openai`'s helper for streams keeps it."""
+    calls = [
+        {**each, "index": at, "function": each["function"] | {"parsed_arguments": None}}
+        for at, each in enumerate(said["tool_calls"])
+    ]
+    return said | {"tool_calls": calls, "parsed": None, "refusal": None}
+
+
+def anew(said: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as pydantic-ai writes it: without words, with calls of its own spelling."""
+    calls = [
+        each | {"function": each["function"] | {"arguments": json.dumps(json.loads(arguments))}}
+        for each in said["tool_calls"]
+        for arguments in [each["function"]["arguments"]]
+    ]
+    return said | {"content": None, "tool_calls": calls}
+
+
+def system(text: str) -> dict[str, Any]:
+    return {"role": "system", "content": text}
+
+
+def found(said: dict[str, Any]) -> list[dict[str, Any]]:
+    return answers("1", "2", said=said)
+
+
+Sent = Callable[[dict[str, Any]], list[dict[str, Any]]]
+"""Returns the second request of a client, from the message that it got."""
+
+CLIENTS: dict[str, tuple[Sent, int, str, set[str]]] = {
+    "openai, streamed": (lambda said: [user("a"), parsed(said), *found(said)], 2, "", set()),
+    "pydantic-ai": (
+        lambda said: [user("a"), anew(said), *found(said), system("Return text.")],
+        2,
+        "",
+        {"arguments written anew", "words beside calls dropped"},
+    ),
+    "pydantic-ai, empty answer": (
+        lambda _: [user("a"), system("Please return text or call a tool.")],
+        2,
+        "a message of the policy was left out",
+        set(),
+    ),
+    "langchain, summary": (
+        lambda said: [system("s"), user("Here is a summary."), *found(said)[1:]],
+        2,
+        "another opening",
+        set(),
+    ),
+    "openai-agents, handoff": (
+        lambda said: [system("You help."), user("a"), said, *found(said)],
+        1,
+        "other tools",
+        set(),
+    ),
+    "smolagents, failed step": (
+        lambda _: [user("a\nError: no such tool. Now retry.")],
+        2,
+        "another opening",
+        set(),
+    ),
+}
+"""What clients send after a message with calls: messages, number of tools, why another conversation
+begins if one does, and what was changed harmlessly."""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_requests_in_the_forms_of_clients(client: str) -> None:
+    sent, tools, reason, notes = CLIENTS[client]
+    session, engine = opened(CALLS, "Done.", "So.")
+    said = await ask(session, [user("a")], tools=TOOLS)
+    messages = sent(said)
+    last = await ask(session, messages, tools=TOOLS[:tools])
+    await ask(session, [*messages, last, user("b")], tools=TOOLS[:tools])
+    assert session.traffic().branches == ({reason: 1} if reason else {})
+    assert session.counts.notes.keys() == notes
+    assert trained(session) == engine.sampled
+    assert all("Done." in TEMPLATE.decode(each.prompt_ids) for each in engine.requests[2:])
 
 
 async def test_calls_that_come_back_as_text_are_known_by_their_ids() -> None:
