@@ -1,6 +1,7 @@
 """Runs a foreign program, and ends all that it started when it ends or the parent does.
 
-The program has a limit of memory. Whoever starts this ends it by SIGTERM.
+The program has a limit of memory. Whoever starts this ends it by SIGTERM. If this is killed, the
+program dies with it, but what has a session of its own may live on.
 
 usage: python -I -S begin.py MEGABYTES PROGRAM [ARGUMENT]...
 """
