@@ -12,7 +12,6 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -52,7 +51,7 @@ def _prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _become(command: Sequence[str]) -> None:
+def _become(command: list[str]) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
     try:
