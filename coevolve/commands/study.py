@@ -1,11 +1,13 @@
 """Studies: files that name arms, seeds and contrasts before any of the runs is made."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
+from coevolve.base.foreign import shown
 from coevolve.base.shipped import configs
 from coevolve.commands.grid import Plan
 from coevolve.config.load import load_config
@@ -19,6 +21,7 @@ from protocols.numbers import Count
 STUDIES = "studies"
 """The folder of ``configs/`` with the studies that coevolve carries."""
 
+_ARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 Pair = Annotated[tuple[str, ...], msgspec.Meta(min_length=2, max_length=2)]
 
 
@@ -90,10 +93,16 @@ def plans_of(study: Study, seeds: Sequence[int] | None = None) -> Sequence[Plan]
     ]
 
 
-def _faults(study: Study) -> Sequence[str]:
+def _faults(study: Study) -> Iterator[str]:
+    if len(set(study.seeds)) < len(study.seeds):
+        yield f"$.seeds: needs different seeds, found {list(study.seeds)}; name each once"
+    for arm in study.arms or ("",):
+        if not _ARM.fullmatch(arm):
+            yield (
+                "$.arms: needs names of 1 to 40 letters, digits, `.`, `_` and `-`, the first a "
+                f"letter or digit, found {shown(arm)}"
+            )
     named = [*study.contrasts, *([study.gap] if study.gap else [])]
     missing = sorted({arm for pair in named for arm in pair} - set(study.arms))
-    return [
-        f"$.contrasts, $.gap: {arm!r} is none of the arms, which are {', '.join(study.arms)}"
-        for arm in missing
-    ]
+    for arm in missing:
+        yield f"$.contrasts, $.gap: {arm!r} is none of the arms, which are {', '.join(study.arms)}"

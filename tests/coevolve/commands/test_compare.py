@@ -65,6 +65,16 @@ def test_the_carried_study_names_arms_contrasts_and_seeds():
             "'b' is none of the arms, which are a",
         ),
         ("{run_file: toolbox, seeds: [0], arms: {a: []}, contrasts: []}", r"\$\.seeds"),
+        (
+            "{run_file: toolbox, seeds: [0, 1], arms: {a/b: []}, contrasts: []}",
+            r"\$\.arms.*1 to 40 letters",
+        ),
+        ("{run_file: toolbox, seeds: [0, 1], arms: {}, contrasts: []}", r"\$\.arms"),
+        (
+            "{run_file: toolbox, seeds: [1, 1], arms: {a: []}, contrasts: []}",
+            r"\$\.seeds: needs different seeds, found \[1, 1\]",
+        ),
+        ("{run_file: 7, seeds: [0, 1], arms: {a: []}, contrasts: []}", r"\$\.run_file"),
         ("a: [", "is not YAML"),
     ],
 )
