@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.base.foreign import resolved
+from coevolve.base.import_guard import use_code
 from coevolve.base.terminal import Terminal
 from coevolve.config import preflight
 from coevolve.config.load import load_config
@@ -44,6 +45,7 @@ def main(run: Run) -> None:
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings to change")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
     words = parser.parse_args()
+    use_code()
     try:
         _run(load_config(words.run_file, words.overrides), words.runs, run)
     except* CoevolveError as errors:

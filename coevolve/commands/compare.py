@@ -9,6 +9,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
@@ -18,10 +19,16 @@ from rich.table import Table
 
 from coevolve.base.durable_files import replace_file
 from coevolve.base.terminal import Terminal
-from coevolve.commands.contrasts import contrasts_of, detectable_sds, gap_share
+from coevolve.commands.contrasts import (
+    ALPHA,
+    contrasts_of,
+    detectable_sds,
+    gap_share,
+    smallest_p,
+)
 from coevolve.commands.grid import By, Plan, run_grid
 from coevolve.commands.intervals import interval, told
-from coevolve.commands.study import Study, plans_of
+from coevolve.commands.study import Study
 from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
 from coevolve.journal.reader import run_reader
@@ -86,16 +93,17 @@ Outcomes = Mapping[tuple[str, int], Outcome]
 """By arm and seed."""
 
 
-def compare(
-    study: Study, seeds: Sequence[int] | None, folder: Path, *, at_once: int, by: By
-) -> Outcomes:
+def compare(plans: Sequence[Plan], folder: Path, *, at_once: int, by: By) -> Outcomes:
     """Make the runs that are missing in ``folder``; return all outcomes. Raises RunError."""
-    plans = plans_of(study, seeds)
-    return run_grid(plans, folder, outcome_of, jobs=at_once, by=by)
+    read = partial(outcome_of, is_whole=by == "coevolve.launch")
+    return run_grid(plans, folder, read, jobs=at_once, by=by)
 
 
-def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
-    """Return the outcome of a run, and keep it beside the run; None if the run is not finished."""
+def outcome_of(folder: Path, config: RunConfig, *, is_whole: bool) -> Outcome | None:
+    """Return the outcome of a run, and keep it beside the run; None if the run is not finished.
+
+    A finished run loses its checkpoints and weights, unless it ``is_whole``.
+    """
     kept = folder.with_name(f"{folder.name}.json")
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=Outcome)
@@ -106,7 +114,7 @@ def outcome_of(folder: Path, config: RunConfig) -> Outcome | None:
     if config.learner.steps not in outcome.scores:
         return None
     replace_file(kept, msgspec.json.encode(outcome))
-    for name in OF_RESUMPTION:
+    for name in () if is_whole else OF_RESUMPTION:
         shutil.rmtree(folder / name, ignore_errors=True)
     return outcome
 
@@ -127,10 +135,13 @@ def print_plan(study: Study, plans: Sequence[Plan], folder: Path, console: Termi
         f"{len(study.arms)} arms of {seeds} seeds: {len(plans)} runs of {study.run_file}, of which "
         f"{len(missing)} are missing in {folder}."
     )
+    contrasts = len(study.contrasts)
     console.print(
-        f"{len(study.contrasts)} contrasts, paired by seed. A difference of "
-        f"{detectable_sds(seeds):.2f} standard deviations of a pair would be seen in 80 % of such "
-        "studies (two-sided, 5 %, before the correction for several contrasts)."
+        f"{contrasts} contrasts, paired by seed. A difference of "
+        f"{detectable_sds(seeds, contrasts):.2f} standard deviations of a pair would be seen in "
+        "about 80 % of such studies (two-sided, 5 % for all contrasts together). The smallest "
+        f"corrected p of {seeds} pairs is {smallest_p(seeds, contrasts):.3f}"
+        + ("." if smallest_p(seeds, contrasts) <= ALPHA else ": nothing can be established.")
     )
     for arm, changed in study.arms.items():
         console.print(f"  {arm}: {' '.join(changed) or 'the run file as it is'}")
@@ -224,7 +235,9 @@ def _apart(
 
 def total_variation(one: Mapping[str, int], other: Mapping[str, int]) -> float:
     """Return half the sum of the differences of shares; 0 for equal shares, 1 for disjoint ones."""
-    total, of_other = max(1, sum(one.values())), max(1, sum(other.values()))
+    total, of_other = sum(one.values()), sum(other.values())
+    if not (total and of_other):
+        return float(total != of_other)
     names = {*one, *other}
     return sum(abs(one.get(n, 0) / total - other.get(n, 0) / of_other) for n in names) / 2
 

@@ -5,14 +5,16 @@ give the same command again: it skips finished runs and makes the others. Runs o
 adjacent in the order, so that the machine is in a similar state for paired runs.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -23,6 +25,8 @@ from protocols.config import RunConfig
 from protocols.errors import RunError
 
 Outcome = TypeVar("Outcome")
+
+LOCK = "grid.lock"
 
 By = Literal["coevolve.launch", "coevolve.loop"]
 """The program that makes a run: on Ray, or in one process with one thread for the model."""
@@ -56,10 +60,15 @@ def run_grid(
     """Return the outcome of every run by (arm, seed); make missing runs, ``jobs`` at a time.
 
     ``outcome_of`` reads a run's folder and returns None if the run is not finished. Raises RunError
-    for the first run that does not finish.
+    for the first run that does not finish, if another process makes runs in the folder, and if the
+    folder is a run's.
     """
+    if (runs / "run.json").exists():
+        raise RunError(
+            f"{runs}: needs a folder for several runs, found a run; name another by --runs"
+        )
     runs.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
+    with _alone(runs), ThreadPoolExecutor(max_workers=jobs) as pool:
         made = [pool.submit(_outcome, plan, runs, outcome_of, by) for plan in plans]
         try:
             found = [each.result() for each in made]
@@ -99,6 +108,18 @@ def _outcome(
         )
     sys.stderr.write(f"{plan.name}: took {time.monotonic() - started:.0f} s\n")
     return made
+
+
+@contextmanager
+def _alone(runs: Path) -> Generator[None]:
+    with (runs / LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunError(
+                f"{runs}: another process makes runs there; wait for it, or name another folder"
+            ) from error
+        yield
 
 
 def _dying_with_us() -> tuple[str, ...]:

@@ -31,7 +31,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     run_file: str
     """The run file that all arms share, by path or name."""
 
-    seeds: Annotated[tuple[int, ...], msgspec.Meta(min_length=2, max_length=1000)]
+    seeds: Annotated[tuple[int, ...], msgspec.Meta(min_length=2, max_length=100)]
     """Seeds of the runs. Runs of equal seed begin with the same weights and are a pair."""
 
     settings: tuple[str, ...] = ()
@@ -74,8 +74,8 @@ def study_of(name: str) -> Study:
     raise ConfigError(fault_report(path, faults, ()))
 
 
-def plans_of(study: Study, seeds: Sequence[int] | None = None) -> Sequence[Plan]:
-    """Return the runs, those of a seed together, of all seeds or of some.
+def plans_of(study: Study, seeds: Sequence[int]) -> Sequence[Plan]:
+    """Return the runs of these seeds, those of a seed together.
 
     Raises ConfigError if an arm's settings break rules.
     """
@@ -88,7 +88,7 @@ def plans_of(study: Study, seeds: Sequence[int] | None = None) -> Sequence[Plan]
             config=load_config(path, words := (*study.settings, *changed, f"seed={seed}")),
             overrides=words,
         )
-        for seed in (study.seeds if seeds is None else seeds)
+        for seed in seeds
         for arm, changed in study.arms.items()
     ]
 
@@ -103,6 +103,9 @@ def _faults(study: Study) -> Iterator[str]:
                 f"letter or digit, found {shown(arm)}"
             )
     named = [*study.contrasts, *([study.gap] if study.gap else [])]
+    for one, other in named:
+        if one == other:
+            yield f"$.contrasts, $.gap: needs two different arms, found {one} twice"
     missing = sorted({arm for pair in named for arm in pair} - set(study.arms))
     for arm in missing:
         yield f"$.contrasts, $.gap: {arm!r} is none of the arms, which are {', '.join(study.arms)}"

@@ -287,7 +287,8 @@ class ToolEnvironment(Environment):
             # Imported before the part reports that it has started, so that the time counts as
             # start-up.
             importlib.import_module("coevolve.engine.generator")
-        return synthesizer(context, self.brief_context(), simulators, self.questions())
+        told, cells = self.brief_context(), self.cells()
+        return synthesizer(context, told, cells, simulators, self.questions())
 
     def endpoints(self) -> Mapping[str, EndpointModel]:
         """Return the reader of instructions, if it is an endpoint of its own."""

@@ -55,10 +55,14 @@ SYNTHESES = 128
 def synthesizer(
     context: PartContext,
     told: BriefContext,
+    cells: Mapping[str, str],
     simulators: Sequence[SimulatorService],
     questions: Questions,
 ) -> SynthesizerWorker:
-    """Return the part that makes tasks from signals; ``told`` adds to its requests."""
+    """Return the part that makes tasks from signals; ``told`` adds to its requests.
+
+    ``cells`` are the environment's.
+    """
     append = context.appender("delivery", SYNTHESIZER)
     return SynthesizerWorker(
         context.config,
@@ -69,6 +73,7 @@ def synthesizer(
             context.config, context.files, context.reader, append, simulators, questions, model
         ),
         context=told,
+        cells=cells,
     )
 
 

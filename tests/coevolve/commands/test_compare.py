@@ -1,6 +1,8 @@
 """Tests of studies: their files, their runs, and the tables of outcomes."""
 
+import fcntl
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -9,8 +11,14 @@ from click.testing import CliRunner
 
 from coevolve.base.terminal import Terminal
 from coevolve.cli.main import coevolve
-from coevolve.commands.compare import Outcome, outcome_of, print_tables, total_variation
-from coevolve.commands.grid import run_grid
+from coevolve.commands.compare import (
+    Outcome,
+    outcome_of,
+    print_plan,
+    print_tables,
+    total_variation,
+)
+from coevolve.commands.grid import LOCK, run_grid
 from coevolve.commands.study import Study, plans_of, study_of
 from protocols.errors import ConfigError, RunError
 
@@ -28,6 +36,9 @@ STUDY = Study(
     gap=("explore", "oracle"),
     last_scores=2,
 )
+
+
+READ = partial(outcome_of, is_whole=False)
 
 
 def outcome(end: float, made: Mapping[str, int]) -> Outcome:
@@ -74,6 +85,10 @@ def test_the_carried_study_names_arms_contrasts_and_seeds():
             "{run_file: toolbox, seeds: [1, 1], arms: {a: []}, contrasts: []}",
             r"\$\.seeds: needs different seeds, found \[1, 1\]",
         ),
+        (
+            "{run_file: toolbox, seeds: [0, 1], arms: {a: []}, contrasts: [[a, a]]}",
+            "needs two different arms, found a twice",
+        ),
         ("{run_file: 7, seeds: [0, 1], arms: {a: []}, contrasts: []}", r"\$\.run_file"),
         ("a: [", "is not YAML"),
     ],
@@ -100,7 +115,8 @@ def test_a_setting_of_an_arm_is_checked_before_any_run(tmp_path: Path):
 
 def test_total_variation():
     assert total_variation({"a": 1}, {"a": 7}) == 0
-    assert total_variation({"a": 1}, {"b": 7}) == 1
+    assert total_variation({"a": 1}, {"b": 7}) == total_variation({}, {"b": 7}) == 1
+    assert total_variation({}, {}) == 0
     assert total_variation({"a": 1, "b": 1}, {"a": 3, "b": 1}) == pytest.approx(0.25)
 
 
@@ -117,23 +133,44 @@ def test_the_tables(capsys: pytest.CaptureFixture[str]):
     assert [each.strip() for each in oracle[-1].split("│")[2:4]] == ["0.50", "0.67"]
 
 
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_a_plan_tells_when_nothing_can_be_established(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, seeds: int
+):
+    plans = plans_of(STUDY, STUDY.seeds[:seeds])
+    print_plan(STUDY, plans, tmp_path, Terminal(width=400))
+    text = capsys.readouterr().out
+    assert f"{2 * seeds} runs of toolbox, of which {2 * seeds} are missing" in text
+    assert f"is {2 / 2**seeds:.3f}: nothing can be established" in text
+
+
+def test_two_commands_make_no_runs_in_one_folder(tmp_path: Path):
+    with (tmp_path / LOCK).open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RunError, match="another process makes runs there"):
+            run_grid((), tmp_path, READ)
+    (tmp_path / "run.json").touch()
+    with pytest.raises(RunError, match="needs a folder for several runs, found a run"):
+        run_grid((), tmp_path, READ)
+
+
 def test_a_run_is_made_once_and_a_cut_off_one_anew(tmp_path: Path):
     plans = plans_of(STUDY, (0,))[:1]
     folder = tmp_path / plans[0].name
     (folder / "store").mkdir(parents=True)  # a run that was killed at once
     (folder / "run.json").write_text("{}")
-    made = run_grid(plans, tmp_path, outcome_of, by="coevolve.loop")
+    made = run_grid(plans, tmp_path, READ, by="coevolve.loop")
     found = made["explore", 0]
     assert sorted(found.scores) == [0, 1]
     assert found.rollouts >= 2
     assert not (folder / "checkpoints").exists()
     kept = tmp_path / f"{plans[0].name}.json"
     kept.write_bytes(msgspec.json.encode(msgspec.structs.replace(found, tokens=12345)))
-    again = run_grid(plans, tmp_path, outcome_of, by="coevolve.loop")
+    again = run_grid(plans, tmp_path, READ, by="coevolve.loop")
     assert again["explore", 0].tokens == 12345
 
 
 def test_a_run_that_fails_names_its_log(tmp_path: Path):
     study = msgspec.structs.replace(STUDY, settings=(*SMALLEST, "policy.model=nowhere"))
     with pytest.raises(RunError, match=r"explore-0-\w+: has to finish.*\.log"):
-        run_grid(plans_of(study, (0,))[:1], tmp_path, outcome_of, by="coevolve.loop")
+        run_grid(plans_of(study, (0,))[:1], tmp_path, READ, by="coevolve.loop")

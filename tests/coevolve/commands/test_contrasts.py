@@ -9,6 +9,7 @@ from coevolve.commands.contrasts import (
     detectable_sds,
     gap_share,
     holm,
+    smallest_p,
     swap_p,
 )
 
@@ -43,10 +44,16 @@ def test_holm_corrects_by_rank_and_keeps_the_order():
 
 def test_the_detectable_effect_is_seen_in_eight_of_ten_studies():
     rng = np.random.default_rng(0)
-    effect = detectable_sds(8)
+    effect = detectable_sds(8, 1)
     studies = rng.normal(effect, 1, size=(20_000, 8))
     p = np.asarray(stats.ttest_1samp(studies, 0, axis=1)[1], dtype=np.float64)
     assert np.mean(p < 0.05) == pytest.approx(0.8, abs=0.01)
+
+
+def test_several_contrasts_share_the_level():
+    assert detectable_sds(8, 4) > 1.2 * detectable_sds(8, 1)
+    assert smallest_p(8, 4) == pytest.approx(holm([swap_p([1.0] * 8), 1, 1, 1])[0])
+    assert smallest_p(3, 4) == 1
 
 
 def test_a_contrast_is_paired_by_the_seeds_that_both_arms_have():
@@ -72,3 +79,4 @@ def test_the_share_of_a_gap_has_an_interval_over_seeds():
     share, low, high = gap_share(results, "middle", "low", "high")
     assert share == pytest.approx(0.5375)
     assert low < share < high
+    assert np.isnan(gap_share(results, "middle", "high", "low")).all()
