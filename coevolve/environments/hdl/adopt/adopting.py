@@ -16,7 +16,6 @@ import msgspec
 
 from coevolve.environments.hdl.adopt.bench_parameters import bench_top, bench_use, used_files
 from coevolve.environments.hdl.adopt.bench_text import bench_text
-from coevolve.environments.hdl.adopt.bench_use import said_instances
 from coevolve.environments.hdl.adopt.copies import copies, needed, with_parameters
 from coevolve.environments.hdl.adopt.data_files import with_data
 from coevolve.environments.hdl.adopt.file_list import FileList, read_lists
@@ -35,6 +34,8 @@ from protocols.errors import ConfigError
 
 AROUND = "coevolve_around"
 """Name of a module around one with ports of interfaces."""
+
+SEVERAL = "the testbench has instances under several parameters, so the module keeps its own"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +110,7 @@ def found_design(options: Options, verilator: Verilator) -> Found:
     made = copies(sources, given.defines)
     rtl = elaborate_here(Unit(name=options.top, files=made.files, top=options.top), faulty=True)
     use = _use(options, bench, rtl.unit)
+    several = SEVERAL if use.others else ""
     values = ({} if use.others else use.parameters) | given.parameters
     files = with_parameters(rtl, values)
     rtl = elaborate_here(msgspec.structs.replace(rtl.unit, files=files))
@@ -123,7 +125,7 @@ def found_design(options: Options, verilator: Verilator) -> Found:
             unit, clock=options.clock or clock, reset=options.reset or reset
         ),
         origins=made.origins,
-        notes=(*_said_values(values), *filter(None, (said_instances(use), refused)), *notes),
+        notes=(*_said_values(values), *filter(None, (several, refused)), *notes),
     )
 
 

@@ -1,7 +1,7 @@
 """Reads what a testbench makes of a design: its parameters, and the files that it needs."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from pyslang import SourceManager, SVInt
 from pyslang.ast import (
@@ -38,7 +38,7 @@ def bench_use(
     if isinstance(top, NotCovered):
         return top
     root = compilation_of(tree, options_for(top)).getRoot()
-    found = {each.hierarchicalPath: dict(_changed(each)) for each in instances(root, unit.top)}
+    found = {each.hierarchicalPath: _values(each) for each in instances(root, unit.top)}
     named = [path for path in found if is_called(path, instance)]
     if not named:
         called = f" called {instance!r}" if instance else ""
@@ -48,9 +48,9 @@ def bench_use(
         )
     conflicts = {path: next(_conflicts(path, found), "") for path in named}
     meant = next((path for path in named if not conflicts[path]), named[0])
-    counted = tuple(path for path in named if found[path] == found[meant])
+    counted = tuple(path for path in named if found[path].effective == found[meant].effective)
     return BenchUse(
-        parameters=found[meant],
+        parameters=found[meant].given,
         files=frozenset(used_files(root, sources)),
         counted=counted,
         others=tuple(path for path in found if path not in counted),
@@ -58,13 +58,23 @@ def bench_use(
     )
 
 
-def _conflicts(path: str, found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+class _Values(NamedTuple):
+    """Values of an instance's parameters, as text by name."""
+
+    given: dict[str, str]
+    effective: dict[str, str]
+
+
+def _conflicts(path: str, found: Mapping[str, _Values]) -> Iterator[str]:
     """Yield why the values of one instance would change those of another."""
     for other, values in found.items():
-        missing = found[path].keys() - values.keys()
-        if missing and values != found[path]:
+        missing = found[path].given.keys() - values.given.keys()
+        changed = {
+            each for each in missing if found[path].given[each] != values.effective.get(each)
+        }
+        if changed:
             yield (
-                f"{path} gives {', '.join(sorted(missing))}, and {other} leaves it out; give it "
+                f"{path} gives {', '.join(sorted(changed))}, and {other} leaves it out; give it "
                 f"there too, so that {path} can be counted"
             )
 
@@ -88,10 +98,12 @@ def used_files(top: RootSymbol | InstanceBodySymbol, sources: SourceManager) -> 
     return found
 
 
-def _changed(instance: Any) -> Iterator[tuple[str, str]]:
-    for each in parameters(instance):
-        if each.isOverridden:
-            yield each.name, _written(each)
+def _values(instance: InstanceSymbol) -> _Values:
+    free = [each for each in parameters(instance) if not each.isLocalParam]
+    return _Values(
+        given={each.name: _written(each) for each in free if each.isOverridden},
+        effective={each.name: _written(each) for each in free},
+    )
 
 
 def _written(parameter: ParameterSymbol | TypeParameterSymbol) -> str:

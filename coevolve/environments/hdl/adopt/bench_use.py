@@ -31,14 +31,14 @@ def as_instantiated(
     use = bench_use(testbench, unit, told, instance)
     if use.conflict:
         raise ConfigError(f"testbench: {use.conflict}")
-    note = said_instances(use)
+    note = _said_instances(use)
     files = with_parameters(elaborate(unit), use.parameters) if use.parameters else unit.files
     if files != unit.files:
         unit = msgspec.structs.replace(unit, files=files, points_sha256="", unreachable=())
     return unit, note
 
 
-def said_instances(use: BenchUse) -> str:
+def _said_instances(use: BenchUse) -> str:
     """Return which of several instances of the design count; empty for a single one."""
     if len(use.counted) + len(use.others) < 2:
         return ""

@@ -9,6 +9,7 @@ from coevolve.environments.hdl.simulate.messages import NotCovered, SourceFile, 
 RTL = "module m #(parameter W = 4, N = 2) (input [W-1:0] x); endmodule\n"
 UNIT = Unit(name="m", files=(SourceFile(name="m.sv", text=RTL),), top="m")
 WIDE, PLAIN, BOTH = "m #(.W(8)) wide ();", "m plain ();", "m #(.W(4), .N(3)) both [2] ();"
+SAME = "m #(.W(4)) same ();"
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,8 @@ WIDE, PLAIN, BOTH = "m #(.W(8)) wide ();", "m plain ();", "m #(.W(4), .N(3)) bot
         (WIDE, "", {"W": "8"}, ("tb.wide",)),
         (f"{WIDE} {PLAIN}", "", {}, ("tb.plain",)),
         (f"{WIDE} {BOTH}", "", {"W": "8"}, ("tb.wide",)),
+        (f"{PLAIN} {SAME}", "", {}, ("tb.plain", "tb.same")),
+        (f"{PLAIN} {SAME}", "same", {"W": "4"}, ("tb.same",)),
         (f"{BOTH} {WIDE}", "wide", {"W": "8"}, ("tb.wide",)),
         (BOTH, "", {"W": "4", "N": "3"}, ("tb.both[0]", "tb.both[1]")),
         (BOTH, "both[1]", {"W": "4", "N": "3"}, ("tb.both[1]",)),
