@@ -47,7 +47,7 @@ CODE = "COEVOLVE_CODE"
 """Variable with the folder of a user's own modules, for the processes that a command starts; empty
 if there is none."""
 
-_PACKAGES = tuple(
+PACKAGES = tuple(
     f"{path}{os.sep}"
     for kind in ("stdlib", "platstdlib", "purelib", "platlib")
     for path in {sysconfig.get_path(kind), str(resolved(Path(sysconfig.get_path(kind))))}
@@ -122,7 +122,7 @@ def is_in_run(folder: Path) -> bool:
 
 @cache
 def _is_in_run(folder: str) -> bool:
-    if f"{folder}{os.sep}".startswith(_PACKAGES):
+    if f"{folder}{os.sep}".startswith(PACKAGES):
         return False
     is_run = all(Path(folder, mark).is_file() for mark in MARKS)
     above = os.path.split(folder)[0]
@@ -149,6 +149,6 @@ _finder = _OutsideRuns.path_hook(
 
 def _hook(path: str) -> PathEntryFinder:
     """Return the finder of a folder. Raises ImportError for one that Python's own may look in."""
-    if f"{path}{os.sep}".startswith(_PACKAGES):
+    if f"{path}{os.sep}".startswith(PACKAGES):
         raise ImportError(path)
     return _finder(path)

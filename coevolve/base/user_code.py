@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from coevolve.base.foreign import boundary, described, shown
-from coevolve.base.import_guard import code_folder, is_in_run
+from coevolve.base.import_guard import PACKAGES, code_folder, is_in_run
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, ConfigError
 
@@ -115,7 +115,7 @@ class NamedClass:
             except CoevolveError:
                 raise
             except Exception as error:
-                said = f"{described(error)}{_place(error)}{remedy}"
+                said = f"{described(error)}{_place(error, module)}{remedy}"
                 raise ConfigError(
                     f"{self.setting}: {shown(use)} cannot be imported: {said}"
                 ) from error
@@ -197,13 +197,20 @@ def _has_file(module: str, folder: Path = Path()) -> bool:
     return all(map(str.isidentifier, parts)) and Path(folder, *parts).with_suffix(".py").is_file()
 
 
-def _place(error: Exception) -> str:
-    """Return the file and line of a user's module that raised; empty if no such line is known."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if not each.filename.startswith("<")]
-    if len(own) < 3 or isinstance(error, SyntaxError):  # this module and importlib are the first
-        return ""
-    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})"
+def _place(error: Exception, module: str) -> str:
+    """Return the last file and line of a module's folder that an error passed; empty if none.
+
+    Packages that are installed below the folder are not the user's.
+    """
+    package, folder, place = module.partition(".")[0], "", ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        if not folder and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+            folder = f"{path.parent}{os.sep}"
+        others = tuple(each for each in PACKAGES if each.startswith(folder))
+        if folder and f"{path}".startswith(folder) and not f"{path}".startswith(others):
+            place = f" ({path.name}, line {line})"
+    return "" if isinstance(error, SyntaxError) else place  # such an error names its own
 
 
 def _dotted(module: str) -> str:

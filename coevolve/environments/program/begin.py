@@ -1,7 +1,7 @@
 """Runs a foreign program, and ends all that it started when it ends or the parent does.
 
-The program has a limit of memory. Whoever starts this ends it by SIGTERM. If this is killed, the
-program dies with it, but what has a session of its own may live on.
+The program has a limit of memory, and a process group of its own. Whoever starts this ends it by
+SIGTERM. If this is killed, the program dies with it, but what has a session of its own may live on.
 
 usage: python -I -S begin.py MEGABYTES PROGRAM [ARGUMENT]...
 """
@@ -19,7 +19,7 @@ _AWAITED = (signal.SIGCHLD, signal.SIGTERM)
 
 
 def main() -> None:
-    """Run the program, and end as it does."""
+    """Run the program, and end as it does, or by SIGTERM."""
     megabytes, *command = sys.argv[1:]
     _limit(int(megabytes) << 20)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # also of processes in sessions of their own
@@ -28,7 +28,7 @@ def main() -> None:
     pid = os.fork()
     if not pid:
         _become(command)
-    status, ended = 0, 0
+    status, ended = int(signal.SIGTERM), 0
     while ended != pid and signal.sigwait(_AWAITED) == signal.SIGCHLD:
         while ended != pid and (found := os.waitpid(-1, os.WNOHANG))[0]:
             ended, status = found
@@ -36,6 +36,8 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
+        with contextlib.suppress(OSError):  # SIGKILL has no other action
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     sys.exit(code)
 
@@ -53,6 +55,7 @@ def _prctl(option: int, value: int) -> None:
 
 def _become(command: list[str]) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.setpgid(0, 0)  # a program may signal its group
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
     try:
         os.execvp(command[0], command)  # noqa: S606 -- the user's own command

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import msgspec
+import psutil
 import structlog
 
 from coevolve.environments.program.settings import ProgramConfig
@@ -155,20 +156,30 @@ def printed_tasks(settings: ProgramConfig) -> bytes:
     """Return what the program prints with the argument `TASKS`. Raises ConfigError."""
     begin = (sys.executable, "-I", "-S", str(BEGIN), str(settings.memory_mb))
     with boundary(ConfigError, f"environment.command: needs to print tasks with {TASKS}"):
-        done = subprocess.run(  # noqa: S603 -- the user's own command
+        process = subprocess.Popen(  # noqa: S603 -- the user's own command
             [*begin, *settings.argv(), TASKS],
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=settings.patience_s,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
             env=environment_of(os.environ, settings.variables),
-            check=False,
         )
-        if done.returncode:
-            words = done.stderr.strip().splitlines()[-1:]
-            raise ValueError(
-                f"it ended with status {done.returncode}: {''.join(map(_shown, words))}"
-            )
-        return done.stdout
+        with process:
+            try:
+                printed, said = process.communicate(timeout=settings.patience_s)
+            finally:
+                _stop(process)
+        if process.returncode:
+            words = "".join(map(_shown, said.strip().splitlines()[-1:]))
+            raise ValueError(f"it ended with status {process.returncode}: {words}")
+        return printed
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(KILLED_S)
+    _kill_session(process.pid)
 
 
 class Program:
@@ -242,8 +253,7 @@ class Program:
         """Read what the program writes until it has ended; then fail the attempts it has left."""
         reading = asyncio.gather(self._read_answers(), self._read_words())
         await _ended(self._process.pid)
-        with suppress(ProcessLookupError):  # if `begin` was killed: others may hold its pipes open
-            os.killpg(self._process.pid, signal.SIGKILL)
+        _kill_session(self._process.pid)  # if `begin` was killed: others may hold its pipes open
         with suppress(TimeoutError):
             async with asyncio.timeout(KILLED_S):
                 await reading
@@ -299,9 +309,18 @@ class Program:
     async def close(self) -> None:
         """End the process and all that it started."""
         self._end()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(KILLED_S):
-                await self._ending
+        _, alive = await asyncio.wait((self._ending,), timeout=KILLED_S)
+        if alive:
+            _kill_session(self._process.pid)
+            await asyncio.wait(alive, timeout=KILLED_S)
+
+
+def _kill_session(leader: int) -> None:
+    """Kill the process groups of a session, also if its leader has ended."""
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getsid(pid) == leader:
+                os.killpg(os.getpgid(pid), signal.SIGKILL)
 
 
 async def _ended(pid: int) -> None:

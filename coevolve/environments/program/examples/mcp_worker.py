@@ -76,6 +76,9 @@ def check(task: dict[str, Any], tools: Sequence[dict[str, Any]]) -> None:
         raise ValueError("the server needs to list tools, found none")
     if "prompt" not in task or not ("answer" in task or task.get("probes")):
         raise ValueError("a task needs a prompt, and an answer or probes")
+    answer = task.get("answer", "unused")
+    if not (isinstance(answer, str) and answer.strip()):
+        raise ValueError(f"an answer needs to be a text that is not blank, found {answer!r}")
     calls = (*task.get("probes", ()), *task.get("reference", ()))
     if unknown := {each["tool"] for each in calls} - known:
         raise ValueError(f"a task needs tools that the server lists, found {sorted(unknown)}")

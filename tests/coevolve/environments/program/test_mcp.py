@@ -60,6 +60,7 @@ async def test_an_attempt_at_an_mcp_server_gets_its_verdict(kind: str) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no verdict": ({"prompt": "Note tea."}, "needs a prompt, and an answer or probes"),
+    "an empty answer": (ANSWER | {"answer": ""}, "needs to be a text that is not blank, found ''"),
     "an unknown tool": (
         REFERENCE | {"reference": [{"tool": "drop", "arguments": {}}]},
         r"needs tools that the server lists, found \['drop'\]",

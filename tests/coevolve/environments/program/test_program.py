@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import sys
 from collections.abc import AsyncGenerator
@@ -223,6 +224,10 @@ ENDINGS = {
     "hangs": ("time.sleep(600)", r"no reward within environment\.patience_s = 3 s"),
     "is killed": ("os.kill(os.getpid(), 9)", "ended with status -9"),
     "exits": ("sys.exit(3)", "ended with status 3"),
+    "is ended from outside": (
+        "os.kill(os.getppid(), 15); time.sleep(600)",
+        "ended with status -15",
+    ),
 }
 
 
@@ -238,6 +243,27 @@ async def test_what_a_program_started_ends_with_it(kind: str, tmp_path: Path) ->
         await asyncio.to_thread(psutil.wait_procs, [left], 20)
         assert not left.is_running()
         assert (await it.attempt(2)).reward != reward
+
+
+async def test_what_ignores_sigterm_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coevolve.environments.program.worker.KILLED_S", 1.0)
+    leaves = LEAVES.replace(", start_new_session=True", "")
+    lines = f"{leaves}os.kill(os.getppid(), 19)\nsay(asked, reward=pid / 2**40)"
+    async with running(program(tmp_path, lines), "a") as it:
+        left = os.pidfd_open(round((await it.attempt()).reward * 2**40))
+    assert select.select([left], [], [], 20)[0]
+    os.close(left)
+
+
+async def test_a_program_that_signals_its_group_goes_on(tmp_path: Path) -> None:
+    lines = (
+        "import os, signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "os.killpg(0, signal.SIGTERM)\nask(asked, 'a')\nsay(asked, reward=1)"
+    )
+    async with running(program(tmp_path, lines), "a", "b") as it:
+        assert [(await it.attempt(n)).reward for n in range(2)] == [1, 1]
 
 
 async def test_noise_and_a_second_reward_change_nothing(tmp_path: Path) -> None:

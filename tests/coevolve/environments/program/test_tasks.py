@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from coevolve.config.load import load_config
 from coevolve.environments.initial_model import TASKS, make_model
 from coevolve.environments.program.settings import ProgramConfig
 from coevolve.environments.program.tasks import TaskFile, line_of, read_tasks
+from coevolve.environments.program.worker import printed_tasks
 from coevolve.environments.registry import environment_named, environment_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, ConfigError
@@ -142,6 +144,20 @@ def test_a_program_that_prints_no_tasks_is_refused(code: str, said: str, tmp_pat
     assert returned == 1
     assert said in words
     assert not (tmp_path / "t.jsonl").exists()
+
+
+def test_a_program_that_prints_too_long_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import subprocess, sys, time\n"
+        "sleeping = [sys.executable, '-S', '-c', 'import time; time.sleep(600)']\n"
+        "left = subprocess.Popen(sleeping, start_new_session=True)\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(left.pid))\n"
+        "time.sleep(600)"
+    )
+    command = (str(tmp_path / "mine.py"),)
+    with pytest.raises(ConfigError, match=r"needs to print tasks .* timed out after"):
+        printed_tasks(ProgramConfig(tasks="", command=command, patience_s=3))
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
 def test_a_run_keeps_its_tasks_and_refuses_others(tmp_path: Path) -> None:

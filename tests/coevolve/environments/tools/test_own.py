@@ -427,6 +427,7 @@ def test_inherited_methods_are_tools(folder: Path) -> None:
         ),
         ("raise SystemExit(0)", "cannot be imported: SystemExit: 0"),
         ("1 / 0", r"cannot be imported: ZeroDivisionError: .* \(\w+\.py, line 1\); correct"),
+        ("import json\njson.loads('x')", r"JSONDecodeError: .* \(own_\w+\.py, line 2\); correct"),
         ("class Store", "SyntaxError: .*; correct the module, or install what it imports"),
         ("import nowhere", r"No module named 'nowhere' \(.*line 1\); correct"),
         ("def Store(): ...", "has to be a class, but is a function"),
