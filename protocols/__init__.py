@@ -42,7 +42,7 @@ report read all of them, and a part reads what it has given itself when it start
 | `Checkpoint`         | learner                                         | commands and report                                                      |
 | `ScoreRequest`       | evaluator                                       | rollout                                                                  |
 | `ScoreReport`        | rollout                                         | evaluator                                                                |
-| `Evaluation`         | evaluator                                       | rollout, launch                                                          |
+| `Evaluation`         | evaluator                                       | synthesizer, rollout, launch                                             |
 | `CanaryScores`       | evaluator                                       | rollout, learner                                                         |
 | `PolicyRegressed`    | learner                                         | commands and report                                                      |
 | `GroupSummary`       | signals                                         | curriculum, synthesizer, validator                                       |

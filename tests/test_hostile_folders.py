@@ -321,7 +321,7 @@ def test_the_command_itself_imports_nothing_from_a_folder_that_holds_runs(
     assert not stranger.mark.exists()
     if command[0] in USED:
         assert done.returncode == 1
-        assert "give --code FOLDER to commands on a run" in done.stderr
+        assert "give --code . to a command on a run" in done.stderr
 
 
 def test_a_run_of_an_own_class_is_read_without_it_and_used_with_it(

@@ -27,9 +27,9 @@ def command(
 ) -> None:
     """Compare arms over paired seeds: make the runs of a study, and test its contrasts.
 
-    STUDY is a file, or the name of a study that coevolve carries, such as toolbox. Each run has
-    one process, and keeps its journal, but neither checkpoints nor weights, in a folder
-    compare-STUDY of the folder of runs. The same command goes on with what is missing.
+    STUDY is a file, or the name of a study that coevolve carries. Each run has one process, and
+    keeps its journal, but neither checkpoints nor weights, in a folder compare-STUDY of the folder
+    of runs. The same command goes on with what is missing.
     """
     from coevolve.base.terminal import Terminal
     from coevolve.commands.compare import compare, cores, print_plan, print_tables

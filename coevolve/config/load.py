@@ -179,7 +179,7 @@ def _evolution_rules(config: RunConfig) -> tuple[Fault, ...]:
         (
             config.arm in ("coverage", "oracle") and not environment.cells(),
             f"$.arm: {config.arm} chooses among the cells of an environment, and {config.uses} "
-            "names none; choose full, random or placebo, or environment toolbox",
+            "names none; choose full, random or placebo",
         ),
         (
             signals.boundary_low >= signals.boundary_high,

@@ -79,7 +79,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         promise="intervals are those of 95 %",
-        file="tests/bench/intervals.py",
+        file="coevolve/commands/intervals.py",
         old="LEVEL = 0.95",
         new="LEVEL = 0.80",
         tests=("tests/test_docs.py::test_the_python_of_the_page_compares_runs",),

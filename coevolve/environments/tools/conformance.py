@@ -61,7 +61,7 @@ ENOUGH_NAMED = 10
 
 DOUBTED = "no task is in doubt"
 
-LEAKING = "share their requests with held-out ones, so a run does not train on them"
+LEAKING = "with requests of held-out ones, so a run does not train on them"
 
 
 async def conformance(

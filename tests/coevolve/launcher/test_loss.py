@@ -24,5 +24,5 @@ async def test_a_part_that_fails_before_the_loss_of_a_joined_cluster_is_seen_is_
             address=f"127.0.0.1:{head.getsockname()[1]}", socket=str(tmp_path / "raylet")
         )
         with pytest.raises(LostError, match=r"\(raylet\) is gone; .*: coevolve resume run"):
-            await _unless_lost(failing(), joined, "run", said.append)
+            await _unless_lost(failing(), joined, "coevolve resume run", said.append)
     assert len(said) == 1

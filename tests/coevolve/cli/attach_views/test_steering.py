@@ -160,7 +160,7 @@ async def test_arms_without_a_synthesizer_refuse_a_swap_and_write_nothing(stage:
     for arm in ("static", "uniform"):
         with pytest.raises(
             RunError,
-            match=f"evolving: arm {arm} has no synthesizer to swap; arms full, random and placebo",
+            match=f"evolving: arm {arm} has no synthesizer to swap; arms full, random, placebo",
         ):
             await swap_synthesizer(
                 stage.subject(running=True, arm=arm), PolicyModel(), as_json=False

@@ -139,4 +139,4 @@ def test_held_out_tasks_and_those_that_repeat_their_requests_are_named(tmp_path:
     found = findings(tmp_path, (READS, [*tasks, repeated]))["worlds of the splits are disjoint"]
     assert found.state == "holds"
     assert f"1 held out ({TOWNS[0]['id']})" in found.found
-    assert "; 1 others (again) share their requests" in found.found
+    assert "; 1 more task (again) with requests of held-out ones" in found.found
