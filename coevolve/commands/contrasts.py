@@ -45,12 +45,15 @@ class Contrast:
     detectable: float
     """An effect above it would mostly have been seen."""
 
+    is_decidable: bool
+    """Whether so many pairs can have a corrected p value of `ALPHA`."""
+
     @property
     def verdict(self) -> str:
         """Return what the contrast allows to say."""
         if self.holm <= ALPHA:
             return "higher" if self.bounds[0] > 0 else "lower"
-        return "no difference seen"
+        return "no difference seen" if self.is_decidable else "too few pairs to say"
 
 
 def contrasts_of(
@@ -68,6 +71,7 @@ def contrasts_of(
             p=p,
             holm=corrected,
             detectable=detectable_sds(len(each), len(pairs)) * stdev(each),
+            is_decidable=smallest_p(len(each), len(pairs)) <= ALPHA,
         )
         for (arm, other), each, p, corrected in zip(pairs, found, raw, holm(raw), strict=True)
     ]

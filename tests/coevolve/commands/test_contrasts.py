@@ -61,6 +61,12 @@ def test_a_contrast_is_paired_by_the_seeds_that_both_arms_have():
     (contrast,) = contrasts_of(results, [("a", "b")])
     assert contrast.differences == (2.0, 1.0)
     assert contrast.bounds[0] == 1.5
+    assert contrast.verdict == "too few pairs to say"
+
+
+def test_enough_pairs_that_point_both_ways_show_no_difference():
+    results = {(arm, seed): float(seed % 2 == (arm == "a")) for seed in range(8) for arm in "ab"}
+    (contrast,) = contrasts_of(results, [("a", "b")])
     assert contrast.verdict == "no difference seen"
 
 
