@@ -104,7 +104,7 @@ def outcome_of(folder: Path, config: RunConfig, *, is_whole: bool) -> Outcome | 
 
     A finished run loses its checkpoints and weights, unless it ``is_whole``.
     """
-    kept = folder.with_name(f"{folder.name}.json")
+    kept = _kept(folder)
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=Outcome)
     try:
@@ -119,6 +119,10 @@ def outcome_of(folder: Path, config: RunConfig, *, is_whole: bool) -> Outcome | 
     return outcome
 
 
+def _kept(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.json")
+
+
 async def _read(folder: Path) -> Outcome:
     outcome = Outcome()
     topics = topics_of(Evaluation, Task, Signal, GroupSummary, ProbeReport)
@@ -130,7 +134,7 @@ async def _read(folder: Path) -> Outcome:
 def print_plan(study: Study, plans: Sequence[Plan], folder: Path, console: Terminal) -> None:
     """Print what a study would do, and what it could see."""
     seeds = len({plan.seed for plan in plans})
-    missing = [plan for plan in plans if not (folder / f"{plan.name}.json").exists()]
+    missing = [plan for plan in plans if not _kept(folder / plan.name).exists()]
     console.print(
         f"{len(study.arms)} arms of {seeds} seeds: {len(plans)} runs of {study.run_file}, of which "
         f"{len(missing)} are missing in {folder}."
@@ -163,7 +167,7 @@ def _scores(study: Study, outcomes: Outcomes, results: Mapping[tuple[str, int], 
         table.add_row(
             arm,
             f"{fmean(100 * each.scores[min(each.scores)] for each in of):.1f}",
-            told(interval([each.result(study.last_scores) for each in of]), ".1f"),
+            told(interval([end for (name, _), end in results.items() if name == arm]), ".1f"),
             told(gap_share(results, arm, *study.gap), ".2f") if study.gap else "",
             f"{fmean(each.result(len(each.scores)) for each in of):.1f}",
         )
