@@ -35,32 +35,6 @@ _pool_of = lru_cache(maxsize=4)(static_pool)
 _canaries_of = lru_cache(maxsize=4)(canary_tasks)
 
 
-class StaticSource:
-    """A `protocols.interfaces.TaskSource`: a fixed pool, imbalanced like the warm start."""
-
-    def __init__(self, seed: int, settings: FilesystemConfig) -> None:
-        self._seed = seed
-        self._settings = settings
-        self._pool = _pool_of(seed, settings.seeds, settings.held_out)
-
-    def pool(self) -> Sequence[Task]:
-        return self._pool
-
-    def draw(self, number: int) -> tuple[Task, bool]:
-        rng = np.random.default_rng((self._seed, _CHOICE_STREAM, number))
-        return self._pool[int(rng.integers(len(self._pool)))], False
-
-    def held_out(self) -> Sequence[Task]:
-        return held_out_tasks(self._settings.held_out)
-
-    def canaries(self, count: int) -> Sequence[Task]:
-        return _canaries_of(count)
-
-    def start(self, number: int) -> Start:
-        """Return a new world of the training split."""
-        return exploration_start(self._seed, number)
-
-
 class UniformSource:
     """A `protocols.interfaces.TaskSource`: a new task per group, all skills equally likely."""
 
@@ -82,7 +56,24 @@ class UniformSource:
         return _canaries_of(count)
 
     def start(self, number: int) -> Start:
+        """Return a new world of the training split."""
         return exploration_start(self._seed, number)
+
+
+class StaticSource(UniformSource):
+    """The same with a fixed pool, imbalanced like the warm start."""
+
+    def __init__(self, seed: int, settings: FilesystemConfig) -> None:
+        super().__init__(seed, settings)
+        self._pool = _pool_of(seed, settings.seeds, settings.held_out)
+
+    def pool(self) -> Sequence[Task]:
+        """Return the tasks that groups are drawn from."""
+        return self._pool
+
+    def draw(self, number: int) -> tuple[Task, bool]:
+        rng = np.random.default_rng((self._seed, _CHOICE_STREAM, number))
+        return self._pool[int(rng.integers(len(self._pool)))], False
 
 
 class Filesystem(ToolEnvironment):
