@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from coevolve.config.run_files import carried
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
@@ -39,6 +40,7 @@ from tests.tried import (
     starts,
     untried,
     write_designs,
+    write_policy,
 )
 
 pytestmark = pytest.mark.timeout(900)
@@ -48,6 +50,7 @@ TYPED_S = 400
 LAUNCH = ("coevolve", "launch")
 
 COPIED = "--from"
+COPIES = "store.copies=FOLDER"
 
 TRIED = {text: words for text, words in documented().items() if not untried(text)}
 LATER = {text: words for text, words in TRIED.items() if not starts(words)}
@@ -59,11 +62,18 @@ CLASS_OF_ONES_OWN = re.compile(r"\b[a-z]\w*:[A-Z]\w*")
 
 def run_of(words: Sequence[str]) -> str:
     """Return the run that a later command is about: what it names, or any."""
-    names = [word for word in words[2:] if word in ("quickstart", "hdl_tiny")]
+    names = [word for word in words[2:] if word in carried()]
     return names[0] if names else "quickstart"
 
 
-FIRST = {run_of(words): (*LAUNCH, run_of(words)) for words in LATER.values()}
+def first_of(name: str) -> tuple[str, ...]:
+    """Return the command that starts a run: the plain one if it is tried."""
+    plain = (*LAUNCH, name)
+    named = [each for each in TRIED.values() if starts(each) and run_file_of(each) == name]
+    return plain if form(plain) in TRIED else named[0]
+
+
+FIRST = {name: first_of(name) for name in map(run_of, LATER.values())}
 """Run -> the command that starts it."""
 
 JOINED = [
@@ -136,6 +146,7 @@ def started(words: Sequence[str], folder: Path, program: Sequence[str] = ()) -> 
         write_files(folder)
     if settings_of(words)["environment"]["use"] == "hdl":
         write_designs(folder)
+    write_policy(words, folder)
     if run_file_of(words) == EXAMPLE.name:
         typed(("coevolve", "environment", "init", "mine"), folder)
         folder /= "mine"
@@ -192,8 +203,7 @@ def resumption(name: str) -> tuple[str, ...]:
     every = [each for each in LATER.values() if run_of(each) == name and "resume" in each]
     plain = ("coevolve", "resume", name)
     typed = joined([plain, *(continued(each, name, 0)[:-1] for each in every)])
-    copies = ["copies" if each == "FOLDER" else each for each in typed]
-    return (*copies, f"learner.steps={STEPS + 1}")
+    return (*typed, f"learner.steps={STEPS + 1}")
 
 
 @pytest.mark.ray
@@ -201,7 +211,7 @@ def resumption(name: str) -> tuple[str, ...]:
 def test_what_is_documented_of_a_run_works_after_two_steps(name: str, tmp_path: Path):
     words = resumption(name)
     first = joined([FIRST[name], *(JOINED if name == "quickstart" else [])])
-    run = started((*first, *["store.copies=copies"] * (COPIED in words)), tmp_path)
+    run = started((*first, *[COPIES] * (COPIED in words and COPIES not in first)), tmp_path)
     for later in about(name):
         assert typed(later, tmp_path)
     assert steps_of(run) == list(range(1, STEPS + 1))
@@ -227,7 +237,7 @@ CHECKED = """
 import json, sys
 from tests.commands import answered
 texts = json.load(sys.stdin)
-said = {text: vars(answered("config", "check", *words[2:])) for text, words in texts.items()}
+said = {text: vars(answered("config", "check", *words)) for text, words in texts.items()}
 json.dump(said, sys.stdout)
 """
 """Checks the settings of commands, all in one process."""
@@ -236,7 +246,8 @@ json.dump(said, sys.stdout)
 def test_a_command_that_is_not_tried_lacks_what_is_said(tmp_path: Path):
     write_files(tmp_path)
     reasons = {text: reason for text in documented() if (reason := untried(text))}
-    texts = {text: documented()[text] for text in reasons if reasons[text].evidence not in text}
+    named = {text: words if starts(words) else words[:3] for text, words in documented().items()}
+    texts = {text: named[text][2:] for text in reasons if reasons[text].evidence not in text}
     done = subprocess.run(
         [sys.executable, "-c", CHECKED],
         input=json.dumps(texts),

@@ -17,7 +17,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from coevolve.config.load import load_config
 from coevolve.config.run_files import carried, run_file
+from coevolve.environments.registry import environment_of
+from coevolve.models.tiny_random.model import write_model
 from tests.documented import PAGES, ROOT, RUN_FILES, SAVED, block_of, commands
 
 EXAMPLE = RUN_FILES[-1]
@@ -28,7 +31,7 @@ STEPS = 2
 ALIKE = ("name", "seed", "learner.steps")
 """Settings in which commands may differ and still be one."""
 
-PLACEHOLDERS = {"S": "0", "300": "4", "30": "4"}
+PLACEHOLDERS = {"S": "0", "300": "4", "30": "4", "FOLDER": "copies"}
 """Word of a page -> what is typed; 300 and 30 are numbers of instances."""
 
 STATIC = ("arm=static", "evolve_every=0", "rollout.max_call_tokens=160")
@@ -39,9 +42,10 @@ SHORT: dict[str, Sequence[str]] = {
     "hdl": ("environment.evaluation_rounds=1", "environment.designs=designs"),
     "tiny_hdl": ('environment.stages=[{"writers":["grammar"],"groups":2},{"writers":["policy"]}]',),
     "bfcl": ("environment.seeds=8", "environment.held_out=4", *STATIC),
+    "HuggingFaceTB/SmolLM2-135M-Instruct": ("arm=static", "evolve_every=0"),
 }
 """Environment or model -> settings that make its runs short; `write_designs` makes the folder.
-BFCL's need an endpoint unless the arm is static, as the README says."""
+BFCL's and those of a pretrained model need an endpoint unless the arm is static."""
 
 
 IN_OTHER_TESTS = ("coevolve launch program_openai",)
@@ -75,7 +79,7 @@ class Untried(NamedTuple):
 
 
 DOWNLOAD = "hf download"
-"""What `config check` says of a model that is not on this machine."""
+"""What `config check` says of a run file whose model is not on this machine."""
 
 UNTRIED = (
     Untried(r".* cluster\.address=HEAD:6379 .*", "a cluster of several machines", "HEAD"),
@@ -91,6 +95,7 @@ UNTRIED = (
     Untried(r"coevolve launch mine\.yaml learner\.gpus=.*", "GPUs and a model", DOWNLOAD),
     Untried(r"coevolve launch \w+_qwen\w+", "GPUs and a model", DOWNLOAD),
     Untried(r"coevolve launch smollm2\w*", "a model of 540 MB", DOWNLOAD),
+    Untried(r"coevolve resume smollm2 .*", "a GPU and the same model", DOWNLOAD),
 )
 
 
@@ -205,6 +210,14 @@ def _shorter(settings: Any) -> Iterator[str]:
         yield "learner.imitation.replay_per_step=4"
     if settings.get("evaluator", {}).get("fresh"):
         yield "evaluator.fresh=4"
+
+
+def write_policy(words: Sequence[str], folder: Path) -> None:
+    """Write a tiny random model where a command typed in ``folder`` names its policy."""
+    named = [word for word in words if word.startswith("policy.model=")]
+    if named:
+        config = load_config(run_file_of(words), ["policy.model=tiny"])
+        write_model(config, folder / named[0].partition("=")[2], environment_of(config).texts())
 
 
 FEW = {"--calls": "2", "--attempts": "2"}
