@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from coevolve.journal.codec import topics_of
 from coevolve.signals.detector import ColdStart, Detector
 from coevolve.signals.groups import CompleteGroup, summary_of
-from coevolve.signals.skill_model import PartsOf, alone
+from coevolve.signals.skill_model import NO_SPACE, SkillSpace
 from protocols.config import RunConfig
 from protocols.evolution import (
     EnvironmentRecord,
@@ -26,17 +26,12 @@ class TaskObserver:
     topics = topics_of(GroupSummary, Signal)
 
     def __init__(
-        self, config: RunConfig, tools: Sequence[str] = (), parts_of: PartsOf = alone
+        self, config: RunConfig, tools: Sequence[str] = (), space: SkillSpace = NO_SPACE
     ) -> None:
-        """Start empty; a pattern in ``tools`` counts as rare until a rollout contains it.
-
-        ``parts_of`` returns the parts of a skill, for the rules ``skills``.
-        """
+        """Start empty; a pattern in ``tools`` counts as rare until a rollout contains it."""
         most = config.synthesizer.cold_start if config.synthesizes else 0
         cold_start = ColdStart(config.learner.groups_per_step, most)
-        self._detector = Detector(
-            config.signals, tools, config.remembered_tasks, cold_start, parts_of
-        )
+        self._detector = Detector(config.signals, tools, config.remembered_tasks, cold_start, space)
 
     def patterns(self, rollouts: Sequence[Rollout]) -> tuple[PatternCount, ...]:
         """Return no patterns: this observer does not look into rollouts."""

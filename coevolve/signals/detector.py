@@ -12,7 +12,7 @@ import msgspec
 from coevolve.signals import paper, posterior, skills
 from coevolve.signals.history import History, HistoryState
 from coevolve.signals.rules import MOST_PER_VISIT, CoolDown, Finding, LastSignals, Rule, signal_of
-from coevolve.signals.skill_model import PartsOf, alone
+from coevolve.signals.skill_model import NO_SPACE, SkillSpace
 from coevolve.signals.uncertainty import uncertainty
 from coevolve.signals.unsolved import unsolved
 from protocols.evolution import Anything, GroupSummary, RuleKind, Signal
@@ -77,17 +77,16 @@ class Detector:
         tools: Sequence[str],
         most_tasks: int,
         cold_start: ColdStart = NO_COLD_START,
-        parts_of: PartsOf = alone,
+        space: SkillSpace = NO_SPACE,
     ) -> None:
         """Start without history; ``tools`` are all tools of the policy, called or not.
 
-        The ``most_tasks`` tasks that were visited last are remembered. ``parts_of`` returns what a
-        skill shares with others.
+        The ``most_tasks`` tasks that were visited last are remembered.
         """
         self._config = config
         self._cold_start = cold_start
         self._has_fired = False
-        self._history = History(config, tools, most_tasks, parts_of)
+        self._history = History(config, tools, most_tasks, space)
         self._cool_down = CoolDown(config.cool_down_versions)
         self._rules: dict[RuleKind, Rule] = {
             kind: rule for kind, rule in RULES[config.rules].items() if kind in config.kinds

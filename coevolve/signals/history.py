@@ -15,7 +15,7 @@ import msgspec
 
 from coevolve.base.ordered import Ranked
 from coevolve.signals.probability import SuccessCount, same_rate
-from coevolve.signals.skill_model import PartsOf, SkillModel, SkillsState, alone
+from coevolve.signals.skill_model import NO_SPACE, SkillModel, SkillSpace, SkillsState
 from protocols.evolution import GroupSummary, PatternKind
 from protocols.evolution_config import SignalsConfig
 
@@ -144,7 +144,7 @@ class History:
         config: SignalsConfig,
         tools: Sequence[str],
         most_tasks: int,
-        parts_of: PartsOf = alone,
+        space: SkillSpace = NO_SPACE,
     ) -> None:
         """Start empty; ``tools`` are all tools of the policy, called or not.
 
@@ -155,7 +155,7 @@ class History:
         self._window = config.window
         self._half_life = config.half_life_visits
         self._has_skills = config.rules == "skills"
-        self.skills = SkillModel(parts_of, config.half_life_visits)
+        self.skills = SkillModel(space, config.half_life_visits)
         self.state = HistoryState()
 
     @property

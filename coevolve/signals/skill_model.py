@@ -18,6 +18,7 @@ The first `MAX_NAMES` skills, and as many parts, are remembered; later ones are 
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -56,6 +57,34 @@ PartsOf = Callable[[str], Sequence[str]]
 def alone(skill: str) -> Sequence[str]:
     """Return the skill as its only part."""
     return (skill,)
+
+
+class SkillSpace(NamedTuple):
+    """What is known of skills before any task is visited."""
+
+    parts_of: PartsOf = alone
+
+    cells: tuple[str, ...] = ()
+    """Skills that tasks may practise, visited or not; empty if the environment names none."""
+
+    imitates: bool = False
+    """Whether the learner imitates references."""
+
+    def left(self, success: float) -> float:
+        """Return how much is left to learn, 0..1, where attempts succeed at this rate."""
+        return left_to_learn(success, imitates=self.imitates)
+
+
+NO_SPACE = SkillSpace()
+
+
+def left_to_learn(success: float, *, imitates: bool) -> float:
+    """Return how much a task teaches, 0..1, whose attempts succeed at this rate.
+
+    That is 1 - p where references are imitated, and 4 p (1 - p), in proportion to the variance of
+    the rewards, where only rewards teach.
+    """
+    return (1 - success) * (1 if imitates else 4 * success)
 
 
 class Belief(msgspec.Struct, array_like=True):
@@ -97,9 +126,12 @@ class SkillModel:
     lost: dict[str, float]
     """Parts of which the newest visit showed a loss -> their success rates before it."""
 
-    def __init__(self, parts_of: PartsOf, half_life: float) -> None:
+    def __init__(self, space: SkillSpace, half_life: float) -> None:
         """Start empty; evidence counts half after ``half_life`` visits."""
-        self.parts_of = parts_of
+        self.space = space
+        self._of_cells = dict.fromkeys(
+            part for cell in space.cells for part in space.parts_of(cell)
+        )
         self._half_life = half_life
         self.state = SkillsState()
 
@@ -112,7 +144,7 @@ class SkillModel:
     def state(self, state: SkillsState) -> None:
         self._state = state
         self._known = set(state.skills)
-        self.names = list(state.parts)
+        self.names = list(self._of_cells | dict.fromkeys(state.parts))
         self.lost = {}
 
     def add(self, visit: GroupSummary) -> None:
@@ -125,15 +157,20 @@ class SkillModel:
                 self._state.skills.append(each.skill)
             self._learn(each, visit.version_max)
 
+    @property
+    def skills(self) -> Sequence[str]:
+        """The skills that tasks may practise; those of visited tasks if nobody names them."""
+        return self.space.cells or self._state.skills
+
     def chance(self, skill: str, rng: np.random.Generator) -> float:
         """Return a draw from the posterior of the rate at which the policy passes a skill."""
-        beliefs = [self._state.parts.get(part) or Belief() for part in self.parts_of(skill)]
+        beliefs = [self._state.parts.get(part) or Belief() for part in self.space.parts_of(skill)]
         return math.prod(_sigma(rng.normal(b.mean, math.sqrt(b.variance))) for b in beliefs)
 
     def share(self, part: str) -> float:
         """Return the part's decayed visits relative to an equal share; 1 if all are alike."""
-        total = self._decayed(self._state.total)
-        return self._decayed(self._state.parts[part]) * len(self._state.parts) / total
+        belief, total = self._state.parts.get(part), self._decayed(self._state.total)
+        return self._decayed(belief) * len(self.names) / total if belief else 0.0
 
     def _decayed(self, belief: Belief) -> float:
         return belief.visits * 0.5 ** ((self._state.visits - belief.at) / self._half_life)
@@ -177,12 +214,13 @@ class SkillModel:
     def _beliefs(self, skill: str, version: int) -> dict[str, Belief]:
         """Return the beliefs about a skill's parts, walked on to a version, and count the visit."""
         state, found = self._state, dict[str, Belief]()
-        for part in dict.fromkeys(self.parts_of(skill)):
+        for part in dict.fromkeys(self.space.parts_of(skill)):
             if part not in state.parts:
                 if len(state.parts) >= MAX_NAMES:
                     continue
                 state.parts[part] = Belief(version=version)
-                self.names.append(part)
+                if part not in self._of_cells:
+                    self.names.append(part)
             belief = found[part] = state.parts[part]
             versions = max(0, version - belief.version)
             belief.variance = min(VARIANCE, belief.variance + WALK * versions)

@@ -4,14 +4,16 @@ The other rules look at tasks one by one, and a run visits most tasks once to th
 rules judge skills and their parts:
 
 - **forgetting** fires for a part whose residuals add up to a loss, over whatever tasks have it.
-- **boundary** draws one of all skills, and a success rate p from its posterior. It fires with the
-  probability (4 p (1 - p))^2: most often where attempts will differ, more often than that where
-  little is known, and without waiting for a visit of that skill.
+- **boundary** draws one of all skills, and a success rate from its posterior. It fires in
+  proportion to the square of what is left to learn there
+  (`coevolve.signals.skill_model.left_to_learn`): most often where attempts will differ, or fail if
+  the learner imitates references; more often than that where little is known; and without waiting
+  for a visit of that skill.
 - **rare** draws one of all parts, and fires if its visits are below `RARE` of an equal share. Only
   what some reference uses is a part, so a tool that no task needs is never called rare.
 
-The draws depend on the group's number alone, so that the same summaries give the same signals. The
-skills are those of visited tasks: nothing is said of combinations that no task has had.
+The draws depend on the group's number alone, so that the same summaries give the same signals. All
+skills are those that the environment names as cells, or those of visited tasks if it names none.
 """
 
 from collections.abc import Iterator
@@ -22,6 +24,9 @@ from coevolve.signals.history import History
 from coevolve.signals.rules import Finding
 from protocols.evolution import SKILL, GroupSummary, OnPattern
 from protocols.evolution_config import SignalsConfig
+
+OFTEN = 0.5
+"""Most signals of `boundary` a visit: each makes several tasks, and a task takes a visit."""
 
 RARE = 0.25
 """Share of an equal share below which a part is rare."""
@@ -41,15 +46,15 @@ def forgetting(config: SignalsConfig, history: History, visit: GroupSummary) -> 
 
 
 def boundary(config: SignalsConfig, history: History, visit: GroupSummary) -> Iterator[Finding]:
-    """Fire for a skill at which attempts are likely to differ."""
+    """Fire for a skill that is likely to teach."""
     rng = np.random.default_rng((visit.group, _BOUNDARY_STREAM))
-    skills = history.skills.state.skills
+    skills = history.skills.skills
     if not skills:
         return
     skill = skills[int(rng.integers(len(skills)))]
     chance = history.skills.chance(skill, rng)
-    score = 4 * chance * (1 - chance)
-    if rng.random() < score**2:
+    score = history.skills.space.left(chance)
+    if rng.random() < OFTEN * score**2:
         yield Finding(
             about=OnPattern(kind=SKILL, pattern=skill),
             score=score,

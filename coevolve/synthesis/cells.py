@@ -2,8 +2,7 @@
 
 ``coverage`` knows the space of tasks and nothing of the policy: all cells are alike. ``oracle``
 knows the policy, as no run could: it reads how often a cell's held-out task succeeds, and draws a
-cell in proportion to what is left to learn. That is 1 - p where references are imitated, and
-p (1 - p), the variance of the rewards, where only rewards teach.
+cell in proportion to what is left to learn.
 """
 
 import random
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 
 from coevolve.journal.codec import decode_as, topic_of
 from coevolve.journal.paging import PAGE
+from coevolve.signals.skill_model import left_to_learn
 from protocols.interfaces import Reader
 from protocols.learning import Evaluation
 
@@ -42,7 +42,7 @@ class Cells:
 
     def _left(self, success: float) -> float:
         # Above 0, so that some cell can be drawn when all are solved.
-        return 1e-9 + (1 - success) * (1 if self._imitates else success)
+        return 1e-9 + left_to_learn(success, imitates=self._imitates)
 
     async def _follow(self) -> None:
         topic = topic_of(Evaluation)

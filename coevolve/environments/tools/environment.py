@@ -275,7 +275,7 @@ class ToolEnvironment(Environment):
 
     def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
         """Return an observer of tools, their order, arguments and errors."""
-        return ToolObserver(context.config, self.tools(), reader=context.reader)
+        return ToolObserver(context.config, self.tools(), reader=context.reader, cells=self.cells())
 
     def synthesizer(
         self, context: PartContext, simulators: Sequence[SimulatorService]

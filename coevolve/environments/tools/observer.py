@@ -1,6 +1,6 @@
 """What groups of rollouts with tools show, and what a policy may imitate of their tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from coevolve.environments.rewards_only import RewardsAlone, TaskObserver
 from coevolve.environments.tools.cells import NO_TOOL, parts_of, tools_by_turn
@@ -9,6 +9,7 @@ from coevolve.environments.tools.patterns import CountPatterns, patterns_of
 from coevolve.environments.tools.task import tool_task
 from coevolve.journal.task_cache import TaskCache
 from coevolve.signals.groups import skill_counts
+from coevolve.signals.skill_model import SkillSpace
 from protocols.config import RunConfig
 from protocols.evolution import PatternCount, SkillCount
 from protocols.interfaces import Reader
@@ -29,14 +30,18 @@ class ToolObserver(TaskObserver):
         tools: Sequence[str],
         *,
         reader: Reader | None = None,
+        cells: Iterable[str] = (),
         count: CountPatterns | None = None,
     ) -> None:
         """Start empty; ``tools`` are the names of all tools that the policy may call.
 
+        ``cells`` are the skills that tasks may practise, if they are known.
+
         ``reader`` finds the tasks, whose references have to be calls; without one there are no
         skills. ``count`` is that of `patterns_of`.
         """
-        super().__init__(config, sorted(tools), parts_of)
+        space = SkillSpace(parts_of, tuple(cells), imitates=config.learner.imitation.weight > 0)
+        super().__init__(config, sorted(tools), space)
         self._skills = (
             None
             if reader is None

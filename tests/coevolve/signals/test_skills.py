@@ -9,7 +9,7 @@ import pytest
 
 from coevolve.environments.tools.cells import parts_of
 from coevolve.signals.detector import Detector, DetectorState
-from coevolve.signals.skill_model import SkillModel
+from coevolve.signals.skill_model import SkillModel, SkillSpace
 from protocols.evolution import SKILL, GroupSummary, OnPattern, Signal, SkillCount
 from protocols.evolution_config import SignalsConfig
 
@@ -62,7 +62,7 @@ def detector(*kinds: str) -> Detector:
     config = msgspec.convert(
         msgspec.to_builtins(CONFIG) | ({"kinds": kinds} if kinds else {}), SignalsConfig
     )
-    return Detector(config, (), 1000, parts_of=parts_of)
+    return Detector(config, (), 1000, space=SkillSpace(parts_of))
 
 
 def named(signals: Sequence[Signal]) -> list[str]:
@@ -73,7 +73,7 @@ def named(signals: Sequence[Signal]) -> list[str]:
 
 
 def test_the_model_foresees_skills_that_were_never_visited():
-    policy, model = Policy(), SkillModel(parts_of, half_life=200)
+    policy, model = Policy(), SkillModel(SkillSpace(parts_of), half_life=200)
     for visit in policy.visits([*TOOLS, *LINKS, *CHAINS[:6]], 500):
         model.add(visit)
     unseen = CHAINS[6:]
@@ -108,6 +108,22 @@ def test_boundary_names_skills_at_which_attempts_differ():
     assert float(np.mean(spread)) > 1.15 * float(np.mean(of_all))
 
 
+@pytest.mark.parametrize("imitates", [False, True])
+def test_boundary_names_cells_that_no_task_had_by_what_the_learner_can_use(*, imitates: bool):
+    space = SkillSpace(parts_of, tuple(SKILLS), imitates=imitates)
+    policy, rules = Policy(1), Detector(CONFIG, (), 1000, space=space)
+    for part in TOOLS[:4]:
+        policy.logits[part] = -6.0
+    visited = [*TOOLS, *LINKS]
+    signals = [each for visit in policy.visits(visited, 1600) for each in rules.judge(visit)]
+    late = named([each for each in signals[len(signals) // 2 :] if each.kind == "boundary"])
+    assert {*late} & {*CHAINS}
+    hopeless = {each for each in SKILLS if policy.rate(each) < 0.02}
+    share = sum(each in hopeless for each in late) / len(late)
+    of_all = len(hopeless) / len(SKILLS)
+    assert share > 1.2 * of_all if imitates else share < 0.5 * of_all
+
+
 def test_rare_names_parts_with_few_visits():
     policy, rules = Policy(), detector("rare")
     seldom = LINKS[0]
@@ -128,11 +144,11 @@ def test_a_restored_state_gives_the_same_signals():
 
 def test_only_the_first_skills_and_parts_are_remembered(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("coevolve.signals.skill_model.MAX_NAMES", 3)
-    policy, model = Policy(), SkillModel(parts_of, half_life=200)
+    policy, model = Policy(), SkillModel(SkillSpace(parts_of), half_life=200)
     for number, skill in enumerate([*TOOLS, *TOOLS[:2]]):
         model.add(policy.visit(skill, number))
     assert model.state.skills == [*model.state.parts] == model.names == TOOLS[:3]
-    both = (model, SkillModel(parts_of, 200))
+    both = (model, SkillModel(SkillSpace(parts_of), 200))
     one, other = (each.chance("t9", np.random.default_rng(0)) for each in both)
     assert one == other
 
