@@ -79,11 +79,10 @@ class ToolboxEnvironment(ToolEnvironment):
 
     def make_model(self, folder: Path) -> None:
         """Write the initial policy when a run begins."""
-        from coevolve.environments.tools.toolbox.model import write_model
+        from coevolve.environments.tools.toolbox.model import write_kept_model
 
         if self._config.policy.model == TOOLBOX:
-            domain, steps = self._source.domain, self._settings.demonstrations
-            write_model(self._config.seed, domain, steps, folder)
+            write_kept_model(self._config.seed, self._settings, folder)
 
     def check(self) -> Sequence[str]:
         """Refuse a policy on disk that does not speak a toolbox's words. Raises ConfigError."""

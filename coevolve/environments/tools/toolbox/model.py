@@ -2,26 +2,37 @@
 
 A short supervised training shows the cells of each length with a heavy tail, so that they begin
 anywhere between unknown and known. Held-out chains are never shown. The same seeds make the same
-files, with the same versions of torch and transformers on the same kind of processor.
+files, with the same versions of torch and transformers on the same kind of processor. A machine
+keeps them: the training takes as long as half of a run, and the arms of a study begin alike.
 """
 
 # torch and transformers are partly untyped.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
+import hashlib
+import shutil
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+import structlog
 import torch
+import transformers
 
-from coevolve.environments.tools.toolbox.domain import Cell, Domain, thing_for
+from coevolve.environments.cache_folder import cache_folder, shared_folder
+from coevolve.environments.packages import alone
+from coevolve.environments.tools.toolbox.domain import Cell, Domain, domain_of, thing_for
 from coevolve.environments.tools.toolbox.renderer import ToolboxRenderer
+from coevolve.environments.tools.toolbox.settings import ToolboxConfig
 from coevolve.environments.tools.toolbox.source import given
 from coevolve.environments.tools.toolbox.words import MODEL, PAD, WORDS
+from coevolve.models.atomic_folder import write_folder
 from coevolve.models.word_model import write_word_model
+from protocols.errors import CheckpointError
 
 BATCH = 64
 LEARNING_RATE = 3e-3
@@ -34,8 +45,38 @@ SHARES = (0.35, 0.45, 0.2)
 
 _SHOWN_STREAM = 8
 
+log = structlog.get_logger(__name__)
+
 MARKS = 5
 """Number of words that are special tokens."""
+
+
+def write_kept_model(seed: int, settings: ToolboxConfig, folder: Path) -> None:
+    """Write the initial policy of a run into ``folder``, unless that exists.
+
+    Raises CheckpointError if writing fails, DependencyError without a cache folder.
+    """
+    if folder.is_dir():
+        return
+    kept = cache_folder() / "toolbox" / _digest(seed, settings)
+    try:
+        shared_folder(kept.parent)
+        with alone(kept, log.info):
+            write_model(seed, domain_of(settings), settings.demonstrations, kept)
+    except OSError as error:
+        raise CheckpointError(f"{kept}: the toolbox's policy cannot be kept: {error}") from error
+
+    def copy(place: Path) -> None:
+        shutil.copytree(kept, place, dirs_exist_ok=True)
+
+    write_folder(folder, copy)
+
+
+def _digest(seed: int, settings: ToolboxConfig) -> str:
+    """Return the name of all that determines the policy, this code among it."""
+    code = [file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py"))]
+    made_by = (str(torch.__version__), transformers.__version__, seed)
+    return hashlib.sha256(msgspec.json.encode((made_by, settings, code))).hexdigest()[:16]
 
 
 def write_model(seed: int, domain: Domain, steps: int, folder: Path) -> None:

@@ -14,6 +14,7 @@ import torch
 from coevolve.config.load import load_config
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.generator import TransformersGenerator
+from coevolve.environments.cache_folder import CACHE_VARIABLE
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.session import Session
@@ -29,13 +30,14 @@ from coevolve.environments.tools.toolbox.domain import (
     use_of,
 )
 from coevolve.environments.tools.toolbox.gates import toolbox_gates
-from coevolve.environments.tools.toolbox.model import write_model
+from coevolve.environments.tools.toolbox.model import write_kept_model, write_model
 from coevolve.environments.tools.toolbox.renderer import ToolboxRenderer
 from coevolve.environments.tools.toolbox.scorer import LikelihoodScorer
 from coevolve.environments.tools.toolbox.settings import ToolboxConfig
 from coevolve.environments.tools.toolbox.source import ToolboxSource, instance
 from coevolve.environments.tools.toolbox.synthesizer import ToolboxSynthesizer
 from coevolve.environments.tools.toolbox.words import END, IDS, MODES, THINGS
+from coevolve.models.atomic_folder import folder_digest
 from coevolve.models.load import read_model
 from protocols.config import RolloutConfig
 from protocols.errors import ConfigError
@@ -108,6 +110,18 @@ def test_one_message_alone_solves_a_task():
     for message in (said[:-1], [*said, "ok"], said[2:], said[::-1]):
         with pytest.raises(ValueError, match="a message needs"):
             passes(body, " ".join(message))
+
+
+def test_runs_of_one_seed_copy_one_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    settings = ToolboxConfig(tools=5, links=4, chains=2, demonstrations=1)
+    write_kept_model(1, settings, tmp_path / "one")
+    monkeypatch.setattr(f"{write_model.__module__}._demonstrate", None)  # no more training
+    write_kept_model(1, settings, tmp_path / "other")
+    assert folder_digest(tmp_path / "one") == folder_digest(tmp_path / "other")
+    for seed, others in ((2, settings), (1, msgspec.structs.replace(settings, demonstrations=2))):
+        with pytest.raises(TypeError):
+            write_kept_model(seed, others, tmp_path / "third")
 
 
 def half_known(domain: Domain, rows: Sequence[tuple[Any, Any]], folder: Path) -> None:
