@@ -29,10 +29,12 @@ def command(
 
     STUDY is a file, or the name of a study that coevolve carries. Each run has one process, and
     keeps its journal, but neither checkpoints nor weights, in a folder compare-STUDY of the folder
-    of runs. The same command goes on with what is missing.
+    of runs, which also gets a page with curves and tables. The same command goes on with what is
+    missing.
     """
     from coevolve.base.terminal import Terminal
-    from coevolve.commands.compare import compare, cores, print_plan, print_tables
+    from coevolve.commands.compare import compare, cores, print_plan
+    from coevolve.commands.compared import print_tables, tables, write_page
     from coevolve.commands.study import plans_of, study_of
 
     study, console = study_of(name), Terminal()
@@ -43,4 +45,8 @@ def command(
         return
     by = "coevolve.launch" if on_ray else "coevolve.loop"
     jobs = 1 if on_ray else at_once or cores()
-    print_tables(study, compare(plans, folder, at_once=jobs, by=by), console)
+    outcomes = compare(plans, folder, at_once=jobs, by=by)
+    every = tables(study, outcomes)
+    print_tables(every, console)
+    page = write_page(Path(name).stem, study, outcomes, every, folder)
+    console.print(f"Curves and tables: {page}")

@@ -1,4 +1,4 @@
-"""Makes the runs of a study, and tells what they say about its arms.
+"""Makes the runs of a study, and reads what its comparison needs.
 
 All numbers are read from the runs' journals. Each run leaves one small file beside its folder, so
 that the same command goes on after an interruption, and prints the same tables again.
@@ -7,27 +7,21 @@ that the same command goes on after an interruption, and prints the same tables 
 import asyncio
 import os
 import shutil
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
 import msgspec
-from rich.table import Table
 
 from coevolve.base.durable_files import replace_file
 from coevolve.base.terminal import Terminal
 from coevolve.commands.contrasts import (
     ALPHA,
-    contrasts_of,
     detectable_sds,
-    gap_share,
     smallest_p,
 )
 from coevolve.commands.grid import By, Plan, run_grid
-from coevolve.commands.intervals import interval, told
 from coevolve.commands.study import Study
 from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
@@ -149,101 +143,6 @@ def print_plan(study: Study, plans: Sequence[Plan], folder: Path, console: Termi
     )
     for arm, changed in study.arms.items():
         console.print(f"  {arm}: {' '.join(changed) or 'the run file as it is'}")
-
-
-def print_tables(study: Study, outcomes: Outcomes, console: Terminal) -> None:
-    """Print scores, contrasts, what the arms cost and made, and how far apart their tasks are."""
-    results = {key: each.result(study.last_scores) for key, each in outcomes.items()}
-    console.print(_scores(study, outcomes, results))
-    console.print(_contrasts(study, results))
-    console.print(_costs(study, outcomes))
-    console.print(_treatment(study, outcomes))
-
-
-def _scores(study: Study, outcomes: Outcomes, results: Mapping[tuple[str, int], float]) -> Table:
-    columns = ("arm", "start", "end", "share of the gap", "all scores")
-    table = _table(f"Score, %; end: mean of the last {study.last_scores}", columns)
-    for arm, of in _by_arm(study, outcomes).items():
-        table.add_row(
-            arm,
-            f"{fmean(100 * each.scores[min(each.scores)] for each in of):.1f}",
-            told(interval([end for (name, _), end in results.items() if name == arm]), ".1f"),
-            told(gap_share(results, arm, *study.gap), ".2f") if study.gap else "",
-            f"{fmean(each.result(len(each.scores)) for each in of):.1f}",
-        )
-    return table
-
-
-def _costs(study: Study, outcomes: Outcomes) -> Table:
-    columns = ("arm", "rollouts", "tokens", "calls", "made tasks", "signals")
-    table = _table("Means of a run", columns)
-    for arm, of in _by_arm(study, outcomes).items():
-        kinds = Counter[str]()
-        for each in of:
-            kinds.update(each.signals)
-        table.add_row(
-            arm,
-            f"{fmean(each.rollouts for each in of):,.0f}",
-            f"{fmean(each.tokens for each in of):,.0f}",
-            f"{fmean(each.calls for each in of):,.0f}",
-            f"{fmean(sum(each.made.values()) for each in of):,.0f}",
-            ", ".join(f"{kind} {count / len(of):.0f}" for kind, count in sorted(kinds.items())),
-        )
-    return table
-
-
-def _by_arm(study: Study, outcomes: Outcomes) -> Mapping[str, Sequence[Outcome]]:
-    return {arm: [each for (a, _), each in outcomes.items() if a == arm] for arm in study.arms}
-
-
-def _table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title)
-    for name in columns:
-        table.add_column(name)
-    return table
-
-
-def _contrasts(study: Study, results: Mapping[tuple[str, int], float]) -> Table:
-    columns = ("contrast", "pairs", "mean", "p", "p (Holm)", "detectable", "it says")
-    table = _table("Differences, points, paired by seed", columns)
-    for each in contrasts_of(results, study.contrasts):
-        table.add_row(
-            f"{each.arm} - {each.other}",
-            str(len(each.differences)),
-            told(each.bounds),
-            f"{each.p:.3f}",
-            f"{each.holm:.3f}",
-            f"{each.detectable:.1f}",
-            each.verdict,
-        )
-    return table
-
-
-def _treatment(study: Study, outcomes: Outcomes) -> Table:
-    """Return how different the arms' made tasks are: total variation over their skills."""
-    made = {arm: [each.made for each in of] for arm, of in _by_arm(study, outcomes).items()}
-    shown = [arm for arm, every in made.items() if any(every)]
-    table = _table("Total variation between runs' made tasks, 0..1", ("arm", *shown))
-    for arm in shown:
-        cells = (_apart(made[arm], made[other], arm == other) for other in shown)
-        table.add_row(arm, *(f"{each:.2f}" for each in cells))
-    return table
-
-
-def _apart(
-    ones: Sequence[Mapping[str, int]], others: Sequence[Mapping[str, int]], is_same: bool
-) -> float:
-    pairs = combinations(ones, 2) if is_same else zip(ones, others, strict=True)
-    return fmean(total_variation(one, other) for one, other in pairs)
-
-
-def total_variation(one: Mapping[str, int], other: Mapping[str, int]) -> float:
-    """Return half the sum of the differences of shares; 0 for equal shares, 1 for disjoint ones."""
-    total, of_other = sum(one.values()), sum(other.values())
-    if not (total and of_other):
-        return float(total != of_other)
-    names = {*one, *other}
-    return sum(abs(one.get(n, 0) / total - other.get(n, 0) / of_other) for n in names) / 2
 
 
 def cores() -> int:

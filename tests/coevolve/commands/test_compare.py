@@ -3,6 +3,7 @@
 import fcntl
 from collections.abc import Mapping
 from functools import partial
+from html import escape
 from pathlib import Path
 
 import msgspec
@@ -15,9 +16,8 @@ from coevolve.commands.compare import (
     Outcome,
     outcome_of,
     print_plan,
-    print_tables,
-    total_variation,
 )
+from coevolve.commands.compared import PAGE, print_tables, tables, total_variation, write_page
 from coevolve.commands.grid import LOCK, run_grid
 from coevolve.commands.study import Study, plans_of, study_of
 from protocols.errors import ConfigError, RunError
@@ -121,7 +121,7 @@ def test_total_variation():
 
 
 def test_the_tables(capsys: pytest.CaptureFixture[str]):
-    print_tables(STUDY, OUTCOMES, Terminal(width=200))
+    print_tables(tables(STUDY, OUTCOMES), Terminal(width=200))
     text = capsys.readouterr().out
     rows = {line.split("│")[1].strip(): line for line in text.splitlines() if "│" in line}
     contrast = [each.strip() for each in rows["oracle - explore"].split("│")[1:-1]]
@@ -131,6 +131,16 @@ def test_the_tables(capsys: pytest.CaptureFixture[str]):
     oracle = [line for line in text.splitlines() if line.startswith("│ oracle ")]
     assert "1.00 [1.00, 1.00]" in oracle[0]
     assert [each.strip() for each in oracle[-1].split("│")[2:4]] == ["0.50", "0.67"]
+
+
+def test_the_page_has_a_curve_of_each_arm_and_the_tables(tmp_path: Path):
+    every = tables(STUDY, OUTCOMES)
+    text = write_page("small", STUDY, OUTCOMES, every, tmp_path).read_text()
+    assert (tmp_path / PAGE).is_file()
+    assert text.count("<polyline") >= len(STUDY.arms)
+    for each in every:
+        assert escape(each.caption) in text
+        assert all(cell in text for row in each.rows for cell in row)
 
 
 @pytest.mark.parametrize("seeds", [2, 3])
