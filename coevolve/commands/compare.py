@@ -5,15 +5,18 @@ that the same command goes on after an interruption, and prints the same tables 
 """
 
 import asyncio
+import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
 
 import msgspec
 
+import coevolve
+import protocols
 from coevolve.base.durable_files import replace_file
 from coevolve.base.terminal import Terminal
 from coevolve.commands.contrasts import (
@@ -57,6 +60,9 @@ class Outcome(msgspec.Struct, kw_only=True):
 
     calls: int = 0
     """Carried out by simulators in those rollouts."""
+
+    code: str = ""
+    """Digest of the code that made the run."""
 
     def fold(self, message: Message) -> None:
         """Add a record."""
@@ -107,10 +113,21 @@ def outcome_of(folder: Path, config: RunConfig, *, is_whole: bool) -> Outcome | 
         return None  # not begun, or killed at once
     if config.learner.steps not in outcome.scores:
         return None
+    outcome.code = code_digest()
     replace_file(kept, msgspec.json.encode(outcome))
     for name in () if is_whole else OF_RESUMPTION:
         shutil.rmtree(folder / name, ignore_errors=True)
     return outcome
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of this project's code."""
+    digest = hashlib.sha256()
+    for package in (coevolve, protocols):
+        for file in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 def _kept(folder: Path) -> Path:

@@ -36,6 +36,7 @@ def tables(study: Study, outcomes: Outcomes) -> Sequence[Table]:
         _contrasts(study, results),
         _costs(of),
         _treatment(of),
+        *_versions(outcomes),
     )
 
 
@@ -147,6 +148,16 @@ def _treatment(of: Mapping[str, Sequence[Outcome]]) -> Table:
         for arm in shown
     ]
     return Table("Total variation between runs' made tasks, 0..1", ("arm", *shown), rows)
+
+
+def _versions(outcomes: Outcomes) -> Iterator[Table]:
+    """Yield which runs which code made, if several did: a setting may mean something else since."""
+    by_code: dict[str, list[str]] = {}
+    for (arm, seed), each in outcomes.items():
+        by_code.setdefault(each.code or "unknown", []).append(f"{arm} {seed}")
+    if len(by_code) > 1:
+        rows = [(code, str(len(runs)), ", ".join(runs)) for code, runs in by_code.items()]
+        yield Table("Not one code made all runs", ("code", "runs", "which"), rows)
 
 
 def _apart(

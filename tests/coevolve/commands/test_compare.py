@@ -143,6 +143,15 @@ def test_the_page_has_a_curve_of_each_arm_and_the_tables(tmp_path: Path):
         assert all(cell in text for row in each.rows for cell in row)
 
 
+def test_runs_that_other_code_made_are_named():
+    captions = [each.caption for each in tables(STUDY, OUTCOMES)]
+    mixed = OUTCOMES | {("oracle", 2): msgspec.structs.replace(OUTCOMES["oracle", 2], code="1f")}
+    *others, named = tables(STUDY, mixed)
+    assert [each.caption for each in others] == captions
+    assert [(row[0], row[1]) for row in named.rows] == [("unknown", "5"), ("1f", "1")]
+    assert named.rows[1][2] == "oracle 2"
+
+
 @pytest.mark.parametrize("seeds", [2, 3])
 def test_a_plan_tells_when_nothing_can_be_established(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, seeds: int
