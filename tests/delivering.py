@@ -2,15 +2,14 @@
 
 import asyncio
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from coevolve.delivery.engine import Announce, VerifiedEngine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.generator import TransformersGenerator
-from coevolve.parts.files import LocalFiles
+from coevolve.journal.local_store import LocalStore
 from protocols.config import (
     DeliveryConfig,
     EvaluatorConfig,
@@ -20,11 +19,11 @@ from protocols.config import (
     RunConfig,
 )
 from protocols.generation import Generation, GenerationRequest
-from protocols.interfaces import Generator, Reader
-from protocols.journal import Message
+from protocols.interfaces import Generator
 from protocols.learner_config import ImitationConfig
 from protocols.learning import PolicyVersion, ServedWeights, WeightsFormat, WeightSyncAlarm
 from tests.coevolve.learning.learners import learner
+from tests.contexts import context_of
 from tests.learning import MemoryJournal, add_groups, small_model
 
 STEPS = 3
@@ -97,40 +96,17 @@ class Published:
         )
 
     def engine(
-        self,
-        generator: Generator,
-        *,
-        reader: Reader | None = None,
-        append: Announce | None = None,
+        self, generator: Generator, journal: MemoryJournal | LocalStore | None = None
     ) -> VerifiedEngine:
         """Return ``generator`` as the engine of rollout-0; the default journal is the run's."""
-        return proven(
-            generator, self.journal, self.run_dir, self.config, reader=reader, append=append
-        )
+        return proven(generator, journal or self.journal, self.run_dir, self.config)
 
 
 def proven(
-    generator: Generator,
-    journal: MemoryJournal,
-    run_dir: Path,
-    config: RunConfig,
-    *,
-    reader: Reader | None = None,
-    append: Announce | None = None,
+    generator: Generator, journal: MemoryJournal | LocalStore, run_dir: Path, config: RunConfig
 ) -> VerifiedEngine:
-    """Return ``generator`` as the engine of rollout-0; the default journal is ``journal``."""
-
-    async def add(messages: Sequence[Message]) -> None:
-        journal.add(*messages)
-
-    return VerifiedEngine(
-        "rollout-0",
-        generator,
-        reader=reader or journal,
-        append=append or add,
-        files=LocalFiles(run_dir),
-        config=config,
-    )
+    """Return ``generator`` as the engine of rollout-0."""
+    return VerifiedEngine(context_of(config, journal, folder=run_dir), "rollout-0", generator)
 
 
 class TamperedGenerator:

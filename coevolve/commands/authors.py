@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from coevolve.commands.attempts import Attempts, Author, Say, Which, attempts_of
 from coevolve.commands.subjects import OfRunFile, Subject, served_policy
-from coevolve.delivery.engine import proven_engine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.findings import counted
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.environment import ToolEnvironment
@@ -66,7 +66,7 @@ async def policy_author(
         running = policy.context.config
         environment = tool_environment(running)
         simulator = environment.simulator()
-        engine = proven_engine(policy.context, "evaluate", policy.engine)
+        engine = VerifiedEngine(policy.context, "evaluate", policy.engine)
         sampled = running.rollout.temperature if temperature is None else temperature
         try:
             agent = environment.agent(

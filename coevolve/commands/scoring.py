@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from itertools import count
 from pathlib import Path
 
-from coevolve.delivery.engine import proven_engine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.open_engine import open_engine
 from coevolve.environments.interface import Environment
 from coevolve.environments.registry import environment_of
@@ -57,7 +57,7 @@ async def open_scoring(
     environment, concurrent = environment_of(context.config), context.config.evaluator.concurrent
     engine = open_engine(context.config, context.run_dir, concurrent)
     simulator = environment.simulator()
-    proven = proven_engine(context, "evaluator", engine)
+    proven = VerifiedEngine(context, "evaluator", engine)
     try:
         if version is not None:
             await proven.serve(version)

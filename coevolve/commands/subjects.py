@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coevolve.commands.scoring import spare_store
-from coevolve.delivery.engine import proven_engine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.open_engine import open_engine
 from coevolve.environments.evaluation import ServedPolicy
 from coevolve.environments.initial_model import make_model
@@ -96,7 +96,7 @@ async def served_policy(subject: Subject, config: RunConfig) -> AsyncGenerator[S
         )
         try:
             if policy.version is not None:
-                await proven_engine(policy.context, "evaluate", engine).serve(policy.version)
+                await VerifiedEngine(policy.context, "evaluate", engine).serve(policy.version)
             best = policy.choice
             name = f"{policy.name}, {best.manner}" if best else policy.name
             yield ServedPolicy(name=name, context=policy.context, engine=engine)

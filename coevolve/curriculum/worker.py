@@ -32,11 +32,10 @@ from coevolve.journal.fold import fold
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery
 from coevolve.journal.snapshots import Snapshots
 from coevolve.journal.task_cache import TaskCache, unread
+from coevolve.parts.context import PartContext
 from coevolve.parts.worker import Worker
-from protocols.config import RunConfig
 from protocols.control import PartStatus, RunStarted
 from protocols.errors import ContractError
-from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.tasks import Task
 
@@ -60,11 +59,8 @@ class Curriculum:
 
     def __init__(
         self,
-        config: RunConfig,
+        context: PartContext,
         *,
-        store: Store,
-        reader: Reader,
-        takes: Sequence[type[Message]],
         open_sampler: Callable[[], TaskSampler],
         held_out: Sequence[Task] = (),
         instantiate: Instantiate | None = None,
@@ -75,21 +71,21 @@ class Curriculum:
 
         The curriculum never lets a task of ``held_out`` be trained on, under any id.
         """
-        self._config = config
-        self._store = store
-        self._reader = reader
+        self._config = context.config
+        self._store = context.store
+        self._reader = context.reader
         self._open_sampler = open_sampler
         self._held_out = HeldOut(held_out)
         self._instantiate = instantiate
-        self._worker = Worker("curriculum", config, store=store, reader=reader, takes=takes)
+        self._worker = Worker("curriculum", context)
         self.stop = self._worker.stop
-        self._tasks = TaskCache(reader, unread)
+        self._tasks = TaskCache(context.reader, unread)
         self._unwritten: dict[str, Task] = {}
         """Tasks by id that the journal does not have yet."""
 
         self._known: set[str] = set()
         self._over_since: float | None = None
-        self._schedule = Schedule.of(config)
+        self._schedule = Schedule.of(context.config)
 
     async def run(self) -> None:
         """Keep the rollout actors busy until stopped, and request nothing after that.

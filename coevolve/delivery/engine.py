@@ -30,7 +30,7 @@ comparison; their logprobs are those of the weights that sampled them.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from coevolve.delivery.alarms import fault
@@ -40,10 +40,8 @@ from coevolve.journal.paging import whole_topic
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import SPARE, version_digest
 from coevolve.parts.context import PartContext
-from protocols.config import RunConfig
 from protocols.errors import DeliveryError, GeneratorError, TransferError
-from protocols.interfaces import Files, Generator, Reader
-from protocols.journal import Message
+from protocols.interfaces import Generator
 from protocols.learning import (
     NothingDelivered,
     OldVersionServed,
@@ -59,9 +57,6 @@ from protocols.learning import (
 if TYPE_CHECKING:
     from coevolve.delivery.tensors import Compared, TensorComparison
 
-Announce = Callable[[Sequence[Message]], Awaitable[object]]
-"""A function that adds messages to the journal; it returns when they are durable."""
-
 CHANGED = 0.5
 """Share of changed rows above which the probe's logprobs must change in some bit."""
 
@@ -71,29 +66,17 @@ Reason = WeightsDiffer | TensorsDiffer | SettingsDiffer | OldVersionServed | Not
 class VerifiedEngine:
     """Wraps an engine and compares every change of its weights with the published version."""
 
-    def __init__(
-        self,
-        name: str,
-        generator: Generator,
-        *,
-        reader: Reader,
-        append: Announce,
-        files: Files,
-        config: RunConfig,
-    ) -> None:
-        """Wrap ``generator``, the engine of the part ``name``, which reads from ``files.folder``.
-
-        ``append`` writes to the journal without waiting to be merged with other writes.
-        """
+    def __init__(self, context: PartContext, name: str, generator: Generator) -> None:
+        """Wrap ``generator``, the engine of the part ``name``."""
         self.generator = generator
         self.version = -1
         """Policy version that was proven last; -1 if none."""
         self._name = name
-        self._reader = reader
-        self._append = append
-        self._files = files
-        self._config = config
-        self._tolerance = tolerance_of(config)
+        self._reader = context.reader
+        self._append = context.appender("delivery", name)
+        self._files = context.files
+        self._config = context.config
+        self._tolerance = tolerance_of(context.config)
         self._tensors: TensorComparison | None = None
         self._answer = b""
         """Logprobs of the last probe."""
@@ -233,15 +216,3 @@ class VerifiedEngine:
         alarm = WeightSyncAlarm(engine=self._name, version=version.version, reason=reason)
         await self._append([alarm])
         return DeliveryError(fault(alarm))
-
-
-def proven_engine(context: PartContext, name: str, generator: Generator) -> VerifiedEngine:
-    """Return ``generator`` of the part ``name``, which now proves each version it serves."""
-    return VerifiedEngine(
-        name,
-        generator,
-        reader=context.reader,
-        append=context.appender("delivery", name),
-        files=context.files,
-        config=context.config,
-    )

@@ -11,7 +11,7 @@ from typing import cast
 import structlog
 
 from coevolve.curriculum.worker import Curriculum
-from coevolve.delivery.engine import proven_engine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.open_engine import open_engine
 from coevolve.environments.interface import Environment
 from coevolve.environments.registry import environment_of
@@ -177,10 +177,7 @@ def curriculum(given: PartInputs) -> Part:
     """Return the part that requests rollouts."""
     environment = given.environment
     return Curriculum(
-        given.config,
-        store=given.context.store,
-        reader=given.context.reader,
-        takes=given.context.takes,
+        given.context,
         open_sampler=environment.sampler,
         held_out=environment.scored_tasks(),
         instantiate=InstanceMaker(environment) if given.config.pool.new_instances else None,
@@ -189,14 +186,11 @@ def curriculum(given: PartInputs) -> Part:
 
 def rollout_worker(given: PartInputs) -> Part:
     """Return the part that answers rollout requests, and scores versions on the same engine."""
-    proven = proven_engine(given.context, given.name, given.sampling)
+    proven = VerifiedEngine(given.context, given.name, given.sampling)
     served = ServedVersion()
     return RolloutWorker(
+        given.context,
         given.name,
-        given.config,
-        store=given.context.store,
-        reader=given.context.reader,
-        takes=given.context.takes,
         engine=proven,
         agents=given.environment.agents(given.name, given.context, proven, given.simulators),
         served=served,
@@ -207,13 +201,10 @@ def rollout_worker(given: PartInputs) -> Part:
 
 def _scoring(given: PartInputs, served: ServedVersion) -> ScoringWorker:
     environment = given.environment
-    proven = proven_engine(given.context, given.name, OneVersion(given.sampling, served))
+    proven = VerifiedEngine(given.context, given.name, OneVersion(given.sampling, served))
     return ScoringWorker(
+        given.context,
         given.name,
-        given.config,
-        store=given.context.store,
-        reader=given.context.reader,
-        takes=given.context.takes,
         scorer=environment.scorer(given.context, proven, given.simulators),
         tasks=lambda: (*environment.scored_tasks(), *environment.canaries()),
         served=served,
@@ -225,11 +216,7 @@ def signals(given: PartInputs) -> Part:
     """Return the part that finds weaknesses in rollouts."""
     environment = given.environment
     return SignalExtractor(
-        given.config,
-        store=given.context.store,
-        reader=given.context.reader,
-        takes=given.context.takes,
-        open_observer=lambda: environment.observer(given.context, given.simulators),
+        given.context, lambda: environment.observer(given.context, given.simulators)
     )
 
 
@@ -242,10 +229,7 @@ def validator(given: PartInputs) -> Part:
     """Return the part that judges candidates."""
     environment = given.environment
     return Validator(
-        given.config,
-        store=given.context.store,
-        reader=given.context.reader,
-        takes=given.context.takes,
+        given.context,
         gates=environment.gates(given.context, given.simulators),
         open_index=environment.task_index,
         wordings=environment.wordings,
@@ -259,11 +243,7 @@ def learner(given: PartInputs) -> ComputingPart:
     from coevolve.learning.learner import Learner
 
     return Learner(
-        given.config,
-        given.context.files,
-        store=given.context.store,
-        reader=given.context.reader,
-        takes=given.context.takes,
+        given.context,
         supervision=given.environment.supervision(given.context.reader),
         starter=given.ranks,
     )
@@ -273,9 +253,7 @@ def evaluator(given: PartInputs) -> Part:
     """Return the part that scores policy versions, on its own engine or on the rollout engines."""
     environment = given.environment
     return Evaluator(
-        given.config,
-        store=given.context.store,
-        takes=given.context.takes,
+        given.context,
         source=_score_source(given, environment),
         tasks=environment.scored_tasks(),
         canaries=environment.canaries(),
@@ -287,10 +265,6 @@ def evaluator(given: PartInputs) -> Part:
 def _score_source(given: PartInputs, environment: Environment) -> ScoreSource:
     context = given.context
     if given.engine is None:
-        return RolloutScores(
-            store=context.store,
-            reader=context.reader,
-            append=context.appender("scores", given.name),
-        )
-    proven = proven_engine(context, given.name, given.engine)
+        return RolloutScores(context, given.name)
+    proven = VerifiedEngine(context, given.name, given.engine)
     return OwnScores(given.config, proven, environment.scorer(context, proven, given.simulators))

@@ -17,10 +17,7 @@ Guarantees:
 """
 
 import asyncio
-from collections.abc import Sequence
 
-from coevolve.journal.codec import topics_of
-from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.snapshots import Followed
 from coevolve.learning.groups import Groups
 from coevolve.learning.guard import guard_snapshots
@@ -33,12 +30,11 @@ from coevolve.learning.sharded.rpc import RankStarter
 from coevolve.learning.turns import LearnerTurns
 from coevolve.learning.warm_start import WarmStart
 from coevolve.learning.weight_sync_monitor import WeightSyncMonitor
+from coevolve.parts.context import PartContext
 from coevolve.parts.status import StatusReporter
-from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import CoevolveError
-from protocols.interfaces import Files, Reader, Store, Supervision
-from protocols.journal import Message
+from protocols.interfaces import Supervision
 
 
 class Learner:
@@ -46,12 +42,8 @@ class Learner:
 
     def __init__(
         self,
-        config: RunConfig,
-        files: Files,
+        context: PartContext,
         *,
-        store: Store,
-        reader: Reader,
-        takes: Sequence[type[Message]],
         supervision: Supervision,
         starter: RankStarter | None = None,
     ) -> None:
@@ -60,12 +52,11 @@ class Learner:
         With several devices, ``starter`` starts the processes of the others; by default they are
         processes of this machine.
         """
-        self._topics = topics_of(*takes)
-        self._config = config
-        self._files = files
-        self._store = store
-        self._reader = reader
-        self._history = History(reader, supervision)
+        self._context = context
+        self._config = context.config
+        self._files = context.files
+        self._reader = context.reader
+        self._history = History(context.reader, supervision)
         self._reporter = StatusReporter("learner")
         self._starter = starter and AnnouncedRanks(starter, self._reporter.waits_for)
         self._stopping = asyncio.Event()
@@ -119,20 +110,8 @@ class Learner:
 
     async def _begin(self) -> "LearnerRun":
         """Recover the weights, publish version 0 if there is none, and return the session."""
-        mailbox = Mailbox(
-            self._store,
-            consumer="learner",
-            topics=self._topics,
-            member="learner",
-            lease_s=self._config.store.lease_s,
-        )
-        turns = LearnerTurns(
-            self._config,
-            stopping=self._stopping,
-            store=self._store,
-            reader=self._reader,
-            append=mailbox.append,
-        )
+        mailbox = self._context.mailbox("learner", takes=self._context.takes)
+        turns = LearnerTurns(self._context, self._stopping, mailbox.append)
         await mailbox.take_seat()
         async with turns.recovering():
             recovered = await recover(self._config, self._files, self._history, self._starter)

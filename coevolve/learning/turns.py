@@ -13,12 +13,12 @@ import torch
 
 from coevolve.journal.codec import decode_as, topic_of, topics_of
 from coevolve.journal.mailbox import Appender
+from coevolve.parts.context import PartContext
 from coevolve.parts.stopping import unless_stopped
 from coevolve.rollouts.turns import open_turn
-from protocols.config import RunConfig, VllmEngine
+from protocols.config import VllmEngine
 from protocols.control import RolloutScaled
 from protocols.errors import LearnerError
-from protocols.interfaces import Reader, Store
 from protocols.learning import EngineAsleep, StepReport, TurnBegan, TurnEnded
 
 TOPICS = topics_of(EngineAsleep, RolloutScaled)
@@ -31,22 +31,14 @@ LOOK_S = 5.0
 class LearnerTurns:
     """The learner's turns; without engines that sleep it never waits and records nothing."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        *,
-        stopping: asyncio.Event,
-        store: Store,
-        reader: Reader,
-        append: Appender,
-    ) -> None:
+    def __init__(self, context: PartContext, stopping: asyncio.Event, append: Appender) -> None:
         """Take turns with the run's rollout engines until ``stopping`` is set."""
-        engine = config.rollout.engine
+        engine = context.config.rollout.engine
         self._sleeps = isinstance(engine, VllmEngine) and engine.sleeps
-        self._timeout_s = config.delivery.timeout_s
+        self._timeout_s = context.config.delivery.timeout_s
         self._stopping = stopping
-        self._store = store
-        self._reader = reader
+        self._store = context.store
+        self._reader = context.reader
         self._append = append
 
     @asynccontextmanager

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coevolve.delivery.alarms import sentence
-from coevolve.delivery.engine import Announce
 from coevolve.delivery.sampler import (
     ON_POLICY_DIFFERENCE,
     ON_POLICY_TOKENS,
@@ -23,6 +22,7 @@ from coevolve.delivery.sampler import (
 )
 from coevolve.journal.codec import decode_as, topic_of, topics_of
 from coevolve.journal.fold import fold
+from coevolve.journal.mailbox import Appender
 from coevolve.rollouts.scored_versions import newest_scores, unscored_version
 from protocols.config import RunConfig
 from protocols.control import RolloutScaled, RunResumed, RunStarted
@@ -37,7 +37,7 @@ TOPICS = topics_of(RolloutScaled, WeightsVerified)
 class WeightSyncMonitor:
     """The engines' proofs so far; reads new records from the journal only on request."""
 
-    def __init__(self, config: RunConfig, *, reader: Reader, append: Announce) -> None:
+    def __init__(self, config: RunConfig, *, reader: Reader, append: Appender) -> None:
         self._config = config
         self._timeout_s = config.delivery.timeout_s
         self._sampler = SamplerWatch(tolerance_of(config))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import Appender, Mailbox
 from protocols.config import RunConfig
 from protocols.interfaces import Files, Reader, Store
@@ -26,13 +27,26 @@ class PartContext:
         """The run's folder, or this node's folder of copies."""
         return self.files.folder
 
-    def appender(self, consumer: str, member: str) -> Appender:
-        """Return a function that appends records of ``member`` without merging delay."""
-        mailbox = Mailbox(
+    def mailbox(
+        self,
+        consumer: str,
+        member: str = "",
+        takes: Sequence[type[Message]] = (),
+        gather_s: float = 0.0,
+    ) -> Mailbox:
+        """Return a new mailbox for records of the kinds ``takes``.
+
+        By default its consumer has no other ``member``.
+        """
+        return Mailbox(
             self.store,
             consumer=consumer,
-            topics=(),
-            member=member,
+            topics=topics_of(*takes),
+            member=member or consumer,
             lease_s=self.config.store.lease_s,
+            gather_s=gather_s,
         )
-        return mailbox.append
+
+    def appender(self, consumer: str, member: str) -> Appender:
+        """Return a function that appends records of ``member`` without merging delay."""
+        return self.mailbox(consumer, member).append

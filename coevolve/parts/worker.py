@@ -13,23 +13,19 @@ letters in `coevolve.parts.attempts`, delays in `coevolve.parts.pace`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import structlog
 
-from coevolve.journal.codec import topics_of
-from coevolve.journal.mailbox import Mailbox
 from coevolve.parts.attempts import AttemptQueue, Attempts, Outcome, WorkItem, words
+from coevolve.parts.context import PartContext
 from coevolve.parts.pace import PACES, Pace
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
-from protocols.config import RunConfig
 from protocols.control import LetterAnswered, PartStatus
 from protocols.errors import ContractError, LeaseLostError
-from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 
 log = structlog.get_logger()
@@ -41,33 +37,28 @@ class Worker:
     def __init__(
         self,
         consumer: str,
-        config: RunConfig,
-        *,
-        store: Store,
-        reader: Reader,
-        takes: Iterable[type[Message]],
+        context: PartContext,
         name: str = "",
+        takes: Sequence[type[Message]] | None = None,
     ) -> None:
-        """Take records of the kinds ``takes``, as the member ``name``; by default the only one."""
+        """Take records as the member ``name``; by default the only one.
+
+        It takes the kinds ``takes``, by default all that the part takes.
+        """
         self.consumer = consumer
         self.pace = PACES.get(consumer, Pace())
         self.reporter = StatusReporter(name or consumer)
         self._stopping = asyncio.Event()
-        self._open_mailbox = partial(
-            Mailbox,
-            store,
-            consumer=consumer,
-            topics=topics_of(*takes),
-            member=name or consumer,
-            lease_s=config.store.lease_s,
-            gather_s=self.pace.write_gather_s,
-        )
-        self._open_attempts = partial(Attempts, config=config, reader=reader)
+        self._context = context
+        self._takes = context.takes if takes is None else takes
+        self._name = name
         self._open()
 
     def _open(self) -> None:
-        self.mailbox = self._open_mailbox()
-        self.attempts = self._open_attempts(self.mailbox)
+        self.mailbox = self._context.mailbox(
+            self.consumer, self._name, self._takes, self.pace.write_gather_s
+        )
+        self.attempts = Attempts(self.mailbox, self._context.config, self._context.reader)
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do ``work``, as a new incarnation, until stopped. Raises what it raises."""

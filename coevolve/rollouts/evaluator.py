@@ -19,8 +19,7 @@ import structlog
 
 from coevolve.curriculum.schedule import is_due, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
-from coevolve.journal.codec import topics_of
-from coevolve.journal.mailbox import Mailbox
+from coevolve.parts.context import PartContext
 from coevolve.parts.pace import PACES
 from coevolve.parts.status import StatusReporter
 from coevolve.parts.stopping import unless_stopped
@@ -30,7 +29,6 @@ from coevolve.rollouts.trained_tasks import TrainedTasks
 from protocols.config import RunConfig
 from protocols.control import PartStatus
 from protocols.errors import SimulatorError
-from protocols.interfaces import Store
 from protocols.journal import Message
 from protocols.learning import (
     CanaryScores,
@@ -154,10 +152,8 @@ class Evaluator:
 
     def __init__(
         self,
-        config: RunConfig,
+        context: PartContext,
         *,
-        store: Store,
-        takes: Sequence[type[Message]],
         source: ScoreSource,
         tasks: Sequence[Task],
         canaries: Sequence[Task],
@@ -168,20 +164,14 @@ class Evaluator:
 
         For `EvaluatorConfig.fresh`, ``trained`` draws tasks and ``instantiate`` makes instances.
         """
-        self._config = config
+        self._config = context.config
         self._source = source
         self._tasks = tasks
         self._canaries = canaries
         self._instantiate = instantiate
         self._trained = trained
         self._instances: dict[str, Task] = {}
-        self._mailbox = Mailbox(
-            store,
-            consumer="evaluator",
-            topics=topics_of(*takes),
-            member="evaluator",
-            lease_s=config.store.lease_s,
-        )
+        self._mailbox = context.mailbox("evaluator", takes=context.takes)
         self._pace = PACES["evaluator"]
         self._newest = -1
         self._reporter = StatusReporter("evaluator")

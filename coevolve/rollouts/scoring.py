@@ -23,17 +23,16 @@ from coevolve.journal.codec import (
     decode_as,
     topic_of,
 )
-from coevolve.journal.mailbox import IDLE_WAIT_S, Appender
+from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.parts.attempts import WorkItem
+from coevolve.parts.context import PartContext
 from coevolve.parts.worker import Dispatcher, Handler, Worker
 from coevolve.rollouts.evaluator import Instantiate, Scored, Scorer, score_with_retries
 from coevolve.rollouts.served_version import ServedVersion
-from protocols.config import RunConfig
 from protocols.control import LetterRetried
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
-from protocols.interfaces import Generator, Reader, Store
-from protocols.journal import Message
+from protocols.interfaces import Generator
 from protocols.learning import PolicyVersion, ScoreReport, ScoreRequest, ServedWeights, TaskScore
 from protocols.tasks import Task, instance_of
 
@@ -54,11 +53,11 @@ class RolloutScores:
 
     last_error = ""
 
-    def __init__(self, *, store: Store, reader: Reader, append: Appender) -> None:
-        """Ask by ``append``, which writes to the journal."""
-        self._store = store
-        self._reader = reader
-        self._append = append
+    def __init__(self, context: PartContext, name: str) -> None:
+        """Ask in the name of the part ``name``."""
+        self._store = context.store
+        self._reader = context.reader
+        self._append = context.appender("scores", name)
 
     async def score(self, version: PolicyVersion, tasks: Sequence[Task]) -> Scored:
         """Return the scores once every task has its report; what was asked before is not repeated.
@@ -106,12 +105,9 @@ class ScoringWorker:
 
     def __init__(
         self,
+        context: PartContext,
         name: str,
-        config: RunConfig,
         *,
-        store: Store,
-        reader: Reader,
-        takes: Sequence[type[Message]],
         scorer: Scorer,
         tasks: Callable[[], Sequence[Task]],
         served: ServedVersion,
@@ -122,16 +118,16 @@ class ScoringWorker:
         ``tasks`` returns all tasks but those that the run has trained on, and ``instantiate`` makes
         instances of either.
         """
-        self._config = config
-        self._reader = reader
+        self._config = context.config
+        self._reader = context.reader
         self._scorer = scorer
         self._all_tasks = tasks
         self._served = served
         self._instantiate = instantiate
         self._instances: dict[str, Task] = {}
-        kinds = [kind for kind in takes if kind in TAKEN]
-        self._worker = Worker("scoring", config, store=store, reader=reader, takes=kinds, name=name)
-        concurrent = config.evaluator.concurrent
+        kinds = [kind for kind in context.takes if kind in TAKEN]
+        self._worker = Worker("scoring", context, name, kinds)
+        concurrent = self._config.evaluator.concurrent
         self._requests = Dispatcher(
             self._worker,
             {ScoreRequest: Handler(self._score, _no_score)},

@@ -13,10 +13,10 @@ import asyncio
 from typing import Protocol, runtime_checkable
 
 from coevolve.journal.codec import topic_of, topics_of
-from coevolve.journal.mailbox import IDLE_WAIT_S, Appender
+from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.parts.context import PartContext
 from protocols.config import VllmEngine
-from protocols.interfaces import Generator, Reader, Store
+from protocols.interfaces import Generator, Reader
 from protocols.learning import EngineAsleep, TurnBegan, TurnEnded
 
 TOPICS = topics_of(TurnBegan, TurnEnded)
@@ -46,15 +46,13 @@ async def open_turn(reader: Reader) -> int | None:
 class EngineTurns:
     """Lets one engine sleep while it is the learner's turn."""
 
-    def __init__(
-        self, name: str, engine: SleepingEngine, *, store: Store, reader: Reader, append: Appender
-    ) -> None:
+    def __init__(self, context: PartContext, name: str, engine: SleepingEngine) -> None:
         """Follow the turns for the engine of the part ``name``."""
         self._name = name
         self._engine = engine
-        self._store = store
-        self._reader = reader
-        self._append = append
+        self._store = context.store
+        self._reader = context.reader
+        self._append = context.appender("turns", name)
 
     async def run(self, device: asyncio.Lock) -> None:
         """Follow the turns until cancelled; ``device`` is locked during a sleep.
@@ -86,10 +84,4 @@ def engine_turns(context: PartContext, name: str, engine: Generator) -> EngineTu
     if not (isinstance(settings, VllmEngine) and settings.sleeps):
         return None
     assert isinstance(engine, SleepingEngine)
-    return EngineTurns(
-        name,
-        engine,
-        store=context.store,
-        reader=context.reader,
-        append=context.appender("turns", name),
-    )
+    return EngineTurns(context, name, engine)

@@ -23,17 +23,16 @@ from coevolve.journal.codec import topics_of
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.parts.attempts import WorkItem
+from coevolve.parts.context import PartContext
 from coevolve.parts.worker import Dispatcher, Handler, Worker
 from coevolve.rollouts.agent import Agent, Episode, rollout_of, seed_of
 from coevolve.rollouts.scored_versions import SCORES, version_to_serve
 from coevolve.rollouts.scoring import ScoringWorker
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.turns import EngineTurns
-from protocols.config import RunConfig
-from protocols.control import LetterRetried, PartsRest, PartStatus
+from protocols.control import PartsRest, PartStatus
 from protocols.errors import EndpointError, GeneratorError, SimulatorError
 from protocols.evolution import ProbeReport, ProbeRequest
-from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import PolicyVersion, ScoreRequest, WeightsVerified
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest, Writer
@@ -45,9 +44,6 @@ CONSUMER = "rollout"
 RETRY_PAUSE_S = 0.5
 """Pause before the second try; it doubles with each further try. Workers restart in seconds."""
 
-TAKEN = (RolloutRequest, ProbeRequest, LetterRetried)
-"""Kinds that it takes on its own; with ``scoring`` it shares letters with a `ScoringWorker`."""
-
 log = structlog.get_logger()
 
 
@@ -56,12 +52,9 @@ class RolloutWorker:
 
     def __init__(
         self,
+        context: PartContext,
         name: str,
-        config: RunConfig,
         *,
-        store: Store,
-        reader: Reader,
-        takes: Sequence[type[Message]] = TAKEN,
         engine: VerifiedEngine,
         agents: Mapping[Writer, Agent],
         served: ServedVersion,
@@ -73,21 +66,21 @@ class RolloutWorker:
         The policy's agent must be among them; it also makes the probes. The worker sets ``served``.
         ``scoring`` scores versions on the same engine, and ``turns`` lets it sleep.
         """
-        self._run = config
-        self._config = config.rollout
+        self._run = context.config
+        self._config = self._run.rollout
         self._served = served
         self._scoring = scoring
         self._turns = turns
         self._device = asyncio.Lock()
         """Held while weights change, and while the engine sleeps."""
 
-        self._store = store
-        self._reader = reader
+        self._store = context.store
+        self._reader = context.reader
         self._engine = engine
         self._agents = agents
-        self._tasks = TaskCache(reader, unread)
-        kinds = [kind for kind in takes if kind is not ScoreRequest]
-        self._worker = Worker(CONSUMER, config, store=store, reader=reader, takes=kinds, name=name)
+        self._tasks = TaskCache(context.reader, unread)
+        kinds = [kind for kind in context.takes if kind is not ScoreRequest]
+        self._worker = Worker(CONSUMER, context, name, kinds)
         concurrent = self._config.concurrent
         self._requests = Dispatcher(
             self._worker,

@@ -24,11 +24,10 @@ from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.journal.snapshots import Snapshots
 from coevolve.parts.attempts import WorkItem
+from coevolve.parts.context import PartContext
 from coevolve.parts.worker import Worker
 from coevolve.signals.groups import CompleteGroup, OpenGroups
-from protocols.config import RunConfig
 from protocols.evolution import EnvironmentRecord, GroupSummary, Signal
-from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.rollouts import FailedRollout, Rollout
 
@@ -77,20 +76,12 @@ class SignalExtractor:
     _snapshots: Snapshots[_Recalled]
     _observer: Observer
 
-    def __init__(
-        self,
-        config: RunConfig,
-        *,
-        store: Store,
-        reader: Reader,
-        takes: Sequence[type[Message]],
-        open_observer: Callable[[], Observer],
-    ) -> None:
+    def __init__(self, context: PartContext, open_observer: Callable[[], Observer]) -> None:
         """``open_observer`` creates an observer without state."""
-        self._config = config
-        self._reader = reader
+        self._config = context.config
+        self._reader = context.reader
         self._open_observer = open_observer
-        self._worker = Worker("signals", config, store=store, reader=reader, takes=takes)
+        self._worker = Worker("signals", context)
         self.stop, self.status = self._worker.stop, self._worker.status
         self._finished: list[int] = []
         self._outputs: list[Message] = []

@@ -21,6 +21,7 @@ import structlog
 
 from coevolve.journal.codec import decode_as, topic_of, topics_of
 from coevolve.parts.attempts import KILLED, WorkItem, reason_of
+from coevolve.parts.context import PartContext
 from coevolve.parts.pausing import is_paused
 from coevolve.parts.stopping import unless_stopped
 from coevolve.parts.worker import Worker
@@ -29,7 +30,6 @@ from coevolve.synthesis.backlog import Backlog, Waiting
 from coevolve.synthesis.briefs import BriefContext
 from coevolve.synthesis.serving import FIRST_PAUSE_S, NOT_THE_MODELS, OpenModel, ServedModel
 from coevolve.synthesis.settling import SynthesisWorker, without_synthesis
-from protocols.config import RunConfig
 from protocols.control import RunContinued, RunPaused
 from protocols.errors import JournalError
 from protocols.evolution import (
@@ -40,7 +40,6 @@ from protocols.evolution import (
     SwapRequested,
     SynthesizerSwapped,
 )
-from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import PolicyVersion
 from protocols.synthesizers import SynthesizerModel
@@ -56,30 +55,27 @@ class SynthesizerWorker:
 
     def __init__(
         self,
-        config: RunConfig,
+        context: PartContext,
         *,
-        store: Store,
-        reader: Reader,
-        takes: Sequence[type[Message]],
         open_model: OpenModel,
-        context: BriefContext,
+        told: BriefContext,
         cells: Mapping[str, str] | None = None,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
         """Prepare the part.
 
-        ``context`` adds the environment's data to briefs; ``cells`` are the environment's;
+        ``told`` adds the environment's data to briefs; ``cells`` are the environment's;
         ``first_pause_s`` is the first pause after a model's failure.
         """
-        self._run = config
-        self._config = config.synthesizer
-        self._store = store
-        self._reader = reader
+        self._run = context.config
+        self._config = self._run.synthesizer
+        self._store = context.store
+        self._reader = context.reader
         self._open_model = open_model
-        self._context = context
+        self._told = told
         self._cells = cells or {}
         self._first_pause_s = first_pause_s
-        self._worker = Worker("synthesizer", config, store=store, reader=reader, takes=takes)
+        self._worker = Worker("synthesizer", context)
         self.stop, self.status = self._worker.stop, self._worker.status
         self._models: list[ServedModel] = []
         self._changed = asyncio.Event()
@@ -115,9 +111,7 @@ class SynthesizerWorker:
             self._run,
             reader=self._reader,
             append=self._worker.mailbox.append,
-            briefs=ArmBriefs(
-                self._run, reader=self._reader, context=self._context, cells=self._cells
-            ),
+            briefs=ArmBriefs(self._run, reader=self._reader, context=self._told, cells=self._cells),
             standing=self._worker.reporter,
         )
         self._served = self._serve(await self._model())

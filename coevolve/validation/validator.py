@@ -32,13 +32,13 @@ import structlog
 
 from coevolve.journal.codec import CANDIDATES_BY_ID, decode_as, encode
 from coevolve.parts.attempts import Outcome, WorkItem, reason_of
+from coevolve.parts.context import PartContext
 from coevolve.parts.worker import Dispatcher, Handler, Worker
 from coevolve.validation.gates import Findings, Gates, Sound, TaskIndex
 from coevolve.validation.judge import Judge
 from coevolve.validation.ledger import Ledger, Wordings
 from coevolve.validation.reader_state import ReaderState
 from coevolve.validation.verdicts import Views, admission, doubted, task_of, verdict
-from protocols.config import RunConfig
 from protocols.errors import EndpointError, JournalError, LeaseLostError, SimulatorError
 from protocols.evolution import (
     NO_OPINION,
@@ -50,7 +50,6 @@ from protocols.evolution import (
     Reading,
     Refused,
 )
-from protocols.interfaces import Reader, Store
 from protocols.journal import Message
 from protocols.learning import PolicyVersion
 from protocols.tasks import Task
@@ -83,11 +82,8 @@ class Validator:
 
     def __init__(
         self,
-        config: RunConfig,
+        context: PartContext,
         *,
-        store: Store,
-        reader: Reader,
-        takes: Sequence[type[Message]],
         gates: Gates,
         open_index: Callable[[], TaskIndex],
         held_out: Sequence[Task],
@@ -95,9 +91,9 @@ class Validator:
         wordings: Wordings,
     ) -> None:
         """Validate with ``gates``; ``open_index`` creates an index of similar tasks."""
-        self._config = config
-        self._settings = config.validator
-        self._reader = reader
+        self._config = context.config
+        self._settings = self._config.validator
+        self._reader = context.reader
         self._judge = judge
         self._gates = gates
         self._open_index = open_index
@@ -105,7 +101,7 @@ class Validator:
         self._held_out = open_index()
         for task in held_out:
             self._held_out.add(task.task_id, task.body)
-        self._worker = Worker("validator", config, store=store, reader=reader, takes=takes)
+        self._worker = Worker("validator", context)
         self.stop, self.status = self._worker.stop, self._worker.status
         held = (AHEAD + 1) * self._settings.concurrent
         self._records = Dispatcher(

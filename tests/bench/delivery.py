@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, cast
@@ -46,13 +46,11 @@ from coevolve.delivery.probe import (
 )
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.engine.vllm import environment
-from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.models.load import read_model
 from coevolve.models.model_folder import TINY, model_folder
 from coevolve.models.weight_files import WEIGHTS_FILES, model_digest, version_digest
-from coevolve.parts.files import LocalFiles
 from protocols import columns
 from protocols.config import (
     PolicyConfig,
@@ -63,9 +61,9 @@ from protocols.config import (
 )
 from protocols.errors import DeliveryError
 from protocols.interfaces import Generator
-from protocols.journal import Append, Message, Receipt
 from protocols.learning import PolicyVersion, Probe, ServedWeights, WeightsFormat
 from tests.bench import output
+from tests.contexts import context_of
 
 RATES = (1e-6, 1e-5, 1e-4, 1e-3)
 ENGINES = ("transformers", "vllm")
@@ -193,16 +191,9 @@ def measured(engine: str, form: str, dtype: str, options: Any) -> list[Figures]:
 async def _delivered(folder: Path, config: RunConfig, place: Path, options: Any) -> list[_Delivery]:
     generator = _generator(folder, config, place)
     store = LocalStore(Journal.open(place / "journal"))
-    receipts = count(1)
-
-    async def append(messages: Sequence[Message]) -> tuple[int, ...]:
-        receipt = Receipt(producer="bench", counter=next(receipts))
-        return await store.append(Append(records=tuple(map(encode, messages)), receipt=receipt))
 
     def proven(one: Any) -> VerifiedEngine:
-        return VerifiedEngine(
-            "bench", one, reader=store, append=append, files=LocalFiles(place), config=config
-        )
+        return VerifiedEngine(context_of(config, store, folder=place), "bench", one)
 
     steps = _Steps(folder, place, config, options.seed)
     engine, before = proven(generator), steps.publish(RATES[0])

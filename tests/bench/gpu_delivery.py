@@ -12,7 +12,6 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +19,19 @@ import msgspec
 
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.engine.vllm import environment
-from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.batch import Batch
 from coevolve.learning.trainer import Trainer
 from coevolve.models.weight_files import WEIGHTS_FILES, model_digest, version_digest
-from coevolve.parts.files import LocalFiles
 from protocols.config import RunConfig, VllmEngine
 from protocols.errors import DeliveryError
 from protocols.interfaces import Generator
-from protocols.journal import Append, Message, Receipt
 from protocols.learning import PolicyVersion, WeightsFormat, WeightsVerified
 from tests.bench.delivery import Deaf
 from tests.bench.gpu_models import Bench, batch, engine_settings, learner_config
 from tests.bench.gpu_outcome import Outcome, proof
+from tests.contexts import context_of
 
 GOOD = 5
 """Versions that are delivered; a changed one and one that is not loaded follow."""
@@ -85,16 +82,9 @@ async def _serve(
     config = _config(bench, train)
     generator = _generator(bench, train, folder, config)
     store = LocalStore(Journal.open(folder / "journal"))
-    receipts = count(1)
-
-    async def append(messages: Sequence[Message]) -> tuple[int, ...]:
-        receipt = Receipt(producer="bench", counter=next(receipts))
-        return await store.append(Append(records=tuple(map(encode, messages)), receipt=receipt))
 
     def verified(one: Any) -> VerifiedEngine:
-        return VerifiedEngine(
-            "bench", one, reader=store, append=append, files=LocalFiles(folder), config=config
-        )
+        return VerifiedEngine(context_of(config, store, folder=folder), "bench", one)
 
     engine = verified(generator)
     *good, changed, unloaded = versions

@@ -30,7 +30,6 @@ from actors.store import StoreActor
 from coevolve.curriculum.group_requests import group_requests
 from coevolve.journal.layout import DATA_FILE
 from coevolve.journal.mailbox import Mailbox
-from coevolve.loop import PARTS
 from coevolve.rollouts.agent import Agent, Episode
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.worker import RolloutWorker
@@ -46,6 +45,7 @@ from protocols.rollouts import FailedRollout, Rollout, Tokens
 from protocols.tasks import Task
 from tests.bench import output
 from tests.bench.calls import LINES, all_cpu_s, process_cpu_s
+from tests.contexts import context_of
 from tests.evolving import seed
 
 BYTES_PER_TOKEN = 13
@@ -219,11 +219,8 @@ class _RolloutActor(_PartShell):
         engine: Any = _Engine(name)
         super().__init__(
             RolloutWorker(
+                context_of(config, store, "rollout", reader=reader),
                 name,
-                config,
-                takes=PARTS["rollout"].takes,
-                store=store,
-                reader=reader,
                 engine=engine,
                 agents={"policy": agent},
                 served=ServedVersion(),
@@ -235,13 +232,7 @@ class _RolloutActor(_PartShell):
 class _SignalsActor(_PartShell):
     def __init__(self, config: RunConfig, store: Store, reader: RemoteReader) -> None:
         super().__init__(
-            SignalExtractor(
-                config,
-                takes=PARTS["signals"].takes,
-                store=store,
-                reader=reader,
-                open_observer=_Observer,
-            )
+            SignalExtractor(context_of(config, store, "signals", reader=reader), _Observer)
         )
 
 

@@ -18,7 +18,6 @@ from coevolve.environments.tools.synthesis.structured_call import Unrecorded
 from coevolve.environments.tools.task import ToolTask
 from coevolve.environments.tools.wire import ToolClient, ToolService
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
-from coevolve.journal.mailbox import Appender
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
 from coevolve.models.model_folder import model_folder
 from coevolve.parts.context import PartContext
@@ -28,7 +27,7 @@ from coevolve.validation.judge import Judge, NoJudge
 from protocols.config import RunConfig
 from protocols.errors import AnswerError, EndpointError
 from protocols.evolution import Candidate, Signal
-from protocols.interfaces import Files, Reader, SimulatorService, Synthesizer
+from protocols.interfaces import SimulatorService, Synthesizer
 from protocols.synthesizers import (
     EndpointModel,
     NoReader,
@@ -63,59 +62,40 @@ def synthesizer(
 
     ``cells`` are the environment's.
     """
-    append = context.appender("delivery", SYNTHESIZER)
     return SynthesizerWorker(
-        context.config,
-        store=context.store,
-        reader=context.reader,
-        takes=context.takes,
-        open_model=lambda model: synthesizer_model(
-            context.config, context.files, context.reader, append, simulators, questions, model
-        ),
-        context=told,
+        context,
+        open_model=lambda model: synthesizer_model(context, simulators, questions, model),
+        told=told,
         cells=cells,
     )
 
 
 def synthesizer_model(
-    config: RunConfig,
-    files: Files,
-    reader: Reader,
-    append: Appender,
+    context: PartContext,
     simulators: Sequence[SimulatorService],
     questions: Questions,
     model: SynthesizerModel,
 ) -> Synthesizer:
-    """Return the synthesizer with ``model``; it has not called the model yet.
-
-    ``append`` records the proofs of a policy that uses its newest weights.
-    """
+    """Return the synthesizer with ``model``; it has not called the model yet."""
     simulator = SimulatorPool(list(map(ToolClient, simulators)), gather_s=GATHER_S)
     match model:
         case PolicyModel():
             from coevolve.engine.generator import TransformersGenerator
             from coevolve.environments.tools.filesystem.synthesizer import PolicySynthesizer
 
-            folder = model_folder(config.policy.model)
+            folder = model_folder(context.config.policy.model)
             generator = TransformersGenerator(
                 folder,
-                files.folder,
+                context.run_dir,
                 max_concurrent=SYNTHESES,
-                max_length=config.rollout.max_tokens,
+                max_length=context.config.rollout.max_tokens,
             )
             return PolicySynthesizer(
                 model,
-                engine=VerifiedEngine(
-                    SYNTHESIZER,
-                    generator,
-                    reader=reader,
-                    append=append,
-                    files=files,
-                    config=config,
-                ),
+                engine=VerifiedEngine(context, SYNTHESIZER, generator),
                 simulator=simulator,
                 renderer=TinyRenderer.load(folder),
-                reader=reader,
+                reader=context.reader,
             )
         case EndpointModel():
             from coevolve.environments.tools.synthesis.endpoint import EndpointSynthesizer

@@ -18,7 +18,6 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.paging import PAGE
 from coevolve.journal.snapshots import SPAN
-from coevolve.loop import PARTS
 from protocols.config import RunConfig
 from protocols.control import (
     DeadLetter,
@@ -44,6 +43,7 @@ from protocols.learning import GroupDiscarded, StepReport, TrainedGroup
 from protocols.rollouts import RolloutRequest
 from protocols.tasks import Instantiated, Task, attempted
 from tests import evolving
+from tests.contexts import context_of
 from tests.evolving import admission, candidate, settled, signal, swapped, verdict
 from tests.fakes import tool_task
 
@@ -95,10 +95,7 @@ class Desk:
 
     def start(self) -> None:
         self.curriculum = Curriculum(
-            self._config,
-            takes=PARTS["curriculum"].takes,
-            store=self.store,
-            reader=self.store,
+            context_of(self._config, self.store, "curriculum"),
             open_sampler=lambda: sampler_of(self._config, self._source),
             held_out=self._source.held_out(),
             instantiate=self._instantiate,

@@ -5,21 +5,16 @@ from pathlib import Path
 from coevolve.environments.tools.observer import ReferenceSupervision
 from coevolve.journal.local_store import LocalStore
 from coevolve.learning.learner import Learner
-from coevolve.loop import PARTS
-from coevolve.parts.files import LocalFiles
 from protocols.config import RunConfig
 from protocols.learning import StepReport
+from tests.contexts import context_of
 from tests.learning import MemoryJournal, ReferenceRenderer
 
 
 def learner(config: RunConfig, run_dir: Path, journal: MemoryJournal | LocalStore) -> Learner:
     """Return a learner that imitates references."""
     return Learner(
-        config,
-        LocalFiles(run_dir),
-        takes=PARTS["learner"].takes,
-        store=journal,
-        reader=journal,
+        context_of(config, journal, "learner", folder=run_dir),
         supervision=ReferenceSupervision(ReferenceRenderer()),
     )
 

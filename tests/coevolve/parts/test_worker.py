@@ -19,6 +19,7 @@ from protocols.control import DeadLetter, LetterAnswered, LetterRetried
 from protocols.errors import GeneratorError
 from protocols.journal import Message
 from protocols.learning import ScoreReport, ScoreRequest
+from tests.contexts import context_of
 from tests.scripted import add, everything, until
 
 CONFIG = RunConfig(name="test", watchdog=WatchdogConfig(attempts=3))
@@ -43,8 +44,7 @@ def report(asked: ScoreRequest) -> ScoreReport:
 
 
 def worker(store: LocalStore) -> Worker:
-    takes = (ScoreRequest, LetterRetried)
-    return Worker("scoring", CONFIG, store=store, reader=store, takes=takes, name="w")
+    return Worker("scoring", context_of(CONFIG, store), "w", (ScoreRequest, LetterRetried))
 
 
 class Room:

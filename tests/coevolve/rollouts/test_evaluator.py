@@ -1,6 +1,5 @@
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,8 +8,6 @@ from structlog.testing import capture_logs
 
 from coevolve.curriculum.schedule import is_evaluated, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
-from coevolve.loop import PARTS
-from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.evaluator import Evaluator, OwnScores
 from coevolve.rollouts.trained_tasks import TrainedTasks
 from protocols.config import EvaluatorConfig, LearnerConfig, RolloutConfig, RunConfig
@@ -19,6 +16,7 @@ from protocols.journal import Message
 from protocols.learner_config import WarmStartConfig
 from protocols.learning import CanaryScores, Evaluation, PolicyVersion, TaskScore, WeightsVerified
 from protocols.tasks import Task
+from tests.contexts import context_of
 from tests.evolving import stepped
 from tests.fakes import ScriptGenerator, instance, tool_task
 from tests.learning import MemoryJournal
@@ -79,21 +77,10 @@ def evaluator(
     tasks: Sequence[str] = ("a", "bb"),
     canaries: Sequence[str] = ("bb", "ccc"),
 ) -> Evaluator:
-    async def append(messages: Sequence[Message]) -> None:
-        journal.add(*messages)
-
-    engine = VerifiedEngine(
-        "evaluator",
-        ScriptGenerator([]),
-        reader=journal,
-        append=append,
-        files=LocalFiles(Path("/nowhere")),
-        config=config,
-    )
+    context = context_of(config, journal, "evaluator")
+    engine = VerifiedEngine(context, "evaluator", ScriptGenerator([]))
     return Evaluator(
-        config,
-        takes=PARTS["evaluator"].takes,
-        store=journal,
+        context,
         source=OwnScores(config, engine, scorer),
         tasks=[held_out(each) for each in tasks],
         canaries=[tool_task("ls", task_id=each) for each in canaries],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coevolve.config.load import load_config
-from coevolve.delivery.engine import proven_engine
+from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.registry import environment_of
 from coevolve.journal.journal import Journal
@@ -53,7 +53,7 @@ def attempted(config: RunConfig, folder: Path, *, scored: bool) -> list[Generati
         context = PartContext(config=config, files=LocalFiles(folder), store=store, reader=store)
         environment, engine = environment_of(config), Ending([])
         workers = [environment.simulator()]
-        proven = proven_engine(context, "evaluator", engine)
+        proven = VerifiedEngine(context, "evaluator", engine)
         scorer = environment.scorer(context, proven, workers)
         agent = environment.agents("rollout-0", context, proven, workers)["policy"]
         for number, task in enumerate(environment.scored_tasks()[:4]):

@@ -11,8 +11,6 @@ from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.loop import PARTS
-from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.evaluator import Evaluator
 from coevolve.rollouts.scored_versions import unscored_version, version_to_serve
 from coevolve.rollouts.scoring import OneVersion, RolloutScores, ScoringWorker
@@ -35,6 +33,7 @@ from protocols.learning import (
     WeightsVerified,
 )
 from protocols.tasks import Task
+from tests.contexts import context_of
 from tests.evolving import stepped
 from tests.fakes import ScriptGenerator, instance, tool_task
 
@@ -140,28 +139,16 @@ class Run:
     def start_worker(self, name: str) -> Talker:
         generator, served = ScriptGenerator([None] * 1000), ServedVersion()
         scorer = self.scorers[name] = Talker(OneVersion(generator, served), self.starts)
+        context = context_of(self.config, self.store, "rollout")
         worker = RolloutWorker(
+            context,
             name,
-            self.config,
-            takes=PARTS["rollout"].takes,
-            store=self.store,
-            reader=self.store,
-            engine=VerifiedEngine(
-                name,
-                generator,
-                reader=self.store,
-                append=self.append,
-                files=LocalFiles(Path("/nowhere")),
-                config=self.config,
-            ),
+            engine=VerifiedEngine(context, name, generator),
             agents={},
             served=served,
             scoring=ScoringWorker(
+                context,
                 name,
-                self.config,
-                takes=PARTS["rollout"].takes,
-                store=self.store,
-                reader=self.store,
                 scorer=scorer,
                 tasks=lambda: TASKS,
                 served=served,
@@ -172,11 +159,10 @@ class Run:
         return scorer
 
     def start_evaluator(self) -> None:
+        context = context_of(self.config, self.store, "evaluator")
         part = Evaluator(
-            self.config,
-            takes=PARTS["evaluator"].takes,
-            store=self.store,
-            source=RolloutScores(store=self.store, reader=self.store, append=self.append),
+            context,
+            source=RolloutScores(context, "evaluator"),
             tasks=TASKS[:3],
             canaries=TASKS[1:],
             trained=TrainedTasks(self.store, self.config.seed),

@@ -14,6 +14,7 @@ from protocols.control import RolloutScaled
 from protocols.errors import LearnerError
 from protocols.journal import Append, Message, Receipt
 from protocols.learning import EngineAsleep, StepReport, TurnBegan, TurnEnded
+from tests.contexts import context_of
 
 WAIT_S = 30.0
 
@@ -55,7 +56,7 @@ class Shared:
     def start_engine(self, name: str) -> Sleeper:
         engine = self.engines[name] = Sleeper()
         self.locks[name] = asyncio.Lock()
-        turns = EngineTurns(name, engine, store=self.store, reader=self.store, append=self.append)
+        turns = EngineTurns(context_of(RunConfig(name="test"), self.store), name, engine)
         self._running.append(asyncio.create_task(turns.run(self.locks[name])))
         return engine
 
@@ -72,13 +73,7 @@ class Shared:
             rollout=RolloutConfig(engine=VllmEngine(sleeps=sleeps)),
             delivery=DeliveryConfig(timeout_s=timeout_s),
         )
-        return LearnerTurns(
-            config,
-            stopping=self.stopping,
-            store=self.store,
-            reader=self.store,
-            append=self.append,
-        )
+        return LearnerTurns(context_of(config, self.store), self.stopping, self.append)
 
     async def all(self, *kinds: type[Message]) -> list[Message]:
         """Return the messages of these kinds, by sequence."""

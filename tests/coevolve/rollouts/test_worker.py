@@ -1,7 +1,6 @@
 import asyncio
 import dataclasses
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +10,6 @@ from coevolve.environments.tools.agent import ToolAgent
 from coevolve.journal.codec import decode, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.loop import PARTS
 from coevolve.parts.attempts import KILLED
 from coevolve.parts.pace import PACES
 from coevolve.rollouts.agent import seed_of
@@ -25,6 +23,7 @@ from protocols.interfaces import Generator
 from protocols.journal import Append, Complete, Message, Receipt
 from protocols.learning import PolicyVersion, WeightsVerified, WeightSyncAlarm
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
+from tests.contexts import context_of
 from tests.delivering import Published, TamperedGenerator
 from tests.fakes import ScriptGenerator, ScriptRenderer, ScriptSimulator, tool_task
 
@@ -51,17 +50,11 @@ class Loop:
         await self.store.append(Append(records=tuple(map(encode, messages)), receipt=receipt))
 
     def worker(self, generator: Generator) -> RolloutWorker:
-        async def append(messages: Sequence[Message]) -> None:
-            await self.append(*messages)
-
         limits = self.run.config.rollout
         return RolloutWorker(
+            context_of(self.run.config, self.store, "rollout"),
             "rollout-0",
-            self.run.config,
-            takes=PARTS["rollout"].takes,
-            store=self.store,
-            reader=self.store,
-            engine=self.run.engine(generator, reader=self.store, append=append),
+            engine=self.run.engine(generator, self.store),
             agents={
                 "policy": ToolAgent(
                     generator=generator,

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +11,6 @@ from coevolve.delivery.engine import VerifiedEngine
 from coevolve.journal.codec import decode_as, encode, topic_of
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.loop import PARTS
-from coevolve.parts.files import LocalFiles
 from coevolve.rollouts.agent import Episode
 from coevolve.rollouts.served_version import ServedVersion
 from coevolve.rollouts.transcript import Transcript
@@ -26,6 +23,7 @@ from protocols.journal import Append, Message, Receipt
 from protocols.learning import PolicyVersion
 from protocols.rollouts import FailedRollout, Rollout, RolloutRequest
 from protocols.tasks import Task
+from tests.contexts import context_of
 from tests.fakes import ScriptGenerator, tool_task
 
 pytestmark = pytest.mark.usefixtures("short_waits")
@@ -76,25 +74,11 @@ def worker(
         store=StoreConfig(lease_s=LEASE_S),
     )
     name = f"rollout-{number}"
-    producer = iter(range(1, 1000))
-
-    async def append(messages: Sequence[Message]) -> tuple[int, ...]:
-        return await store.append(appended(name, next(producer), *messages))
-
+    context = context_of(config, store, "rollout", folder=folder)
     return RolloutWorker(
+        context,
         name,
-        config,
-        takes=PARTS["rollout"].takes,
-        store=store,
-        reader=store,
-        engine=VerifiedEngine(
-            name,
-            ScriptGenerator([]),
-            reader=store,
-            append=append,
-            files=LocalFiles(folder),
-            config=config,
-        ),
+        engine=VerifiedEngine(context, name, ScriptGenerator([])),
         agents={"policy": agent},
         served=ServedVersion(),
     )

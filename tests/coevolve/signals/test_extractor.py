@@ -15,7 +15,6 @@ from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.loop import PARTS
 from coevolve.signals.extractor import SignalExtractor
 from coevolve.signals.groups import CompleteGroup
 from protocols.config import RolloutConfig, RunConfig, WatchdogConfig
@@ -27,6 +26,7 @@ from protocols.journal import Append, Complete, Message, Receipt, StoredRecord, 
 from protocols.rollouts import FailedRollout, Rollout
 from protocols.tasks import Seeded, Task, body_of
 from tests.coevolve.signals.histories import action, failed, rollout
+from tests.contexts import context_of
 
 SIZE = 4
 TOOLS = ("cd", "du", "mv", "wc")
@@ -132,11 +132,8 @@ class Desk:
         """Return a part that raises an error at the groups ``fails``, after it counted them."""
         config = replace(CONFIG, watchdog=WatchdogConfig(attempts=attempts))
         return SignalExtractor(
-            config,
-            takes=PARTS["signals"].takes,
-            store=store or self.store,
-            reader=self.store,
-            open_observer=lambda: Stumbling(config, self.store, fails),
+            context_of(config, store or self.store, "signals", reader=self.store),
+            lambda: Stumbling(config, self.store, fails),
         )
 
     async def visits(self, count: int) -> None:

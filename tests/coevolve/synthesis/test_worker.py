@@ -12,7 +12,6 @@ from coevolve.environments.tools.synthesis.context import ToolBriefs
 from coevolve.journal.codec import decode_as
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.loop import PARTS
 from coevolve.parts.attempts import KILLED, reason_of
 from coevolve.synthesis.worker import SynthesizerWorker
 from protocols.config import RunConfig
@@ -38,6 +37,7 @@ from protocols.interfaces import Store
 from protocols.journal import Message
 from protocols.synthesis import Brief
 from protocols.tasks import Task
+from tests.contexts import context_of
 from tests.scripted import (
     CALLS,
     CONFIG,
@@ -79,12 +79,9 @@ def worker(
     store: Store, reader: LocalStore, stage: Stage, run_config: RunConfig = CONFIG
 ) -> SynthesizerWorker:
     return SynthesizerWorker(
-        run_config,
-        takes=PARTS["synthesizer"].takes,
-        store=store,
-        reader=reader,
+        context_of(run_config, store, "synthesizer", reader=reader),
         open_model=stage.open_model,
-        context=told(run_config),
+        told=told(run_config),
         first_pause_s=PAUSE_S,
     )
 
@@ -352,12 +349,9 @@ class Strict(ToolBriefs):
 
 async def test_a_candidate_that_practises_something_else_is_left_out(store: LocalStore):
     part = SynthesizerWorker(
-        CONFIG,
-        takes=PARTS["synthesizer"].takes,
-        store=store,
-        reader=store,
+        context_of(CONFIG, store, "synthesizer"),
         open_model=Stage().open_model,
-        context=Strict(CONFIG, source=NumberedSource()),
+        told=Strict(CONFIG, source=NumberedSource()),
     )
     running = asyncio.create_task(part.run())
     await add(store, signal("s"), signal("beside"))
@@ -456,12 +450,9 @@ async def test_a_model_that_cannot_be_opened_at_the_start_is_tried_again(store: 
         return stage.open_model(endpoint("glm"))
 
     part = SynthesizerWorker(
-        CONFIG,
-        takes=PARTS["synthesizer"].takes,
-        store=store,
-        reader=store,
+        context_of(CONFIG, store, "synthesizer"),
         open_model=open_model,
-        context=told(CONFIG),
+        told=told(CONFIG),
         first_pause_s=PAUSE_S,
     )
     running = asyncio.create_task(part.run())
@@ -573,12 +564,9 @@ async def test_no_pause_is_longer_than_the_longest_rest(store: LocalStore):
     stage = Stage(down={"policy@0"})
     run_config = config(longest_rest_s=0.01)
     part = SynthesizerWorker(
-        run_config,
-        takes=PARTS["synthesizer"].takes,
-        store=store,
-        reader=store,
+        context_of(run_config, store, "synthesizer"),
         open_model=stage.open_model,
-        context=told(run_config),
+        told=told(run_config),
         first_pause_s=3600.0,
     )
     running = asyncio.create_task(part.run())
@@ -617,12 +605,9 @@ async def test_a_restarted_part_says_once_that_the_model_answers_again(
 async def test_a_swap_ends_the_pause_of_a_dead_endpoint(store: LocalStore):
     stage = Stage(down={"policy@0"})
     part = SynthesizerWorker(
-        CONFIG,
-        takes=PARTS["synthesizer"].takes,
-        store=store,
-        reader=store,
+        context_of(CONFIG, store, "synthesizer"),
         open_model=stage.open_model,
-        context=told(CONFIG),
+        told=told(CONFIG),
         first_pause_s=3600.0,
     )
     running = asyncio.create_task(part.run())

@@ -25,7 +25,6 @@ from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
 from coevolve.journal.mailbox import Mailbox
 from coevolve.journal.paging import whole_topic
-from coevolve.loop import PARTS
 from coevolve.validation.judge import NoJudge
 from coevolve.validation.ledger import FIRST, Ledger
 from coevolve.validation.validator import FAILED_PROBES, Validator
@@ -59,6 +58,7 @@ from protocols.journal import (
 )
 from protocols.learning import PolicyVersion
 from protocols.tasks import Synthesized, Task
+from tests.contexts import context_of
 from tests.evolving import visit
 from tests.planted import SPOILT, candidate, copies, draws, said, single, some_file, with_turns
 from tests.simulated import InProcessSimulator
@@ -146,10 +146,7 @@ class Desk:
         reader: InstructionReader | None = AGREEING,
     ):
         self.validator = Validator(
-            self.config,
-            takes=PARTS["validator"].takes,
-            store=store or self.store,
-            reader=self.store,
+            context_of(self.config, store or self.store, "validator", reader=self.store),
             gates=ToolGates(
                 self.simulator,
                 calls_per_turn=self.config.rollout.max_calls_per_turn,

@@ -10,7 +10,6 @@ from pyslang.ast import (
     ParameterSymbol,
     RootSymbol,
     TypeParameterSymbol,
-    VisitAction,
 )
 
 from coevolve.environments.hdl.coverage.scopes import is_called
@@ -18,6 +17,7 @@ from coevolve.environments.hdl.designs.rtl import compilation_of, options_for, p
 from coevolve.environments.hdl.gate.elaboration import BenchUse
 from coevolve.environments.hdl.gate.parameters import instances, parameters, type_text
 from coevolve.environments.hdl.gate.testbench_top import top_module
+from coevolve.environments.hdl.nodes import nodes
 from coevolve.environments.hdl.simulate.messages import NotCovered, SourceFile, Unit
 
 PLAIN_BITS = 32
@@ -87,15 +87,11 @@ def bench_top(testbench: str, unit: Unit, told: str = "") -> str | NotCovered:
 
 def used_files(top: RootSymbol | InstanceBodySymbol, sources: SourceManager) -> set[str]:
     """Return the files of the modules and interfaces below ``top``."""
-    found: set[str] = set()
-
-    def visit(node: object) -> VisitAction:
-        if isinstance(node, InstanceSymbol) and not node.body.isUninstantiated:
-            found.add(sources.getFileName(node.definition.location))
-        return VisitAction.Advance
-
-    top.visit(visit)
-    return found
+    return {
+        sources.getFileName(each.definition.location)
+        for each in nodes(top, InstanceSymbol)
+        if not each.body.isUninstantiated
+    }
 
 
 def _values(instance: InstanceSymbol) -> _Values:

@@ -25,6 +25,7 @@ from pyslang.syntax import (
 )
 
 from coevolve.environments.hdl.designs.rtl import Rtl
+from coevolve.environments.hdl.nodes import nodes
 
 OFF, ON = "/*verilator coverage_off*/ ", " /*verilator coverage_on*/"
 OWN = ("verilator coverage_off", "verilator coverage_on")
@@ -53,18 +54,13 @@ def initial_parts(rtl: Rtl) -> Iterator[Insertion]:
             yield file, end.offset, ON
 
 
-def _initial(root: SyntaxNode) -> list[SyntaxNode]:
-    found: list[SyntaxNode] = []
-
-    def visit(node: object) -> None:
-        if isinstance(node, ProceduralBlockSyntax) and node.kind == SyntaxKind.InitialBlock:
-            if not _waits(node):
-                found.append(node)
-        elif isinstance(node, DeclaratorSyntax) and node.initializer and _is_member(node):
-            found.append(node.initializer.expr)
-
-    root.visit(visit)
-    return found
+def _initial(root: SyntaxNode) -> Iterator[SyntaxNode]:
+    for node in nodes(root, ProceduralBlockSyntax, DeclaratorSyntax):
+        if isinstance(node, ProceduralBlockSyntax):
+            if node.kind == SyntaxKind.InitialBlock and not _waits(node):
+                yield node
+        elif node.initializer and _is_member(node):
+            yield node.initializer.expr
 
 
 def _is_member(declarator: DeclaratorSyntax) -> bool:
@@ -78,11 +74,4 @@ def _is_member(declarator: DeclaratorSyntax) -> bool:
 
 
 def _waits(block: ProceduralBlockSyntax) -> bool:
-    found = False
-
-    def visit(node: object) -> None:
-        nonlocal found
-        found |= isinstance(node, Token) and node.kind in WAITS
-
-    block.visit(visit)
-    return found
+    return any(token.kind in WAITS for token in nodes(block, Token))

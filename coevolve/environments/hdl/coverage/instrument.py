@@ -37,6 +37,7 @@ from coevolve.environments.hdl.coverage.initial import initial_parts
 from coevolve.environments.hdl.coverage.processes import Clock, asynchronous_clocks
 from coevolve.environments.hdl.coverage.state_machines import Machine, machines
 from coevolve.environments.hdl.designs.rtl import Rtl
+from coevolve.environments.hdl.nodes import nodes
 from coevolve.environments.hdl.simulate.messages import SourceFile
 
 ADDED = ".coevolve"
@@ -146,14 +147,8 @@ def _modules(rtl: Rtl) -> list[_Module]:
 def _bodies(top: InstanceBodySymbol) -> Iterator[InstanceBodySymbol]:
     """Yield the elaborated modules: ``top``, then those below it."""
     yield top
-    below: list[InstanceBodySymbol] = []
-
-    def visit(node: object) -> None:
-        if isinstance(node, InstanceSymbol):
-            below.append(node.body)
-
-    top.visit(visit)
-    yield from below
+    for each in nodes(top, InstanceSymbol):
+        yield each.body
 
 
 def _is_written(rtl: Rtl, clock: Clock) -> bool:

@@ -33,8 +33,9 @@ from pyslang.ast import (
     StatementList,
     TimedStatement,
     TimingControl,
-    VisitAction,
 )
+
+from coevolve.environments.hdl.nodes import nodes
 
 State = EnumValueSymbol | ParameterSymbol
 
@@ -281,12 +282,4 @@ def constant(expression: Expression) -> State | None:
 
 def _value_paths(expression: Expression) -> set[str]:
     """Return the paths of all values in ``expression``."""
-    found: set[str] = set()
-
-    def visit(node: object) -> VisitAction:
-        if isinstance(node, NamedValueExpression):
-            found.add(node.symbol.hierarchicalPath)
-        return VisitAction.Advance
-
-    expression.visit(visit)
-    return found
+    return {each.symbol.hierarchicalPath for each in nodes(expression, NamedValueExpression)}

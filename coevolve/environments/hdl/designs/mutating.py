@@ -40,6 +40,7 @@ from pyslang.syntax import (
 
 from coevolve.environments.hdl.designs.design import Mutant
 from coevolve.environments.hdl.designs.rtl import Rtl
+from coevolve.environments.hdl.nodes import nodes
 from coevolve.environments.hdl.simulate.messages import SourceFile
 
 T = TypeVar("T", bound=SyntaxNode)
@@ -101,10 +102,11 @@ def mutants_of(rtl: Rtl, most: int = MOST_MUTANTS) -> tuple[Mutant, ...]:
 def edited(rtl: Rtl, most: int = MOST_MUTANTS) -> tuple[tuple[Mutant, Edit], ...]:
     """Return the mutants of `mutants_of`, each with its edit."""
     texts = {file.name: file for file in rtl.unit.files}
-    used = _modules(rtl)
+    used = {each.body.definition.name for each in nodes(rtl.top, InstanceSymbol)}
+    used.add(rtl.top.definition.name)
     states = list(_groups(rtl.tree.root))
     found: list[tuple[Mutant, Edit]] = []
-    for module in _nodes(rtl.tree.root, ModuleDeclarationSyntax):
+    for module in nodes(rtl.tree.root, ModuleDeclarationSyntax):
         if module.header.name.valueText not in used:
             continue
         edits = [each for each in _edits(module, states) if _is_written(rtl, each)]
@@ -112,18 +114,6 @@ def edited(rtl: Rtl, most: int = MOST_MUTANTS) -> tuple[tuple[Mutant, Edit], ...
             file = texts[rtl.sources.getFileName(edit.start)]
             found.append((_mutant(rtl, file, edit, f"m{len(found) + 1}"), edit))
     return tuple(found)
-
-
-def _modules(rtl: Rtl) -> set[str]:
-    """Return the names of the elaborated modules."""
-    found = {rtl.top.definition.name}
-
-    def visit(node: object) -> None:
-        if isinstance(node, InstanceSymbol):
-            found.add(node.body.definition.name)
-
-    rtl.top.visit(visit)
-    return found
 
 
 def _chosen(edits: Sequence[Edit], most: int) -> list[Edit]:
@@ -240,20 +230,20 @@ def _reset_statements(process: SyntaxNode) -> Iterator[int]:
         return
     if "edge" not in str(process).split("begin")[0]:
         return
-    for first in _nodes(process, ConditionalStatementSyntax):
+    for first in nodes(process, ConditionalStatementSyntax):
         if any(isinstance(each, ElseClauseSyntax) for each in _children(first)):
-            for each in _nodes(first.statement, ExpressionStatementSyntax):
+            for each in nodes(first.statement, ExpressionStatementSyntax):
                 yield each.sourceRange.start.offset
         return
 
 
 def _groups(root: SyntaxNode) -> Iterator[Sequence[str]]:
     """Yield the names of each enum, then the names that are labels of each ``case``."""
-    for enum in _nodes(root, EnumTypeSyntax):
-        yield [each.name.valueText for each in _nodes(enum, DeclaratorSyntax)]
-    for case in _nodes(root, CaseStatementSyntax):
+    for enum in nodes(root, EnumTypeSyntax):
+        yield [each.name.valueText for each in nodes(enum, DeclaratorSyntax)]
+    for case in nodes(root, CaseStatementSyntax):
         labels: list[str] = []
-        for item in _nodes(case, StandardCaseItemSyntax):
+        for item in nodes(case, StandardCaseItemSyntax):
             names = (each for each in _children(item) if each.kind == SyntaxKind.IdentifierName)
             labels += [str(each).strip() for each in names]
         yield list(dict.fromkeys(labels))
@@ -284,11 +274,3 @@ def _children(node: SyntaxNode) -> Iterator[SyntaxNode]:
     for child in cast("Sequence[object]", node):
         if isinstance(child, SyntaxNode):
             yield child
-
-
-def _nodes(node: SyntaxNode, kind: type[T]) -> Iterator[T]:
-    """Yield ``node`` and the nodes below it that are of a class, in the order of the text."""
-    if isinstance(node, kind):
-        yield node
-    for child in _children(node):
-        yield from _nodes(child, kind)

@@ -36,7 +36,6 @@ from pyslang.ast import (
     InstanceSymbol,
     PortSymbol,
     Symbol,
-    VisitAction,
 )
 from pyslang.parsing import PreprocessorOptions
 from pyslang.syntax import SyntaxTree
@@ -44,6 +43,7 @@ from pyslang.syntax import SyntaxTree
 from coevolve.environments.hdl.gate.elaboration import check_design
 from coevolve.environments.hdl.gate.rules import LOADS
 from coevolve.environments.hdl.gate.tokens import Positions, Word, read
+from coevolve.environments.hdl.nodes import nodes
 from coevolve.environments.hdl.simulate.messages import Port, SourceFile, Unit
 from protocols.errors import ConfigError
 
@@ -263,16 +263,12 @@ def file_reads(rtl: Rtl) -> list[tuple[str, str, str]]:
     """
     found: list[tuple[str, str, str]] = []
     context = EvalContext(rtl.compilation.getRoot())
-
-    def visit(node: object) -> VisitAction:
-        if isinstance(node, CallExpression) and node.isSystemCall and node.subroutineName in READS:
+    for node in nodes(rtl.top, CallExpression):
+        if node.isSystemCall and node.subroutineName in READS:
             _, place = located(rtl.sources, node.sourceRange.start)
             first = next(iter(cast("Sequence[Expression]", node.arguments)), None)
             name = str(first.eval(context).convertToStr().value or "") if first else ""
             found.append((place, node.subroutineName, name))
-        return VisitAction.Advance
-
-    rtl.top.visit(visit)
     return found
 
 

@@ -44,6 +44,7 @@ from pyslang.syntax import (
 
 from coevolve.environments.hdl.designs.rtl import compilation_of, located, options_for
 from coevolve.environments.hdl.gate.parameters import changed_parameters
+from coevolve.environments.hdl.nodes import nodes
 from coevolve.environments.hdl.simulate.messages import Unit
 
 MOST_BITS = 1 << 26
@@ -186,15 +187,12 @@ def _is_virtual(found: object) -> bool:
 
 
 def _fields(root: SyntaxNode) -> list[Excess]:
-    found: list[Excess] = []
-
-    def visit(node: object) -> VisitAction:
-        if isinstance(node, Token) and node.kind == TokenKind.StringLiteral:
-            found.extend((node.location, reason) for reason in _in_string(node))
-        return VisitAction.Advance
-
-    root.visit(visit)
-    return found
+    return [
+        (token.location, reason)
+        for token in nodes(root, Token)
+        if token.kind == TokenKind.StringLiteral
+        for reason in _in_string(token)
+    ]
 
 
 def _in_string(token: Token) -> Iterator[str]:
@@ -214,23 +212,11 @@ def _widest_request(conversion: re.Match[str]) -> int:
 
 def circles(root: SyntaxNode) -> Iterator[Excess]:
     """Yield the classes that extend themselves, directly or through others."""
-    classes = _classes(root)
+    classes = {_path(node): node for node in nodes(root, ClassDeclarationSyntax)}
     bases = {path: tuple(_bases(node, path, classes)) for path, node in classes.items()}
     for path, node in classes.items():
         if path in _above(path, bases):
             yield node.name.location, f"class {path[-1]} extends itself, by way of what it extends"
-
-
-def _classes(root: SyntaxNode) -> dict[Path, ClassDeclarationSyntax]:
-    found: dict[Path, ClassDeclarationSyntax] = {}
-
-    def visit(node: object) -> VisitAction:
-        if isinstance(node, ClassDeclarationSyntax):
-            found[_path(node)] = node
-        return VisitAction.Advance
-
-    root.visit(visit)
-    return found
 
 
 def _path(node: SyntaxNode | None) -> Path:

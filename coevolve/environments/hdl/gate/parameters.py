@@ -25,6 +25,7 @@ from pyslang.ast import (
 from pyslang.syntax import HierarchyInstantiationSyntax, SyntaxNode
 
 from coevolve.environments.hdl.designs.rtl import compilation_of, options_for, parse
+from coevolve.environments.hdl.nodes import nodes
 from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
 
 _Symbol = ParameterSymbol | TypeParameterSymbol
@@ -68,18 +69,16 @@ def without_parameters(testbench: str, unit: Unit, top: str = "") -> str:
     buffer = tree.root.sourceRange.start.buffer
     text = bytearray(testbench.encode())
 
-    def visit(node: object) -> VisitAction:
-        if isinstance(node, HierarchyInstantiationSyntax) and node.type.valueText == unit.top:
-            parameters = cast("SyntaxNode | None", node.parameters)
-            ends = (parameters.sourceRange.start, parameters.sourceRange.end) if parameters else ()
-            if ends and all(sources.isFileLoc(end) and end.buffer == buffer for end in ends):
-                start, end = (each.offset for each in ends)
-                names = range(end, node.sourceRange.end.offset)
-                if kept.isdisjoint(names):
-                    text[start:end] = re.sub(rb"[^\r\n]", b" ", text[start:end])
-        return VisitAction.Advance
-
-    tree.root.visit(visit)
+    for node in nodes(tree.root, HierarchyInstantiationSyntax):
+        parameters = cast("SyntaxNode | None", node.parameters)
+        if node.type.valueText != unit.top or not parameters:
+            continue
+        ends = parameters.sourceRange.start, parameters.sourceRange.end
+        if all(sources.isFileLoc(end) and end.buffer == buffer for end in ends):
+            start, end = (each.offset for each in ends)
+            names = range(end, node.sourceRange.end.offset)
+            if kept.isdisjoint(names):
+                text[start:end] = re.sub(rb"[^\r\n]", b" ", text[start:end])
     return text.decode()
 
 

@@ -31,6 +31,8 @@ from pyslang.ast import (
     VisitAction,
 )
 
+from coevolve.environments.hdl.nodes import nodes
+
 READERS = frozenset(
     f"${name}{base}"
     for name in ("display", "write", "strobe", "monitor")
@@ -80,15 +82,7 @@ def proven_reads(compilation: Compilation, sources: SourceManager, file: str) ->
 
 
 def _spans(node: object, sources: SourceManager, file: str) -> Iterator[Span]:
-    found: list[HierarchicalValueExpression] = []
-
-    def visit(each: object) -> VisitAction:
-        if isinstance(each, HierarchicalValueExpression):
-            found.append(each)
-        return VisitAction.Advance
-
-    cast("Expression", node).visit(visit)
-    for each in found:
+    for each in nodes(cast("Expression", node), HierarchicalValueExpression):
         start, end = each.sourceRange.start, each.sourceRange.end
         written_out = not sources.isMacroLoc(start) and not sources.isMacroLoc(end)
         if written_out and sources.getFileName(start) == file:

@@ -6,7 +6,6 @@ instance of the module under verification somewhere below it.
 
 from collections.abc import Mapping, Sequence
 
-from pyslang.ast import VisitAction
 from pyslang.syntax import (
     HierarchyInstantiationSyntax,
     ModuleDeclarationSyntax,
@@ -14,6 +13,7 @@ from pyslang.syntax import (
     SyntaxNode,
 )
 
+from coevolve.environments.hdl.nodes import nodes
 from coevolve.environments.hdl.simulate.messages import NotCovered, Unit
 
 _SIMULATED = (SyntaxKind.ModuleDeclaration, SyntaxKind.ProgramDeclaration)
@@ -60,16 +60,11 @@ def _modules(root: SyntaxNode) -> dict[str, list[str]]:
     """Return the testbench's modules, each with the modules that it instantiates."""
     modules: dict[str, list[str]] = {}
     inside: list[str] = []
-
-    def visit(node: object) -> VisitAction:
-        nonlocal inside
-        if isinstance(node, ModuleDeclarationSyntax):
-            inside = []
-            if node.kind in _SIMULATED:
-                modules[node.header.name.valueText] = inside
-        elif isinstance(node, HierarchyInstantiationSyntax):
+    for node in nodes(root, ModuleDeclarationSyntax, HierarchyInstantiationSyntax):
+        if isinstance(node, HierarchyInstantiationSyntax):
             inside.append(node.type.valueText)
-        return VisitAction.Advance
-
-    root.visit(visit)
+            continue
+        inside = []
+        if node.kind in _SIMULATED:
+            modules[node.header.name.valueText] = inside
     return modules

@@ -152,12 +152,9 @@ class ToolboxEnvironment(ToolEnvironment):
         from coevolve.synthesis.worker import SynthesizerWorker
 
         return SynthesizerWorker(
-            context.config,
-            store=context.store,
-            reader=context.reader,
-            takes=context.takes,
+            context,
             open_model=lambda model: ToolboxSynthesizer(self._source.domain),
-            context=self.brief_context(),
+            told=self.brief_context(),
             cells=self.cells(),
         )
 

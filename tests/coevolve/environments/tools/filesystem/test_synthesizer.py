@@ -19,15 +19,15 @@ from coevolve.environments.tools.task import ToolTurn, read_body
 from coevolve.journal.codec import decode_as, encode
 from coevolve.journal.journal import Journal
 from coevolve.journal.local_store import LocalStore
-from coevolve.parts.files import LocalFiles
 from protocols.config import RunConfig
 from protocols.evolution import CallFailed, ModelCall, OnPattern
 from protocols.interfaces import CallLog, Generator, Synthesizer
-from protocols.journal import Append, Message, Receipt
+from protocols.journal import Append, Receipt
 from protocols.learning import PolicyVersion, WeightsVerified
 from protocols.synthesis import Anything, Brief, Synthesis
 from protocols.synthesizers import PolicyModel
 from protocols.tasks import body_of
+from tests.contexts import context_of
 from tests.fakes import ScriptGenerator
 from tests.simulated import InProcessSimulator
 
@@ -72,18 +72,8 @@ def bigram(pattern: str) -> OnPattern:
 
 
 def engine(generator: Generator, store: LocalStore) -> VerifiedEngine:
-    async def append(messages: Sequence[Message]) -> None:
-        records = tuple(map(encode, messages))
-        await store.append(Append(records=records, receipt=Receipt(producer="engine", counter=1)))
-
-    return VerifiedEngine(
-        "synthesizer",
-        generator,
-        reader=store,
-        append=append,
-        files=LocalFiles(CHECKPOINT),
-        config=RunConfig(name="test"),
-    )
+    context = context_of(RunConfig(name="test"), store, folder=CHECKPOINT)
+    return VerifiedEngine(context, "synthesizer", generator)
 
 
 @asynccontextmanager
