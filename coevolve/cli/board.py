@@ -5,18 +5,12 @@ from pathlib import Path
 
 import click
 
-from coevolve.cli.options import FOLDER, code_option
+from coevolve.cli.options import FOLDER, code_option, port_option
 
 
 @click.command(name="board")
 @click.argument("runs", type=FOLDER, default=Path("runs"), metavar="[RUNS_FOLDER]")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8765,
-    show_default=True,
-    help="Port to listen on; 0: a free one.",
-)
+@port_option(8765)
 @code_option
 def command(runs: Path, *, port: int) -> None:
     """Show the runs in a folder in a web browser, live, until Ctrl-C.

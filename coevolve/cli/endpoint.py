@@ -2,7 +2,7 @@
 
 import click
 
-from coevolve.cli.options import opening_code
+from coevolve.cli.options import opening_code, port_option
 
 
 @click.group(name="endpoint")
@@ -13,13 +13,7 @@ def command() -> None:
 @command.command(name="scripted")
 @click.argument("use", metavar="CLASS", callback=opening_code)
 @click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8766,
-    show_default=True,
-    help="Port to listen on; 0: a free one.",
-)
+@port_option(8766)
 def scripted(use: str, settings: tuple[str, ...], *, port: int) -> None:
     """Serve a script that makes tasks, until Ctrl-C, to try a loop without a model.
 

@@ -59,6 +59,18 @@ def opening_code(context: click.Context, parameter: click.Parameter, named: str 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
+
+def port_option(default: int) -> Callable[[Any], Any]:
+    """Return the option for the port that a command's server listens on."""
+    return click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=default,
+        show_default=True,
+        help="Port to listen on; 0: a free one.",
+    )
+
+
 detach_option = click.option(
     "--detach", is_flag=True, help="Return when the run has begun; it continues without a terminal."
 )

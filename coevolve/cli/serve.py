@@ -4,18 +4,12 @@ from pathlib import Path
 
 import click
 
-from coevolve.cli.options import code_option, runs_option, served_options
+from coevolve.cli.options import code_option, port_option, runs_option, served_options
 
 
 @click.command(name="serve")
 @served_options
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8767,
-    show_default=True,
-    help="Port to listen on; 0: a free one.",
-)
+@port_option(8767)
 @runs_option
 @code_option
 def command(policy: str, *, version: str, temperature: float | None, port: int, runs: Path) -> None:

@@ -20,9 +20,7 @@ import structlog
 from coevolve.curriculum.schedule import is_due, is_guarded, is_scored
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.parts.context import PartContext
-from coevolve.parts.pace import PACES
-from coevolve.parts.status import StatusReporter
-from coevolve.parts.stopping import unless_stopped
+from coevolve.parts.worker import Worker
 from coevolve.rollouts.agent import Agent
 from coevolve.rollouts.scored_versions import has_scores
 from coevolve.rollouts.trained_tasks import TrainedTasks
@@ -171,40 +169,39 @@ class Evaluator:
         self._instantiate = instantiate
         self._trained = trained
         self._instances: dict[str, Task] = {}
-        self._mailbox = context.mailbox("evaluator", takes=context.takes)
-        self._pace = PACES["evaluator"]
+        self._worker = Worker("evaluator", context)
+        self.stop = self._worker.stop
         self._newest = -1
-        self._reporter = StatusReporter("evaluator")
-        self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Score versions until stopped.
+        """Score versions until stopped; a version whose scores are not complete stays unfinished.
 
         Raises GeneratorError if the engine failed, and DeliveryError if it serves other weights
         than those published.
         """
-        await unless_stopped(self._stopping, self._score_versions())
+        await self._worker.run(self._score_versions)
 
     async def _score_versions(self) -> None:
+        mailbox, pace, reporter = self._worker.mailbox, self._worker.pace, self._worker.reporter
         while True:
-            self._reporter.waits_for("a policy version to score")
+            reporter.waits_for("a policy version to score")
             skipped: list[int] = []
-            for delivery in await self._mailbox.take(
-                self._pace.take_limit, TAKE_WAIT_S, at_least=self._missing()
+            for delivery in await mailbox.take(
+                pace.take_limit, TAKE_WAIT_S, at_least=self._missing()
             ):
                 version = delivery.message
                 assert isinstance(version, PolicyVersion)
                 self._newest = version.version
                 if has_scores(version, self._config):
-                    self._reporter.policy_version = version.version
+                    reporter.policy_version = version.version
                     outputs = await self._score_version(version)
-                    await self._mailbox.complete((delivery.sequence,), outputs)
-                    self._reporter.done += 1
+                    await mailbox.complete((delivery.sequence,), outputs)
+                    reporter.done += 1
                 else:
                     skipped.append(delivery.sequence)
             if skipped:
-                await self._mailbox.complete(skipped)
-            await asyncio.sleep(self._pace.take_gather_s)
+                await mailbox.complete(skipped)
+            await asyncio.sleep(pace.take_gather_s)
 
     def _missing(self) -> int:
         """Return how many further versions there will be up to the next one to score.
@@ -218,13 +215,9 @@ class Evaluator:
         due = next((each for each in following if is_scored(each, self._config)), last)
         return max(1, due - self._newest)
 
-    async def stop(self) -> None:
-        """Abort the current evaluation (its version stays unfinished) and make ``run`` return."""
-        self._stopping.set()
-
     def status(self) -> PartStatus:
-        self._reporter.last_error = self._source.last_error
-        return self._reporter.report(len(self._mailbox.held))
+        self._worker.reporter.last_error = self._source.last_error
+        return self._worker.status()
 
     async def _score_version(self, version: PolicyVersion) -> Sequence[Message]:
         """Return the greedy scores of ``version`` on every task that is due, and new proofs."""
@@ -235,7 +228,7 @@ class Evaluator:
         trained, instances = await self._fresh(version.version) if tasks else ((), ())
         wanted = (*tasks, *canaries, *trained, *instances)
         due = list({task.task_id: task for task in wanted}.values())
-        self._reporter.waits_for(f"version {version.version} on {len(due)} tasks")
+        self._worker.reporter.waits_for(f"version {version.version} on {len(due)} tasks")
         found = await self._source.score(version, due)
 
         def of(wanted: Sequence[Task]) -> tuple[TaskScore, ...]:

@@ -222,10 +222,9 @@ class Hdl(Environment):
         from coevolve.environments.hdl.policy.steps import StepScorer
 
         agent = parts.policy_agent(
-            context.config,
+            context,
             engine.generator,
             parts.clients(simulators),
-            context.reader,
             temperature=self._settings.evaluation_temperature,
         )
         return StepScorer(

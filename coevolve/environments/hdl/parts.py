@@ -22,7 +22,7 @@ from coevolve.environments.sdk import (
 )
 from protocols.config import TransformersEngine
 from protocols.errors import ConfigError, DependencyError
-from protocols.interfaces import Generator, Reader, SimulatorService
+from protocols.interfaces import Generator, SimulatorService
 from protocols.synthesizers import EndpointModel
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from coevolve.environments.hdl.simulate.compiled_harness import HarnessSimulator
     from coevolve.environments.hdl.simulate.pool import EvaluationPool
     from coevolve.environments.hdl.simulate.wire import TestbenchClient
-    from coevolve.environments.sdk import Agent, Appender, PartContext, VerifiedEngine
+    from coevolve.environments.sdk import Agent, PartContext, VerifiedEngine
     from protocols.config import RunConfig
     from protocols.rollouts import Writer
     from protocols.tasks import Task
@@ -155,20 +155,19 @@ def check_tiny(config: "RunConfig") -> None:
 
 
 def policy_agent(
-    config: "RunConfig",
+    context: "PartContext",
     engine: Generator,
     workers: Sequence[TestbenchSimulator],
-    reader: Reader,
     *,
     temperature: float,
 ) -> "TestbenchAgent":
     """Return the agent with which the policy takes steps on designs."""
     from coevolve.environments.hdl.policy.steps import PolicyWriter
 
-    known = catalogue(config)
-    renderer = _renderer(config, known.known)
+    known = catalogue(context.config)
+    renderer = _renderer(context.config, known.known)
     writer = PolicyWriter(generator=engine, renderer=renderer, temperature=temperature)
-    return _agent(config, writer, renderer, known, workers, reader)
+    return _agent(context, writer, renderer, known, workers)
 
 
 def writers(
@@ -189,32 +188,24 @@ def writers(
     if "grammar" in wanted:
         temperatures["grammar"] = UNIFORM
     for writer, temperature in temperatures.items():
-        agents[writer] = policy_agent(
-            config, engine.generator, workers, context.reader, temperature=temperature
-        )
+        agents[writer] = policy_agent(context, engine.generator, workers, temperature=temperature)
     if "teacher" in wanted:
-        agents["teacher"] = teacher_agent(
-            context,
-            workers,
-            served=lambda: engine.version,
-            append=context.appender("delivery", name),
-        )
+        agents["teacher"] = teacher_agent(name, context, workers, served=lambda: engine.version)
     return agents
 
 
 def teacher_agent(
+    name: str,
     context: "PartContext",
     workers: Sequence[TestbenchSimulator],
     *,
     served: Callable[[], int],
-    append: "Appender",
 ) -> "TestbenchAgent":
     """Return the agent with which a teacher takes steps on designs, in the policy's tokens.
 
-    ``served`` returns the policy version of the engine in the same actor. ``append`` records the
-    teacher's calls in the journal.
+    ``served`` returns the policy version of the engine in the same actor, the part ``name``.
     """
-    config, reader, run_dir = context.config, context.reader, context.run_dir
+    config = context.config
     settings = hdl_settings(config).teacher
     model = settings.model
     assert model is not None, "a run file whose stages have a teacher names its model"
@@ -225,18 +216,19 @@ def teacher_agent(
     known = catalogue(config)
     folder = model_folder(config.policy.model)
     renderer = ChatStepRenderer.load(folder, config.policy.chat, hdl_settings(config))
-    teacher = _teacher(model, run_dir, config.rollout.concurrent)
+    teacher = _teacher(model, context.run_dir, config.rollout.concurrent)
     budget = Budget(
         section="environment.teacher",
         max_tokens=settings.max_tokens,
         max_cost_usd=settings.max_cost_usd,
         teaches=True,
     )
-    ledger = Ledger(budget, reader)
+    ledger = Ledger(budget, context.reader)
+    append = context.appender("delivery", name)
 
     def open_log(rollout: str) -> JournalCallLog:
         return JournalCallLog(
-            rollout, "teaching", teacher.name, ledger=ledger, reader=reader, append=append
+            rollout, "teaching", teacher.name, ledger=ledger, reader=context.reader, append=append
         )
 
     writer = TeacherWriter(
@@ -246,7 +238,7 @@ def teacher_agent(
         served=served,
         open_log=open_log,
     )
-    return _agent(config, writer, renderer, known, workers, reader)
+    return _agent(context, writer, renderer, known, workers)
 
 
 def _teacher(model: TeacherModel, run_dir: Path, concurrent: int) -> "Teacher":
@@ -267,26 +259,26 @@ def _teacher(model: TeacherModel, run_dir: Path, concurrent: int) -> "Teacher":
 
 
 def _agent(
-    config: "RunConfig",
+    context: "PartContext",
     writer: "StepWriter",
     renderer: StepRenderer,
     known: "Catalogue",
     workers: Sequence[TestbenchSimulator],
-    reader: Reader,
 ) -> "TestbenchAgent":
     from coevolve.environments.hdl.policy.steps import TestbenchAgent
     from coevolve.environments.hdl.simulate.pool import EvaluationPool
     from coevolve.environments.hdl.simulate.result_cache import RecallingSimulator
     from coevolve.environments.hdl.simulate.toolchain import find_toolchain
 
+    hdl = hdl_settings(context.config)
     return TestbenchAgent(
         writer=writer,
-        simulator=RecallingSimulator(EvaluationPool(workers), reader, find_toolchain()),
+        simulator=RecallingSimulator(EvaluationPool(workers), context.reader, find_toolchain()),
         renderer=renderer,
         designs=known,
-        limits=config.rollout,
-        simulation=hdl_settings(config).limits,
-        weights=hdl_settings(config).reward,
+        limits=context.config.rollout,
+        simulation=hdl.limits,
+        weights=hdl.reward,
     )
 
 

@@ -34,7 +34,7 @@ from coevolve.environments.hdl.simulate.messages import (
     Unit,
 )
 from coevolve.environments.hdl.simulate.summary import message
-from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator
 from coevolve.environments.hdl.stimulus.harness import Harness
 
 REPETITIONS: dict[Quality, int] = {"poor": 1, "mid": 1, "good": 3}
@@ -49,20 +49,6 @@ PROGRAMS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laboratory:
-    """The tools for measurements."""
-
-    simulator: VerilatorSimulator
-    tracer: OutputTracer
-
-
-def open_laboratory() -> Laboratory:
-    """Return this machine's tools for measurements. Raises DependencyError if one is missing."""
-    simulator = open_simulator()
-    return Laboratory(simulator=simulator, tracer=OutputTracer(simulator.tools))
-
-
-@dataclass(frozen=True, kw_only=True)
 class RandomRuns:
     """Coverage of random stimulus."""
 
@@ -71,20 +57,20 @@ class RandomRuns:
     programs: tuple[Coverage, ...]
 
 
-async def measure(design: Design, laboratory: Laboratory) -> Measured:
+async def measure(design: Design, simulator: VerilatorSimulator) -> Measured:
     """Return the measurements of ``design``; points frozen before do not matter.
 
     Raises SimulatorError on an infrastructure failure, and ConfigError where the RTL does not
     compile.
     """
     unit = msgspec.structs.replace(design.unit, points_sha256="")
-    points = await laboratory.simulator.points(unit)
+    points = await simulator.points(unit)
     evaluated: dict[Quality, list[Evaluated]] = {
-        quality: [await _evaluate(laboratory, unit, design, quality) for _ in range(repetitions)]
+        quality: [await _evaluate(simulator, unit, design, quality) for _ in range(repetitions)]
         for quality, repetitions in REPETITIONS.items()
     }
     runs: dict[Quality, Run] = {quality: _run(each) for quality, each in evaluated.items()}
-    random = await random_runs(design, unit, laboratory)
+    random = await random_runs(design, unit, simulator)
     every = [
         *(coverage for run in runs.values() for coverage in run.coverages),
         *(random.short + random.long + random.programs),
@@ -95,7 +81,7 @@ async def measure(design: Design, laboratory: Laboratory) -> Measured:
         count=len(points),
         sha256=point_set(points).sha256,
         runs=runs,
-        bugs=await bugs(design, runs, laboratory.tracer),
+        bugs=await bugs(design, runs, OutputTracer(simulator.tools)),
         random=tuple(coverage.overall_average for coverage in random.short),
         long_random=average(points, merged(random.long), unit),
         covered_unreachable=_texts(points, (n for n in covered if n not in counting)),
@@ -104,12 +90,11 @@ async def measure(design: Design, laboratory: Laboratory) -> Measured:
     )
 
 
-async def random_runs(design: Design, unit: Unit, laboratory: Laboratory) -> RandomRuns:
+async def random_runs(design: Design, unit: Unit, simulator: VerilatorSimulator) -> RandomRuns:
     """Run random stimulus; the long runs only for a design with a secret."""
     target = target_of(design)
     short, long = every_input(target, RANDOM_CYCLES), longest(target)
     source = random_programs(target, np.random.default_rng(0))
-    simulator = laboratory.simulator
     harness = await Harness.open(unit, design.ports, simulator.toolchain, simulator.sandbox)
     try:
         return RandomRuns(
@@ -158,11 +143,11 @@ def cpu_s(evaluated: Evaluated) -> float:
 
 
 async def _evaluate(
-    laboratory: Laboratory, unit: Unit, design: Design, quality: Quality
+    simulator: VerilatorSimulator, unit: Unit, design: Design, quality: Quality
 ) -> Evaluated:
     testbench = Testbench(text=design.testbenches[quality])
     request = Evaluate(unit=unit, submission=testbench, seed=design.file.seed)
-    return await laboratory.simulator.evaluate(request)
+    return await simulator.evaluate(request)
 
 
 def _run(evaluated: Sequence[Evaluated]) -> Run:

@@ -22,7 +22,8 @@ from coevolve.environments.hdl.designs.admission import (
 )
 from coevolve.environments.hdl.designs.design import QUALITIES, Design, PointsFile
 from coevolve.environments.hdl.designs.folders import load
-from coevolve.environments.hdl.designs.measuring import Laboratory, measure, open_laboratory
+from coevolve.environments.hdl.designs.measuring import measure
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from protocols.errors import ConfigError
 
 
@@ -44,9 +45,9 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         return not self.refusals
 
 
-async def admit(design: Design, laboratory: Laboratory) -> Admission:
+async def admit(design: Design, simulator: VerilatorSimulator) -> Admission:
     """Measure one design, and check the rules that concern it alone."""
-    measured = await measure(design, laboratory)
+    measured = await measure(design, simulator)
     return Admission(
         design_id=design.design_id,
         family=design.file.family,
@@ -91,12 +92,12 @@ async def _admit_all(folders: Sequence[Path], options: Options) -> tuple[Admissi
     Returns the results in the order of ``folders``.
     """
     designs = [load(folder) for folder in folders]
-    laboratory = open_laboratory()
+    simulator = open_simulator()
     free = asyncio.Semaphore(options.jobs)
 
     async def one(folder: Path, design: Design) -> Admission:
         async with free:
-            admission = await admit(design, laboratory)
+            admission = await admit(design, simulator)
         if options.freeze:
             admission = _freeze_points(folder, admission)
         if not options.table:

@@ -246,11 +246,7 @@ async def opened_subject(
         return
     async with request.serve(plan.config) as policy:
         agent = hardware.policy_agent(
-            policy.context.config,
-            policy.engine,
-            [simulator],
-            policy.context.reader,
-            temperature=plan.temperature,
+            policy.context, policy.engine, [simulator], temperature=plan.temperature
         )
         yield Subject(name=policy.name, writer=PlayingWriter(agent))
 

@@ -14,9 +14,9 @@ from coevolve.environments.hdl.designs.admission import (
 )
 from coevolve.environments.hdl.designs.design import GOOD_AT_LEAST, POOR_AT_MOST, Design, Quality
 from coevolve.environments.hdl.designs.folders import load, load_all
-from coevolve.environments.hdl.designs.measuring import Laboratory, open_laboratory
 from coevolve.environments.hdl.designs.qualify import admit
 from coevolve.environments.hdl.simulate.messages import Covered, Evaluate, Testbench
+from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 
 ROOT = Path(__file__).parents[5] / "designs"
 NAMES = sorted(file.parent.name for file in ROOT.glob("*/design.yaml"))
@@ -36,8 +36,8 @@ def designs() -> tuple[Design, ...]:
 
 
 @pytest.fixture(scope="module")
-def laboratory() -> Laboratory:
-    return open_laboratory()
+def simulator() -> VerilatorSimulator:
+    return open_simulator()
 
 
 def test_there_are_designs_of_every_kind(designs: tuple[Design, ...]) -> None:
@@ -76,17 +76,17 @@ def test_each_specification_is_long_enough(designs: tuple[Design, ...]) -> None:
     ],
 )
 async def test_a_design_has_its_frozen_points_and_its_testbenches_reach_what_they_should(
-    name: str, laboratory: Laboratory
+    name: str, simulator: VerilatorSimulator
 ) -> None:
     design = load(ROOT / name)
     frozen = design.file.points
     assert frozen is not None
-    assert len(await laboratory.simulator.points(design.unit)) == frozen.count
+    assert len(await simulator.points(design.unit)) == frozen.count
 
     async def average(quality: Quality) -> float:
         submission = Testbench(text=design.testbenches[quality])
         request = Evaluate(unit=design.unit, submission=submission, seed=design.file.seed)
-        outcome = (await laboratory.simulator.evaluate(request)).outcome
+        outcome = (await simulator.evaluate(request)).outcome
         assert isinstance(outcome, Covered)
         assert outcome.ended == "finish"
         return outcome.coverage.overall_average
@@ -99,7 +99,7 @@ async def test_a_design_has_its_frozen_points_and_its_testbenches_reach_what_the
 @pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ADMITTED_WHOLE)
-async def test_a_design_is_admitted(name: str, laboratory: Laboratory) -> None:
-    admission = await admit(load(ROOT / name), laboratory)
+async def test_a_design_is_admitted(name: str, simulator: VerilatorSimulator) -> None:
+    admission = await admit(load(ROOT / name), simulator)
     assert [str(refusal) for refusal in admission.refusals] == []
     assert admission.measured.random
