@@ -13,8 +13,7 @@ from rich.table import Table
 from coevolve.environments.interface import Environment
 from coevolve.history.directory import RunDirectory
 from coevolve.history.score import NORMAL, Score, score_of
-from coevolve.journal.codec import decode_as, topic_of
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.lookups import all_of
 from coevolve.journal.reader import run_reader
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.rollouts.trained_tasks import trained_on
@@ -68,8 +67,7 @@ async def trained_tasks(directory: RunDirectory, version: int) -> Sequence[Task]
     """Return the tasks that a run has trained on up to ``version``, sorted by id."""
     reader = run_reader(directory.path)
     used = set[str]()
-    async for record in whole_topic(reader, topic_of(StepReport)):
-        report = decode_as(record, StepReport)
+    async for report in all_of(reader, StepReport):
         if report.step <= version:
             used.update(trained_on(report))
     cache = TaskCache(reader, unread)

@@ -35,8 +35,7 @@ from typing import TYPE_CHECKING
 
 from coevolve.delivery.alarms import fault
 from coevolve.delivery.probe import ProbeDifference, is_exact, probe_difference, tolerance_of
-from coevolve.journal.codec import decode_as, topic_of
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.lookups import all_of
 from coevolve.models.model_folder import model_folder
 from coevolve.models.weight_files import SPARE, version_digest
 from coevolve.parts.context import PartContext
@@ -207,8 +206,7 @@ class VerifiedEngine:
         return found
 
     async def _earlier_versions(self, version: PolicyVersion) -> AsyncIterator[PolicyVersion]:
-        async for record in whole_topic(self._reader, topic_of(PolicyVersion)):
-            earlier = decode_as(record, PolicyVersion)
+        async for earlier in all_of(self._reader, PolicyVersion):
             if earlier.version < version.version:
                 yield earlier
 

@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from coevolve.journal.lookups import (
         environment_record as environment_record,  # what the environment recorded under a key
         rollout_with_outcome as rollout_with_outcome,  # an earlier rollout with the same outcome
-        all_rollouts as all_rollouts,  # every rollout of a run
+        all_of as all_of,  # every message of a kind
     )
 
     # Findings, tables and reports.

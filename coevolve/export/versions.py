@@ -14,8 +14,7 @@ import structlog
 
 from coevolve.history.progress import Progress
 from coevolve.history.score import Choice
-from coevolve.journal.codec import decode_as, topic_of
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.lookups import all_of
 from coevolve.learning.checkpoint_folder import read_checkpoint_weights
 from coevolve.learning.checkpoints import checkpoint_path
 from coevolve.learning.policy import Policy
@@ -82,10 +81,7 @@ async def find_version(
     version's own folder is damaged, its checkpoint takes its place, with a warning. Raises RunError
     if there is no such version, or if its weights are gone or damaged.
     """
-    versions: dict[int, PolicyVersion] = {}
-    async for record in whole_topic(reader, topic_of(PolicyVersion)):
-        version = decode_as(record, PolicyVersion)
-        versions[version.version] = version
+    versions = {each.version: each async for each in all_of(reader, PolicyVersion)}
     checkpoints = (await recorded_checkpoints(reader)).existing
     held = {
         number: found

@@ -15,8 +15,8 @@ from typing import Literal
 import msgspec
 
 from coevolve.history.histories import TaskHistory
-from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode, decode_as, topic_of
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.codec import ROLLOUTS_BY_GROUP, decode
+from coevolve.journal.lookups import all_of
 from coevolve.validation.wordings import Wording, WordingBook
 from protocols.evolution import GroupSummary
 from protocols.interfaces import Reader
@@ -160,8 +160,7 @@ async def _book(
 ) -> WordingBook:
     """Return the wordings of the training tasks that the journal has, without their instances."""
     book = WordingBook()
-    async for record in whole_topic(reader, topic_of(Task)):
-        task = decode_as(record, Task)
+    async for task in all_of(reader, Task):
         if task.split == "train" and isinstance(task.origin, NEW_TASKS):
             trusted = isinstance(task.origin, Seeded)
             book.add(task.task_id, wordings(task.body), trusted=trusted)

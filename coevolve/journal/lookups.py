@@ -1,6 +1,7 @@
-"""What an environment looks up in a run's journal."""
+"""Looks messages up in a run's journal, by their kind."""
 
 from collections.abc import AsyncIterator
+from typing import TypeVar
 
 import msgspec
 
@@ -16,6 +17,23 @@ from protocols.evolution import EnvironmentRecord
 from protocols.interfaces import Reader
 from protocols.rollouts import Rollout
 
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+async def newest_of(reader: Reader, kind: type[Kind]) -> Kind | None:
+    """Return the newest message of a kind; None if the journal has none."""
+    record = await reader.last(topic_of(kind))
+    return decode_as(record, kind) if record else None
+
+
+async def all_of(reader: Reader, kind: type[Kind], after: int = 0) -> AsyncIterator[Kind]:
+    """Yield every message of a kind after sequence ``after``, oldest first.
+
+    Those that arrive during the iteration are included.
+    """
+    async for record in whole_topic(reader, topic_of(kind), after):
+        yield decode_as(record, kind)
+
 
 async def environment_record(reader: Reader, kind: str, key: str) -> msgspec.Raw | None:
     """Return the body of an environment's record; None if the journal has none."""
@@ -27,9 +45,3 @@ async def rollout_with_outcome(reader: Reader, key: str) -> Rollout | None:
     """Return a rollout with this key of its outcome; None if the journal has none."""
     found = await reader.find(ROLLOUTS_BY_OUTCOME, key, limit=1)
     return decode_as(found[0], Rollout) if found else None
-
-
-async def all_rollouts(reader: Reader) -> AsyncIterator[Rollout]:
-    """Yield every rollout that the journal has, oldest first."""
-    async for record in whole_topic(reader, topic_of(Rollout)):
-        yield decode_as(record, Rollout)

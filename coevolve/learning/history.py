@@ -6,7 +6,8 @@ Guarantee: reading the batch of a recorded step gives exactly the batch that the
 from collections.abc import Mapping, Sequence, Set
 
 from coevolve.journal.codec import STEPS_BY_NUMBER, VERSIONS_BY_NUMBER, decode_as, topic_of
-from coevolve.journal.paging import stretch, whole_topic
+from coevolve.journal.lookups import all_of, newest_of
+from coevolve.journal.paging import stretch
 from coevolve.journal.task_cache import TaskCache, unread
 from coevolve.learning.batch import Batch, Rates
 from coevolve.learning.group import BatchGroup
@@ -42,8 +43,7 @@ class History:
 
     async def newest_version(self) -> PolicyVersion | None:
         """Return the version published last, or None if the run has not begun."""
-        found = await self._reader.last(topic_of(PolicyVersion))
-        return decode_as(found, PolicyVersion) if found else None
+        return await newest_of(self._reader, PolicyVersion)
 
     async def version(self, number: int) -> PolicyVersion:
         """Return the record of a version. Raises LearnerError if the run never made it."""
@@ -56,10 +56,7 @@ class History:
         """Return how many uninformative groups were discarded for the next step."""
         last = await self._reader.last(topic_of(StepReport))
         after = last.sequence if last else 0
-        discarded = [
-            decode_as(stored, GroupDiscarded).reason
-            async for stored in whole_topic(self._reader, topic_of(GroupDiscarded), after=after)
-        ]
+        discarded = [each.reason async for each in all_of(self._reader, GroupDiscarded, after)]
         return discarded.count("zero_variance")
 
     async def checkpoints(self) -> Mapping[int, Checkpoint]:
@@ -68,14 +65,12 @@ class History:
 
     async def newest_step(self) -> StepReport | None:
         """Return the report of the last step; None before the first one."""
-        found = await self._reader.last(topic_of(StepReport))
-        return decode_as(found, StepReport) if found else None
+        return await newest_of(self._reader, StepReport)
 
     async def milestones(self) -> set[int]:
         """Return the versions that are scored whatever their numbers."""
-        records = whole_topic(self._reader, topic_of(PolicyVersion))
-        versions = [decode_as(record, PolicyVersion) async for record in records]
-        return {each.version for each in versions if each.is_milestone}
+        versions = all_of(self._reader, PolicyVersion)
+        return {each.version async for each in versions if each.is_milestone}
 
     async def opening_skills(self) -> Set[str]:
         """Return the skills of the tasks that the run opened with."""
@@ -97,11 +92,8 @@ class History:
         """Return the steps after step ``after``, in order."""
         found = await self._reader.find(STEPS_BY_NUMBER, str(after), limit=1)
         known = found[0].sequence if found else 0
-        reports = [
-            decode_as(stored, StepReport)
-            async for stored in whole_topic(self._reader, topic_of(StepReport), after=known)
-        ]
-        return [report for report in reports if report.step > after]
+        reports = all_of(self._reader, StepReport, known)
+        return [report async for report in reports if report.step > after]
 
     async def groups_consumed(self) -> int:
         """Return how many groups were trained on or discarded since the start of the run."""

@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import structlog
 
-from coevolve.journal.codec import decode, decode_as, topic_of
+from coevolve.journal.codec import decode, topic_of
+from coevolve.journal.lookups import all_of
 from coevolve.journal.mailbox import IDLE_WAIT_S, Delivery, Mailbox
-from coevolve.journal.paging import whole_topic
 from protocols.config import RunConfig
 from protocols.control import DeadLetter, LetterAnswered, LetterRetried, UnitsBegan
 from protocols.errors import CoevolveError, DeliveryError, GeneratorError, JournalError, first_error
@@ -204,8 +204,7 @@ class Attempts:
             del self._begun[sequence]
         if not known:
             return
-        async for record in whole_topic(self._reader, topic_of(UnitsBegan), min(known)):
-            began = decode_as(record, UnitsBegan)
+        async for began in all_of(self._reader, UnitsBegan, min(known)):
             if began.consumer == self._consumer:
                 self._begun.update(known.intersection(began.sequences))
                 self._begun.subtract(known.intersection(began.put_back))

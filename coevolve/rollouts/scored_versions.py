@@ -11,8 +11,8 @@ evaluator that rests.
 import time
 
 from coevolve.curriculum.schedule import is_scored
-from coevolve.journal.codec import VERSIONS_BY_NUMBER, decode, decode_as, topic_of, topics_of
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.codec import VERSIONS_BY_NUMBER, decode, topics_of
+from coevolve.journal.lookups import all_of, newest_of
 from protocols.config import RunConfig
 from protocols.control import PartsRest
 from protocols.interfaces import Reader
@@ -28,13 +28,12 @@ async def version_to_serve(reader: Reader, config: RunConfig) -> PolicyVersion |
         unscored = await unscored_version(reader, config)
         if unscored is not None:
             return unscored
-    newest = await reader.last(topic_of(PolicyVersion))
-    return decode_as(newest, PolicyVersion) if newest else None
+    return await newest_of(reader, PolicyVersion)
 
 
 async def _evaluator_rests(reader: Reader) -> bool:
-    resting = await reader.last(topic_of(PartsRest))
-    return resting is not None and "evaluator" in decode_as(resting, PartsRest).causes
+    resting = await newest_of(reader, PartsRest)
+    return resting is not None and "evaluator" in resting.causes
 
 
 async def unscored_version(reader: Reader, config: RunConfig) -> PolicyVersion | None:
@@ -42,10 +41,9 @@ async def unscored_version(reader: Reader, config: RunConfig) -> PolicyVersion |
     through, _ = await newest_scores(reader)
     found = await reader.find(VERSIONS_BY_NUMBER, str(through), limit=1)
     after = found[0].sequence if found else 0
-    evaluation = await reader.last(topic_of(Evaluation))  # for a milestone's second record
-    evaluated = decode_as(evaluation, Evaluation).version if evaluation else -1
-    async for record in whole_topic(reader, topic_of(PolicyVersion), after):
-        version = decode_as(record, PolicyVersion)
+    evaluation = await newest_of(reader, Evaluation)  # for a milestone's second record
+    evaluated = evaluation.version if evaluation else -1
+    async for version in all_of(reader, PolicyVersion, after):
         if has_scores(version, config) and version.version > evaluated:
             return version
     return None

@@ -21,8 +21,9 @@ from coevolve.history.evolution_totals import evolution_snapshots
 from coevolve.history.group_totals import group_snapshots
 from coevolve.history.metrics_file import MetricsFile, first_left, kept_bytes
 from coevolve.history.progress import TOPICS, progress_snapshots
-from coevolve.journal.codec import decode, decode_as, topic_of, topics_of
+from coevolve.journal.codec import decode, topic_of, topics_of
 from coevolve.journal.fold import fold_records
+from coevolve.journal.lookups import newest_of
 from coevolve.journal.mailbox import IDLE_WAIT_S, Mailbox
 from coevolve.journal.snapshots import Snapshots
 from coevolve.llm.call_totals import call_snapshots
@@ -299,8 +300,8 @@ class Run:
             return
         engines = (part.name for part in self._parts.pool.parts)
         await self._supervisor.stop_but({"evaluator", *engines})
-        record = await self.reader.last(topic_of(PolicyVersion))
-        if record is None or not (version := decode_as(record, PolicyVersion)).version:
+        version = await newest_of(self.reader, PolicyVersion)
+        if version is None or not version.version:
             return
         if version.version in self.progress.evaluations or not is_due(version, self._config):
             return

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from coevolve.journal.codec import decode_as, topic_of
+from coevolve.journal.lookups import newest_of
 from coevolve.models.atomic_folder import remove
 from coevolve.models.weight_files import version_digest
 from protocols.interfaces import Reader
@@ -16,10 +16,9 @@ async def lay_aside(reader: Reader, run_dir: Path, say: Callable[[str], None]) -
 
     Otherwise an engine would refuse them with an alarm before the learner writes them again.
     """
-    newest = await reader.last(topic_of(PolicyVersion))
-    if newest is None:
+    version = await newest_of(reader, PolicyVersion)
+    if version is None:
         return
-    version = decode_as(newest, PolicyVersion)
     folder = run_dir / version.path
     try:
         found = await asyncio.to_thread(version_digest, folder, version.format)

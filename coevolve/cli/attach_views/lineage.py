@@ -11,8 +11,7 @@ from coevolve.environments.interface import Environment
 from coevolve.history.histories import Lineage, SignalHistory, TaskHistory
 from coevolve.history.lineage import LineageIndex
 from coevolve.history.related import Related
-from coevolve.journal.codec import decode_as, topic_of
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.lookups import all_of
 from protocols.errors import RunError
 from protocols.evolution import (
     Admitted,
@@ -52,9 +51,8 @@ async def _task_id(subject: Subject, prefix: str) -> str:
 
     Raises RunError if it is not unique.
     """
-    records = whole_topic(subject.reader, topic_of(Task))
-    tasks = [decode_as(record, Task) async for record in records]
-    known = [each.task_id for each in tasks if isinstance(each.origin, NEW_TASKS)]
+    tasks = all_of(subject.reader, Task)
+    known = [each.task_id async for each in tasks if isinstance(each.origin, NEW_TASKS)]
     matches = [task for task in known if task.startswith(prefix)]
     if len(matches) == 1:
         return matches[0]

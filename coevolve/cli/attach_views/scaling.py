@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 
 from coevolve.cli.attach_views.output import print_json, say
 from coevolve.cli.attach_views.subject import Subject
-from coevolve.journal.codec import decode, decode_as, topic_of, topics_of
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.codec import decode, topics_of
+from coevolve.journal.lookups import all_of, newest_of
 from protocols.control import RolloutScaled, ScaleRefused, ScaleRequested
 from protocols.errors import RunError
 from protocols.journal import StoredRecord
@@ -28,8 +28,8 @@ async def scale(subject: Subject, actors: int, *, wait: bool, as_json: bool) -> 
     Raises RunError if the run refuses or does not answer, or if an engine does not start in time.
     """
     live = subject.actors()
-    before = await subject.reader.last(topic_of(RolloutScaled))
-    known = decode_as(before, RolloutScaled).engines if before else ()
+    before = await newest_of(subject.reader, RolloutScaled)
+    known = before.engines if before else ()
     request = ScaleRequested(request_id=uuid.uuid4().hex, actors=actors)
     await live.append(request)
     answer = await subject.answer(request.request_id, ANSWERS, ANSWER_S)
@@ -81,14 +81,12 @@ async def _until_served(subject: Subject, joining: Sequence[str], after: int) ->
     deadline = time.monotonic() + patience_s
     waiting = set(joining)
     while waiting:
-        proofs = whole_topic(subject.reader, topic_of(WeightsVerified), after)
-        waiting.difference_update(
-            [decode_as(each, WeightsVerified).engine async for each in proofs]
-        )
-        newest = await subject.reader.last(topic_of(RolloutScaled))
+        proofs = all_of(subject.reader, WeightsVerified, after)
+        waiting.difference_update([each.engine async for each in proofs])
+        newest = await newest_of(subject.reader, RolloutScaled)
         assert newest is not None
         names = ", ".join(sorted(waiting))
-        if gone := _gone(waiting, decode_as(newest, RolloutScaled)):
+        if gone := _gone(waiting, newest):
             raise RunError(f"{subject.name}: {gone}")
         if waiting and time.monotonic() > deadline:
             raise RunError(

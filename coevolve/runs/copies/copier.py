@@ -22,6 +22,7 @@ import structlog
 from coevolve.history.directory import RunDirectory
 from coevolve.journal.codec import TOPICS, decode_as, topic_of, topics_of
 from coevolve.journal.layout import DATA_FILE
+from coevolve.journal.lookups import all_of, newest_of
 from coevolve.journal.mailbox import IDLE_WAIT_S
 from coevolve.journal.paging import whole_topic
 from coevolve.journal.reader import STORE_FOLDER, JournalReader
@@ -127,19 +128,16 @@ class RunCopier:
         """Link what the copied journal names; return its last step, last record, and resumes."""
         reader = JournalReader(self._staged / STORE_FOLDER)
         checkpoints = (await recorded_checkpoints(reader)).existing
-        versions = [
-            decode_as(stored, PolicyVersion)
-            async for stored in whole_topic(reader, topic_of(PolicyVersion))
-        ]
+        versions = [each async for each in all_of(reader, PolicyVersion)]
         newest = [each.path for each in versions[-1:]]
         newest += [checkpoints[max(checkpoints)].path] if checkpoints else []
         others = [each.path for each in (*checkpoints.values(), *versions) if each.kept]
         await asyncio.to_thread(self._link, newest, others)
-        last = await reader.last(topic_of(StepReport))
+        last = await newest_of(reader, StepReport)
         with reader.snapshot() as state:
             records = max(state.newest(topic) for topic in TOPICS)
-        resumes = [stored async for stored in whole_topic(reader, topic_of(RunResumed))]
-        return decode_as(last, StepReport).step if last else 0, records, len(resumes)
+        resumes = [each async for each in all_of(reader, RunResumed)]
+        return last.step if last else 0, records, len(resumes)
 
     def _link(self, needed: Iterable[str], others: Iterable[str]) -> None:
         """Link folders of the run, and its settings. Raises CopyError if a needed one is gone."""

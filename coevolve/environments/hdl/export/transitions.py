@@ -49,7 +49,7 @@ from coevolve.environments.hdl.settings import hdl_settings
 from coevolve.environments.sdk import (
     Source,
     TaskCache,
-    all_rollouts,
+    all_of,
     has_chat_template,
     model_folder,
 )
@@ -199,7 +199,7 @@ async def of_run(
     Raises ValueError if a prompt does not match ``renderer``'s template.
     """
     tasks = TaskCache(reader, coverage_task)
-    async for rollout in all_rollouts(reader):
+    async for rollout in all_of(reader, Rollout):
         graded = graded_of(rollout)
         if graded is not None:
             task = await tasks.get(rollout.task_id)

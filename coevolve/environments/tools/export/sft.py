@@ -17,8 +17,7 @@ from coevolve.environments.tools.export.decoding import transcriber_of
 from coevolve.environments.tools.export.tools import tools_json
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.export.source import Source
-from coevolve.journal.codec import decode_as, topic_of
-from coevolve.journal.paging import whole_topic
+from coevolve.journal.lookups import all_of
 from coevolve.journal.task_cache import TaskCache
 from protocols.rollouts import Rollout
 from protocols.tasks import attempted
@@ -55,8 +54,7 @@ async def _solutions(source: Source) -> AsyncIterator[Solution]:
             yield _solution(task_id, body, reference(body), "reference")
     transcriber = transcriber_of(source.config)
     played = TaskCache(source.reader, tool_task)
-    async for record in whole_topic(source.reader, topic_of(Rollout)):
-        rollout = decode_as(record, Rollout)
+    async for rollout in all_of(source.reader, Rollout):
         if not rollout.succeeded or rollout.task_id not in tasks:
             continue
         body = await played.get(attempted(rollout.task_id, rollout.instance))

@@ -34,7 +34,7 @@ from coevolve.environments.tools.filesystem.walk import (
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.synthesis.brief import Start, tool_context
 from coevolve.environments.tools.task import ToolTurn
-from coevolve.journal.codec import decode_as, topic_of
+from coevolve.journal.lookups import newest_of
 from protocols.evolution import Candidate, Exploration
 from protocols.interfaces import CallLog, Reader
 from protocols.learning import PolicyVersion
@@ -151,8 +151,7 @@ class PolicySynthesizer:
         if self._model.weights == "start":
             return
         async with self._loading:
-            record = await self._reader.last(topic_of(PolicyVersion))
-            version = None if record is None else decode_as(record, PolicyVersion)
+            version = await newest_of(self._reader, PolicyVersion)
             if version is not None and version.version > self._version:
                 await self._engine.record(await self._engine.serve(version))
                 self._version = version.version
