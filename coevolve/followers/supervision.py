@@ -229,9 +229,7 @@ class Followers:
 
     async def _note(self, store: Store) -> None:
         """Record who fails whenever it changes."""
-        mailbox = Mailbox(
-            store, consumer="followers", topics=(), member="launch", lease_s=self._lease_s
-        )
+        mailbox = Mailbox(store, consumer="followers", member="launch", lease_s=self._lease_s)
         while True:
             await self._changed.wait()
             self._changed.clear()

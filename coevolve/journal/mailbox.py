@@ -75,7 +75,7 @@ class Mailbox:
         store: Store,
         *,
         consumer: str,
-        topics: Sequence[str],
+        topics: Sequence[str] = (),
         member: str,
         lease_s: float,
         gather_s: float = 0.0,
@@ -107,14 +107,10 @@ class Mailbox:
 
     def beside(self) -> Appender:
         """Return a function that appends as this member, without a wait for its other writes."""
-        other = Mailbox(
-            self._store,
-            consumer=self.consumer,
-            topics=(),
-            member=self.member,
-            lease_s=self._lease_s,
-        )
-        return other.append
+        lease_s = self._lease_s
+        return Mailbox(
+            self._store, consumer=self.consumer, member=self.member, lease_s=lease_s
+        ).append
 
     async def take(
         self, limit: int, wait_s: float = IDLE_WAIT_S, at_least: int = 1
@@ -302,7 +298,7 @@ async def hand_back(store: Store, *, consumer: str, member: str) -> None:
 
     A process of this member that still runs can finish none of them.
     """
-    successor = Mailbox(store, consumer=consumer, topics=(), member=member, lease_s=IDLE_WAIT_S)
+    successor = Mailbox(store, consumer=consumer, member=member, lease_s=IDLE_WAIT_S)
     await successor.take_seat()
 
 

@@ -122,9 +122,7 @@ class Run:
         )
         lease_s = config.store.lease_s
         self._scaling = Scaling(parts.pool, self._supervisor, store, lease_s, display.say)
-        self._mailbox = Mailbox(
-            store, consumer="launch", topics=(), member="launch", lease_s=lease_s
-        )
+        self._mailbox = Mailbox(store, consumer="launch", member="launch", lease_s=lease_s)
         self._copier = (
             RunCopier(config, directory, store=store, reader=reader, note=self._append)
             if config.store.copies

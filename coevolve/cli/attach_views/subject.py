@@ -27,9 +27,7 @@ class LiveRun:
 
     async def append(self, message: Message) -> None:
         """Write one record; return when it is durable."""
-        mailbox = Mailbox(
-            self.store, consumer="attach", topics=(), member="attach", lease_s=LEASE_S
-        )
+        mailbox = Mailbox(self.store, consumer="attach", member="attach", lease_s=LEASE_S)
         await mailbox.append([message])
 
 

@@ -20,7 +20,7 @@ a design to the extent that the number of attempts does.
 from collections.abc import Mapping, Sequence
 from math import comb
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -124,17 +124,9 @@ def score(attempts: Sequence[Attempted]) -> Score:
 
 def mean_score(scores: Sequence[Score]) -> Score:
     """Return the mean of the scores of at least one design."""
-    return Score(
-        attempts=fmean(each.attempts for each in scores),
-        calls=fmean(each.calls for each in scores),
-        sim_pass=fmean(each.sim_pass for each in scores),
-        cov_pass=fmean(each.cov_pass for each in scores),
-        pass_at_5=_mean([each.pass_at_5 for each in scores]),
-        coverage=fmean(each.coverage for each in scores),
-        plan=_mean([each.plan for each in scores]),
-        bugs=_mean([each.bugs for each in scores]),
-        mutation=_mean([each.mutation for each in scores]),
-    )
+    names = Score.__struct_fields__
+    means: Any = {name: _mean([getattr(each, name) for each in scores]) for name in names}
+    return Score(**means)
 
 
 def difference(
