@@ -51,11 +51,10 @@ from coevolve.environments.hdl.simulate.simulation import (
     Tools,
     simulation,
 )
-from coevolve.environments.hdl.stimulus.compiled import compiled
 from coevolve.environments.hdl.stimulus.instructions import request as asked
-from coevolve.environments.hdl.stimulus.outputs import TOLD_BYTES, is_told
-from coevolve.environments.hdl.stimulus.program import Pins, Program, pins
-from coevolve.environments.hdl.stimulus.server import PROGRAM_S, Server
+from coevolve.environments.hdl.stimulus.outputs import TOLD_BYTES, is_told, output_server
+from coevolve.environments.hdl.stimulus.program import Pins, Program
+from coevolve.environments.hdl.stimulus.server import Server
 from coevolve.environments.sdk import shared_folder
 from protocols.errors import ConfigError, SimulatorError
 
@@ -128,7 +127,9 @@ class ProgramTrial:
         Raises ConfigError and SimulatorError.
         """
         self._counted = board.counted
-        self._server, self._pins = _server(tools, board.unit, board.ports)
+        self._server, self._pins = output_server(
+            board.unit, board.ports, tools.toolchain, tools.sandbox
+        )
         self._turn = threading.Lock()
 
     def noticed(self, program: Program, seed: int) -> tuple[Noticed, StageCost]:
@@ -245,19 +246,6 @@ def _translates(tools: Tools, unit: Unit) -> bool:
     return True
 
 
-def _server(tools: Tools, unit: Unit, found: Sequence[Port]) -> tuple[Server, Pins]:
-    design_pins = pins(found, unit.clock, unit.reset)
-    design = compiled(
-        unit,
-        found,
-        design_pins,
-        toolchain=tools.toolchain,
-        sandbox=tools.sandbox,
-        optimise="-O0",
-    )
-    return Server(design, tools.sandbox, ("trace",), PROGRAM_S), design_pins
-
-
 def _counted(tools: Tools, unit: Unit, found: Sequence[Port], mutants: int) -> tuple[int, ...]:
     """Return the numbers of the mutants whose outputs a program tells from the design's.
 
@@ -268,7 +256,7 @@ def _counted(tools: Tools, unit: Unit, found: Sequence[Port], mutants: int) -> t
     if not is_told(found):
         return everyone
     try:
-        server, design_pins = _server(tools, unit, found)
+        server, design_pins = output_server(unit, found, tools.toolchain, tools.sandbox)
     except ConfigError:
         return everyone
     try:

@@ -31,6 +31,20 @@ def is_told(ports: Sequence[Port]) -> bool:
     )
 
 
+def output_server(
+    unit: Unit, ports: Sequence[Port], toolchain: Toolchain, sandbox: Sandbox
+) -> tuple[Server, Pins]:
+    """Return what tells a design's outputs, compiled or taken from the cache, and its pins. Blocks.
+
+    Raises ConfigError where the design does not compile, and SimulatorError.
+    """
+    design_pins = pins(ports, unit.clock, unit.reset)
+    design = compiled(
+        unit, ports, design_pins, toolchain=toolchain, sandbox=sandbox, optimise="-O0"
+    )
+    return Server(design, sandbox, ("trace",), PROGRAM_S), design_pins
+
+
 class OutputHarness:
     """One design, compiled and running, whose outputs are hashed."""
 
@@ -43,21 +57,8 @@ class OutputHarness:
     async def open(
         cls, unit: Unit, ports: Sequence[Port], toolchain: Toolchain, sandbox: Sandbox
     ) -> "OutputHarness":
-        """Compile the design, or take it from the cache.
-
-        Raises ConfigError where it does not compile.
-        """
-        design_pins = pins(ports, unit.clock, unit.reset)
-        design = await asyncio.to_thread(
-            compiled,
-            unit,
-            ports,
-            design_pins,
-            toolchain=toolchain,
-            sandbox=sandbox,
-            optimise="-O0",
-        )
-        return cls(Server(design, sandbox, ("trace",), PROGRAM_S), design_pins)
+        """Return the harness; raises as `output_server`."""
+        return cls(*await asyncio.to_thread(output_server, unit, ports, toolchain, sandbox))
 
     async def run(self, program: Program, seed: int) -> bytes:
         """Return the hash of the outputs. Raises SimulatorError if the child died or hung."""
