@@ -231,6 +231,7 @@ if TYPE_CHECKING:
     # Foreign text.
     from coevolve.base.foreign import (
         boundary as boundary,  # turns any error of a parser of foreign text into one
+        bytes_of as bytes_of,  # the content of a file that a user names, up to a size
         plain as plain,  # a foreign text in one line: escaped, masked and cut
         described as described,  # type and message of an error, in one line
         shown as shown,  # a foreign value as Python writes it: escaped, masked and cut

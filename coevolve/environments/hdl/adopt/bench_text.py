@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coevolve.environments.hdl.bounded_files import bounded_bytes
 from coevolve.environments.hdl.gate.encoding import bench_text as decoded
+from coevolve.environments.sdk import boundary, bytes_of
 from protocols.errors import ConfigError
 
 MOST_BYTES = 16 << 20
@@ -81,8 +81,5 @@ def _found(name: str, path: Path, include: Sequence[Path]) -> Iterator[Path]:
 
 
 def _read(path: Path) -> str:
-    found = bounded_bytes(path, MOST_BYTES)
-    try:
-        return decoded(found)
-    except ValueError as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    with boundary(ConfigError, f"{path}: cannot be read"):
+        return decoded(bytes_of(path, MOST_BYTES))

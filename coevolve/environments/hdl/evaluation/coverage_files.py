@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from coevolve.environments.hdl.bounded_files import bounded_bytes
 from coevolve.environments.hdl.simulate.messages import Coverage, Point, Unit
+from coevolve.environments.sdk import boundary, bytes_of
 from protocols.errors import ConfigError
 
 MOST_BYTES = 256 << 20
@@ -96,7 +96,8 @@ def counted(coverage: Coverage) -> list[str]:
 
 
 def _read(path: Path) -> str:
-    return bounded_bytes(path, MOST_BYTES).decode("utf-8", "replace")
+    with boundary(ConfigError, f"{path}: cannot be read"):
+        return bytes_of(path, MOST_BYTES).decode("utf-8", "replace")
 
 
 def write(path: Path, text: str) -> None:

@@ -17,11 +17,10 @@ from typing import Annotated
 import msgspec
 
 from coevolve.environments.hdl.adopt.pins import clock_and_reset
-from coevolve.environments.hdl.bounded_files import bounded_bytes
 from coevolve.environments.hdl.designs.design import Design, DesignFile
 from coevolve.environments.hdl.designs.folders import load
 from coevolve.environments.hdl.gate.tokens import read
-from coevolve.environments.sdk import boundary
+from coevolve.environments.sdk import boundary, bytes_of
 from protocols.errors import ConfigError
 
 OVERALL = "Overall Average"
@@ -87,7 +86,8 @@ class _Layout(msgspec.Struct, frozen=True):
 
 def items(path: Path) -> tuple[Item, ...]:
     """Return the items of a file. Raises ConfigError with the line at fault and a remedy."""
-    lines = bounded_bytes(path, MOST_BYTES).splitlines()
+    with boundary(ConfigError, f"{path}: cannot be read"):
+        lines = bytes_of(path, MOST_BYTES).splitlines()
     found: dict[str, Item] = {}
     for number, line in enumerate(lines, start=1):
         for item in _item(line, f"{path}:{number}") if line.strip() else ():
