@@ -4,7 +4,7 @@ import asyncio
 
 import ray
 from ray.actor import ActorProxy
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from actors.home import Home
 from coevolve.environments.registry import environment_of
@@ -12,7 +12,7 @@ from coevolve.parts.starting import unexpected_logged
 from coevolve.parts.status import StatusReporter
 from protocols.config import RunConfig
 from protocols.control import PartStatus
-from protocols.errors import CoevolveError, SimulatorError
+from protocols.errors import CoevolveError, SimulatorError, SimulatorLostError
 
 MAX_REASON = 500
 
@@ -28,7 +28,7 @@ class SimulatorShell:
         self._reporter.waits_for("requests")
         self._waiting = 0
 
-    @ray.method
+    @ray.method(max_task_retries=0)
     async def answer(self, request: bytes) -> bytes:
         """Forward one request. Raises SimulatorError for any unexpected error."""
         self._waiting += 1
@@ -49,11 +49,13 @@ class SimulatorShell:
             if not self._waiting:
                 self._reporter.waits_for("requests")
 
+    @ray.method(max_task_retries=0)
     async def status(self) -> PartStatus:
         """Return the simulator's status; mailbox and ``done`` count requests."""
         self._reporter.last_error = self._simulator.last_error
         return self._reporter.report(mailbox=self._waiting)
 
+    @ray.method(max_task_retries=0)
     async def cpu_s(self) -> float:
         return self._simulator.cpu_s()
 
@@ -61,7 +63,9 @@ class SimulatorShell:
         await self._simulator.close()
 
 
-SimulatorActor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0)(SimulatorShell)
+# As the actor has retries, Ray keeps requests while it starts again. As its methods have none, what
+# it was answering fails.
+SimulatorActor = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(SimulatorShell)
 
 
 class RemoteSimulator:
@@ -70,14 +74,15 @@ class RemoteSimulator:
     last_error = ""
 
     def __init__(self, actor: "ActorProxy[SimulatorShell]", patience_s: float) -> None:
-        """Wait ``patience_s`` for each answer; after that, treat the actor as lost."""
+        """Wait ``patience_s`` for each answer, a restart of the actor included."""
         self._actor = actor
         self._patience_s = patience_s
 
     async def answer(self, request: bytes) -> bytes:
         """Return the answer to one request.
 
-        Raises the simulator's own errors, and SimulatorError.
+        Raises the simulator's own errors, SimulatorLostError if the actor ended meanwhile, and
+        SimulatorError.
         """
         try:
             async with asyncio.timeout(self._patience_s):
@@ -90,7 +95,8 @@ class RemoteSimulator:
             if isinstance(error, RayTaskError) and isinstance(error.cause, CoevolveError):
                 raise error.cause from error
             reason = f"the simulator actor failed: {type(error).__name__}: {error}"
-            raise SimulatorError(reason[:MAX_REASON]) from error
+            kind = SimulatorLostError if isinstance(error, RayActorError) else SimulatorError
+            raise kind(reason[:MAX_REASON]) from error
 
     def cpu_s(self) -> float:
         """Return 0: the actor reports its own CPU seconds."""

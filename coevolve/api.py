@@ -85,7 +85,7 @@ def run(
     root = lasting(Path(runs))
     if not isinstance(config, RunConfig):
         config = launcher.settings(config, overrides, root, resume=resume)
-    launcher.check(config, resume=resume)
+    launcher.check(config, root, resume=resume)
     directory = launcher.open_directory(config, root, resume=resume)
     return _InThread(config, directory, on_step, show=show).result()
 

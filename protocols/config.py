@@ -223,7 +223,8 @@ class RolloutConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     allows: ``learner.groups_per_step * (1 + learner.max_staleness)``."""
 
     tries: Tries = 3
-    """Attempts at one rollout that infrastructure failures ended, before it is a failed rollout."""
+    """Attempts at one rollout that infrastructure failures ended, before it is a failed rollout. An
+    attempt of an agent program does not count if others may have ended its process."""
 
 
 class SimulatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -340,8 +341,9 @@ class WatchdogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     attempts: Annotated[int, msgspec.Meta(ge=2, le=1000)] = 3
     """Attempts at one unit of work (a rollout, a signal, a candidate, a group, a score) that raise
-    an unexpected error or kill the process. Then the unit is a dead letter, which ``coevolve attach
-    letters`` lists, and the run goes on without it."""
+    an unexpected error or kill the process; if the process ended at the last one, too, one more is
+    made. Then the unit is a dead letter, which ``coevolve attach letters`` lists, and the run goes
+    on without it."""
 
     restart_s: Seconds = 180.0
     """Seconds that a part may take to restart, on its own node or on another; then the run ends. A

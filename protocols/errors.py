@@ -106,6 +106,10 @@ class SimulatorError(CoevolveError):
     """A simulator failed. This says nothing about the policy, so the rollout counts as failed."""
 
 
+class SimulatorLostError(SimulatorError):
+    """A simulator's process ended, maybe by the fault of others, so that its work is done again."""
+
+
 class GeneratorError(CoevolveError):
     """The rollout engine failed, or serves other weights than those it was given."""
 

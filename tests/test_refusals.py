@@ -128,7 +128,8 @@ def test_a_folder_of_runs_that_cannot_be_written_is_refused(tmp_path: Path):
 
 def test_an_existing_run_is_not_changed(run: RunDirectory):
     before = contents(run.path)
-    said = refusal("launch", RUN_FILE, "--runs", str(run.path.parent))
+    missing = "rollout.max_call_tokens=1"  # what takes long to refuse comes later
+    said = refusal("launch", RUN_FILE, missing, "--runs", str(run.path.parent))
     assert f"exists already; continue that run with `coevolve resume {run.path}`" in said
     assert contents(run.path) == before
 

@@ -4,7 +4,6 @@ Errors of users' classes and files become one-sentence errors of this project.
 """
 
 import contextlib
-import difflib
 import importlib
 import os
 import shlex
@@ -20,6 +19,7 @@ from typing import Any, NoReturn
 
 from coevolve.base.foreign import boundary, described, shown
 from coevolve.base.import_guard import PACKAGES, code_folder, is_in_run
+from coevolve.base.similar import nearest
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, ConfigError
 
@@ -142,6 +142,7 @@ class NamedClass:
         meant = _file_hint(name, use)
         advice = "install its package, or name the folder that holds it, which may be no run's: cd "
         advice += "to it, set PYTHONPATH to it, or give --code FOLDER to commands on a run"
+        advice = _module_meant(name, use) or advice
         if _has_file(name) and not is_in_run(Path.cwd()):
             advice = "it is in this folder; give --code . to a command on a run to import it"
         missing = ConfigError(
@@ -159,6 +160,15 @@ class NamedClass:
             raise
 
 
+def _module_meant(name: str, use: str) -> str:
+    """Return the module of this folder that a misspelt name means; empty if none is similar."""
+    if _has_file(name):
+        return ""
+    *folders, last = name.split(".")
+    near = nearest(last, (each.stem for each in Path(*folders).glob("*.py")))
+    return f"did you mean {'.'.join((*folders, near))}{use.removeprefix(name)}?" if near else ""
+
+
 def _file_hint(name: str, use: str) -> str:
     """Return how a class is named of which the file is given, also from another folder."""
     file, rest = Path(name), use.removeprefix(name)
@@ -169,8 +179,8 @@ def _file_hint(name: str, use: str) -> str:
 
 def _hint(use: str, names: Sequence[str]) -> str:
     """Return what a name without a colon may mean."""
-    if near := difflib.get_close_matches(use, names, 1):
-        return f"did you mean {near[0]!r}?"
+    if near := nearest(use, names):
+        return f"did you mean {near!r}?"
     module = _dotted(use)
     if _has_file(module):
         return f"write {module}:CLASS, with the name of your class"
@@ -188,8 +198,8 @@ def _alike(name: str, module: ModuleType) -> str:
         for kind in held
         if kind.__module__ == module.__name__
     }
-    near = difflib.get_close_matches(name.casefold(), folded, 1)
-    return f"; did you mean {module.__name__}:{folded[near[0]]}?" if near else ""
+    near = nearest(name.casefold(), folded)
+    return f"; did you mean {module.__name__}:{folded[near]}?" if near else ""
 
 
 def _has_file(module: str, folder: Path = Path()) -> bool:

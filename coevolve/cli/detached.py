@@ -32,7 +32,7 @@ def detach(
     Raises CoevolveError if the run cannot start or continue.
     """
     screen.begin(CHECKS)
-    launcher.check(config, resume=resume)
+    launcher.check(config, runs, resume=resume)
     screen.begin("start the run without a terminal")
     directory = launcher.open_directory(config, runs, resume=resume)
     before = newest(directory.path, STARTS)

@@ -47,7 +47,7 @@ def stay_with(
     """
     logs.to_output()
     screen.begin(CHECKS)
-    launcher.check(config, resume=resume)
+    launcher.check(config, runs, resume=resume)
     directory = launcher.open_directory(config, runs, resume=resume)
     if redraws(screen.console):  # a line of a log would tear the screen
         with private_files():

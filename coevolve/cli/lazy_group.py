@@ -1,13 +1,13 @@
 """A click group that imports each command only when it is used."""
 
 import contextlib
-import difflib
 import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
+from coevolve.base.similar import did_you_mean
 from protocols.errors import CoevolveError
 
 
@@ -68,8 +68,7 @@ class LazyGroup(click.Group):
 
 def nearest_hint(word: str, known: list[str], kind: str = "commands") -> str:
     """Return a hint with the name that the user probably meant, or with all names of a kind."""
-    found = difflib.get_close_matches(word, known, 1)
-    return f"; did you mean {found[0]!r}?" if found else f"; {kind}: {', '.join(known)}"
+    return did_you_mean(word, known) or f"; {kind}: {', '.join(known)}"
 
 
 def split_options(words: Sequence[str], names: tuple[str, ...]) -> tuple[list[str], list[str]]:

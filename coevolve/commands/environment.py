@@ -12,6 +12,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from coevolve.base import waiting
 from coevolve.base.durable_files import replace_file
 from coevolve.base.foreign import boundary, shown
 from coevolve.base.terminal import Terminal
@@ -53,12 +54,18 @@ def check(use: str, settings: Sequence[str], *, most: int, hostile: bool, as_jso
     what = f"environment.use: {use!r} cannot be checked"
     with logs.errors_alone(), told(what), exits_raised():
         config = configured(use, settings)
-        findings = asyncio.run(_findings(config, most, hostile=hostile))
+        with waiting.told(_say):
+            findings = asyncio.run(_findings(config, most, hostile=hostile))
     if as_json:
         sys.stdout.write(json.dumps(msgspec.to_builtins(findings), indent=2) + "\n")
     else:
         Terminal().print(_table(use, findings))
     return all(finding.state != "fails" for finding in findings)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"coevolve: {line} ...\n")
+    sys.stderr.flush()
 
 
 def full_name(setting: str) -> str:

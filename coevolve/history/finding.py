@@ -1,10 +1,10 @@
 """Finds a run's folder by its name, its path, or because it is the newest."""
 
-import difflib
 import errno
 from pathlib import Path
 
 from coevolve.base.foreign import DESCRIBED_CHARS, plain
+from coevolve.base.similar import did_you_mean
 from coevolve.history.directory import RunDirectory, has_journal
 from protocols.errors import RunError
 
@@ -72,7 +72,6 @@ def _near(run: str, root: Path) -> str:
     names = [folder.name for folder in _newest_first(root)]
     if not names:
         return f", which holds no run; {_NO_RUNS}"
-    near = difflib.get_close_matches(Path(run).name, names, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(Path(run).name, names)
     listed = ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")
     return f"{hint}; newest first, it holds {listed}"

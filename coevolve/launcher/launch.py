@@ -153,11 +153,14 @@ def settings(
     return load_config(run_file, (*recorded_scale(runs / config.name), *overrides))
 
 
-def check(config: RunConfig, *, resume: bool) -> None:
+def check(config: RunConfig, runs: Path, *, resume: bool) -> None:
     """Install the environment's packages, and check everything else that a run needs.
 
-    A new run's endpoints have to answer; a resumed one waits for them. Raises CoevolveError.
+    A new run needs a new folder under ``runs``, and its endpoints have to answer; a resumed one
+    waits for them. Raises CoevolveError.
     """
+    if not resume:
+        starting.refuse_existing(resolved(runs / config.name))
     preflight.install(config)
     refuse_missing(config)
     if not resume:

@@ -10,7 +10,8 @@ Guarantees:
 - Attempts are counted in the journal before they begin, so those that killed their process count.
   After ``watchdog.attempts`` of them the item is finished, with a `DeadLetter`.
 - The last attempt is made while the process has no other item in work (`AttemptQueue`). So an item
-  that only shared a process with a deadly one is never given up for it.
+  that only shared a process with a deadly one is never given up for it. If the process ends then as
+  well, the attempt is made once more, because somebody may have killed it from outside.
 
 Not covered: an attempt that never ends. Each part bounds the time of its own work.
 """
@@ -84,6 +85,9 @@ class Attempts:
         self._open: set[int] = set()
         """Items with an attempt in the journal of which nothing has come yet."""
 
+        self._raised: set[int] = set()
+        """Items of which an attempt raised an error."""
+
     async def take(
         self, limit: int, wait_s: float = IDLE_WAIT_S, at_least: int = 1
     ) -> list[WorkItem]:
@@ -113,10 +117,10 @@ class Attempts:
 
     def is_spent(self, item: WorkItem) -> bool:
         """Return whether there is no further attempt at an item."""
-        return self.count(item) >= self._max
+        return self.count(item) >= self._max + (item.sequence not in self._raised)
 
     def is_last(self, item: WorkItem) -> bool:
-        """Return whether the next attempt at an item is the last one."""
+        """Return whether the next attempt at an item is the last one, or repeats it."""
         return self.count(item) >= self._max - 1
 
     async def attempted(self, item: WorkItem, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
@@ -195,6 +199,7 @@ class Attempts:
             del self._begun[sequence]
             self._prepared.discard(sequence)
             self._open.discard(sequence)
+            self._raised.discard(sequence)
 
     async def recall(self, items: Sequence[WorkItem]) -> None:
         """Count the attempts at these items that the journal has."""
@@ -218,6 +223,7 @@ class Attempts:
 
     def failed(self, item: WorkItem) -> None:
         self._open.discard(item.sequence)
+        self._raised.add(item.sequence)
 
     async def put_back(self, item: WorkItem) -> None:
         """Take the last attempt back, because it said nothing about its item."""
@@ -262,8 +268,8 @@ class AttemptQueue:
     """Items that were taken, and the order in which a process begins them.
 
     An item of which an earlier attempt may have killed a process has few others of its kind beside
-    it, and at its last attempt none at all. Last attempts begin with the first member of each
-    group: if the members of one kill the process, the other groups do not wait for all of them.
+    it, and at its last attempt none at all. Of those at their last attempt, items that were never
+    alone, and first members of each group, come first: if others kill the process, these are done.
     """
 
     def __init__(self, attempts: Attempts, concurrent: int) -> None:
@@ -288,7 +294,7 @@ class AttemptQueue:
                 self._last.append(item)
             else:
                 self._suspects.append(item)
-        self._last = deque(sorted(self._last, key=_index))
+        self._last = deque(sorted(self._last, key=self._order))
 
     def begin_next(self) -> WorkItem | None:
         """Return the next item, which is in work now; None if none may begin yet."""
@@ -309,16 +315,15 @@ class AttemptQueue:
         self._live.add(item.sequence)
         return item
 
+    def _order(self, item: WorkItem) -> tuple[int, int]:
+        """Return how often an item was attempted, and its number in its group, if it has one."""
+        return self._attempts.count(item), getattr(item.message, "index", 0)
+
     def ended(self, item: WorkItem) -> None:
         """Count an item that was begun as ended."""
         self._live.discard(item.sequence)
         self._live_suspects.discard(item.sequence)
         self._alone = False
-
-
-def _index(item: WorkItem) -> int:
-    """Return an item's number in its group; 0 for other items."""
-    return getattr(item.message, "index", 0)
 
 
 def _not_done(letter: int, reason: str) -> LetterAnswered:

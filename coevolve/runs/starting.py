@@ -132,22 +132,30 @@ def _running(directory: RunDirectory) -> str:
     )
 
 
+def refuse_existing(path: Path) -> None:
+    """Refuse a folder for a new run that holds something else than a run without a record.
+
+    Raises RunError.
+    """
+    directory = RunDirectory(path)
+    if os.path.lexists(path) and not _never_began(directory):
+        _check_not_running(directory)
+        raise RunError(
+            f"{path}: exists already; continue that run with `coevolve resume {directory.called}` "
+            "(from Python: resume=True), or start another run with name=another-name"
+        )
+
+
 def create(path: Path, config: RunConfig) -> RunDirectory:
     """Create the folder of a new run; replace one whose run died before its first record.
 
     Raises RunError if the folder exists for any other reason, and then writes nothing.
     """
-    if _never_began(RunDirectory(path)):
+    refuse_existing(path)
+    if path.exists():
         shutil.rmtree(path)
     try:
         make_folder(path, mode=FOLDER_MODE)
-    except FileExistsError as error:
-        _check_not_running(RunDirectory(path))
-        raise RunError(
-            f"{path}: exists already; continue that run with `coevolve resume "
-            f"{RunDirectory(path).called}` (from Python: resume=True), or start another run with "
-            "name=another-name"
-        ) from error
     except OSError as error:
         raise RunError(
             f"{path}: cannot be created: {error.strerror}; name a folder that may be written with "

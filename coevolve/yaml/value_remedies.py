@@ -1,11 +1,11 @@
 """Suggests corrections for values of the wrong type, by common mistakes in run files."""
 
 import datetime
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from coevolve.base import similar
 from coevolve.base.foreign import plain as plain_text
 from coevolve.base.foreign import shown
 from coevolve.yaml.value_forms import choices, entry_of, plain
@@ -64,8 +64,7 @@ def meant(value: Any, known: Sequence[Any]) -> str:
 def nearest(value: Any, known: Iterable[str]) -> str:
     """Return the most similar one of ``known``; empty if none is similar."""
     written = f"{value}".strip().lower() if isinstance(value, str | int | float) else ""
-    near = difflib.get_close_matches(written, list(known), 1) if len(written) < NAME_CHARS else []
-    return near[0] if near else ""
+    return similar.nearest(written, known)
 
 
 def _list_remedy(value: Any) -> str:

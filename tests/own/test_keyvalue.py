@@ -85,6 +85,7 @@ def test_an_environment_that_cannot_be_one_is_refused_in_words(
         ("keyvalue:Nothing", "module keyvalue has no 'Nothing'"),
         ("keyvalue:Keyvalue", "; did you mean keyvalue:KeyValue?"),
         ("nowhere:KeyValue", "there is no module 'nowhere'; package.module:Class names a module"),
+        ("keyvalu:KeyValue", "names a module, and no file: did you mean keyvalue:KeyValue?"),
         ("nowhere.py:KeyValue", "there is no module 'nowhere.py'; package.module:Class names a"),
         ("./keyvalue.py:KeyValue", "there is no module './keyvalue.py'; package.module:Class"),
         ("keyvalue.py:KeyValue", "there is no module 'keyvalue.py'"),

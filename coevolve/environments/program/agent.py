@@ -1,4 +1,10 @@
-"""Attempts that a foreign program makes, with the policy behind an endpoint."""
+"""Attempts that a foreign program makes, with the policy behind an endpoint.
+
+An attempt shares the program's process with others, and ends with it. Then each of them is made
+again: at first beside others, at last in a process of its own, whose end counts as its fault. The
+end of a simulator does not, as a program is no part of it. If a program ends by itself twice in a
+row, and does not answer in between, that is the program's fault.
+"""
 
 import math
 import time
@@ -10,14 +16,20 @@ from coevolve.environments.program.settings import ProgramConfig
 from coevolve.environments.program.tasks import line_of
 from coevolve.environments.program.worker import Answered, Asked, Faulty, Rewarded, Stopped
 from coevolve.environments.sdk import Episode, Gateway, GatewaySession, Sampling
-from protocols.errors import GeneratorError, SimulatorError
+from protocols.errors import GeneratorError, SimulatorError, SimulatorLostError
 from protocols.interfaces import SimulatorService
 from protocols.rollouts import Ending
 from protocols.tasks import Task, body_of
 
 REST_S = 10.0
 """Seconds for which a simulator that failed gets attempts only if all others failed, too. One that
-restarts fails at once, and would draw all attempts, because it has the fewest."""
+restarts would draw all attempts, because it has the fewest."""
+
+SHARED = 2
+"""Ends of its process after which an attempt gets one of its own."""
+
+MAX_LOST = 12
+"""Ends of its process or simulator after which an attempt has failed."""
 
 
 class ProgramOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,22 +58,45 @@ class ProgramAgent:
         self._failed_s = [-math.inf] * len(simulators)
         """When each simulator failed last."""
 
+        self._suspects = set[str]()
+        """Tasks of which an attempt failed in a process of its own."""
+
     async def attempt(self, task: Task, session: str, *, seed: int) -> Episode:
+        lost = SHARED if task.task_id in self._suspects else 0
+        while True:
+            name = f"{session}+{lost}" if lost else session
+            try:
+                episode = await self._attempt(task, name, seed, is_alone=lost >= SHARED)
+            except SimulatorLostError:
+                lost += 1
+                if lost == MAX_LOST:
+                    raise
+            except SimulatorError:
+                if lost >= SHARED:
+                    self._suspects.add(task.task_id)
+                raise
+            else:
+                self._suspects.discard(task.task_id)
+                return episode
+
+    async def _attempt(self, task: Task, session: str, seed: int, *, is_alone: bool) -> Episode:
         began_s = time.monotonic()
-        failure = ""
+        failed: SimulatorError | None = None
         answered: Answered | None = None
         async with self._gateway.session(session, self._sampling, seed) as opened:
             try:
-                asked = Asked(task=line_of(task), base_url=opened.base_url)
+                line, url = line_of(task), opened.base_url
+                asked = Asked(task=line, base_url=url, is_alone=is_alone)
                 answered = await self._ask(asked)
             except SimulatorError as error:
-                failure = str(error)
+                failed = error
         talk = opened.session
         if talk.error is not None:
             raise GeneratorError(str(talk.error)) from talk.error
-        failure = _failure(talk, answered, failure)
+        failure = str(failed) if failed else _failure(talk, answered)
         if failure or answered is None:
-            raise SimulatorError(f"task {task.task_id}: {failure}")
+            kind = SimulatorLostError if isinstance(failed, SimulatorLostError) else SimulatorError
+            raise kind(f"task {task.task_id}: {failure}")
         return self._episode(talk, answered, time.monotonic() - began_s)
 
     async def _ask(self, asked: Asked) -> Answered:
@@ -105,10 +140,8 @@ class ProgramAgent:
         )
 
 
-def _failure(talk: GatewaySession, answered: Answered | None, failure: str) -> str:
+def _failure(talk: GatewaySession, answered: Answered | None) -> str:
     """Return why an attempt says nothing about the policy; empty if it does."""
-    if failure:
-        return failure
     if isinstance(answered, Faulty) and not _has_no_room(talk):
         return answered.error
     if not talk.said:

@@ -19,10 +19,11 @@ from coevolve.environments.program.tasks import (
     checked_lines,
     headline,
     line_of,
+    printed_tasks,
     read_tasks,
     task_content,
 )
-from coevolve.environments.program.worker import Programs, printed_tasks
+from coevolve.environments.program.worker import Programs
 from coevolve.environments.sdk import (
     Agent,
     AttemptScorer,

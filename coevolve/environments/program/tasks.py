@@ -1,8 +1,11 @@
 """Tasks of a program: lines of JSON, which only the program understands."""
 
 import hashlib
+import os
+import subprocess
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +14,22 @@ import msgspec
 import numpy as np
 
 from coevolve.environments.program.settings import ProgramConfig, carried
-from coevolve.environments.sdk import apart, boundary, held_out_places, plain, shown
+from coevolve.environments.program.worker import (
+    KILLED_S,
+    command_of,
+    environment_of,
+    kill_session,
+    shown_line,
+)
+from coevolve.environments.sdk import apart, boundary, file_meant, held_out_places, plain, shown
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.tasks import SPLITS, Seeded, Split, Task, body_of
 
 MAX_BYTES = 1 << 30
+TASKS = "--tasks"
+"""Argument with which a program prints its tasks, one a line, and ends."""
+
 HEADLINES = ("prompt", "instruction", "question", "task", "id")
 """Fields of which the first that is a text describes a task."""
 
@@ -112,7 +125,8 @@ def checked_lines(content: bytes) -> bytes:
 def task_content(settings: ProgramConfig) -> bytes:
     """Return the content of the file of tasks. Raises ConfigError."""
     path = Path(carried(settings.tasks))
-    with boundary(ConfigError, f"environment.tasks: {path} needs to be a file of JSON lines"):
+    place = f"environment.tasks: {path} needs to be a file of JSON lines"
+    with boundary(ConfigError, place, file_meant(path)):
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it needs at most {MAX_BYTES} bytes, found more")
         return path.read_bytes()
@@ -163,3 +177,32 @@ def _tasks(
 def _place(line: _Line, seed: int) -> int:
     salt = seed.to_bytes(hashlib.blake2b.SALT_SIZE)
     return int.from_bytes(hashlib.blake2b(line.id.encode(), digest_size=8, salt=salt).digest())
+
+
+def printed_tasks(settings: ProgramConfig) -> bytes:
+    """Return what the program prints with the argument `TASKS`. Raises ConfigError."""
+    with boundary(ConfigError, f"environment.command: needs to print tasks with {TASKS}"):
+        process = subprocess.Popen(  # noqa: S603 -- the user's own command
+            [*command_of(settings), TASKS],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=environment_of(os.environ, settings.variables),
+        )
+        with process:
+            try:
+                printed, said = process.communicate(timeout=settings.patience_s)
+            finally:
+                _stop(process)
+        if process.returncode:
+            words = "".join(map(shown_line, said.strip().splitlines()[-1:]))
+            raise ValueError(f"it ended with status {process.returncode}: {words}")
+        return printed
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(KILLED_S)
+    kill_session(process.pid)

@@ -2,8 +2,8 @@
 
 The program reads a line of JSON for each attempt, ``{"id", "task", "base_url", "model"}``, any
 number at once, and writes ``{"id", "reward"}`` or ``{"id", "error", "fault"}``. Whatever else it
-writes is noise, of which the log gets the beginning. One process makes all attempts of a simulator;
-another one is started if it ended.
+writes is noise, of which the log gets the beginning. One process makes all attempts of a simulator,
+except for those that need one of their own; another one is started if it ended.
 
 *What is covered.* An attempt ends whatever the program does: by its answer, by the end of its
 process, or after `ProgramConfig.patience_s`. The process ends with its simulator, and all that it
@@ -17,7 +17,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import suppress
@@ -29,20 +28,22 @@ import psutil
 import structlog
 
 from coevolve.environments.program.settings import ProgramConfig
-from coevolve.environments.sdk import boundary, cpu_s_so_far, plain, shown
-from protocols.errors import ConfigError, SimulatorError
+from coevolve.environments.sdk import cpu_s_so_far, plain, shown
+from protocols.errors import SimulatorError, SimulatorLostError
 
 BEGIN = Path(__file__).with_name("begin.py")
 MODEL = "policy"
-TASKS = "--tasks"
-"""Argument with which a program prints its tasks, one a line, and ends."""
-
 MAX_LINE_BYTES = 1 << 20
 MAX_NOISE = 200
 """Lines of noise of a process that the log gets."""
 
 NOISE_CHARS = 400
 KILLED_S = 10.0
+MAX_ALONE = 4
+"""Maximum number of processes that make one attempt each."""
+
+OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
+"""Exit statuses of processes that others may have ended."""
 
 PASSED_ON = frozenset(
     {
@@ -84,6 +85,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     task: dict[str, Any]
     base_url: str
+    is_alone: bool = False
+    """Whether a process makes no other attempt."""
 
 
 class Rewarded(msgspec.Struct, frozen=True, kw_only=True, tag="rewarded"):
@@ -117,30 +120,52 @@ class Programs:
         """Processes that live; the last one takes attempts, and those before finish theirs."""
 
         self._starting = asyncio.Lock()
+        self._alone = asyncio.Semaphore(MAX_ALONE)
         self._past_cpu_s = 0.0
+        self._is_fit = True
         self.last_error = ""
 
     async def answer(self, request: bytes) -> bytes:
-        """Make an attempt. Raises SimulatorError."""
+        """Make an attempt.
+
+        Raises SimulatorLostError if others may have ended its process, and SimulatorError.
+        """
         asked = msgspec.msgpack.decode(request, type=Asked)
         try:
-            program = await self._running()
-            answered = await program.attempt(asked, self._settings.patience_s)
+            if asked.is_alone:
+                answered = await self._made_alone(asked)
+            else:
+                program = await self._running()
+                answered = await program.attempt(asked, self._settings.patience_s)
         except SimulatorError as error:
             self.last_error = str(error)
             raise
         return msgspec.msgpack.encode(answered)
 
+    async def _made_alone(self, asked: Asked) -> Answered:
+        async with self._alone:
+            program = await Program.started(self._settings)
+            try:
+                return await program.attempt(asked, self._settings.patience_s)
+            except SimulatorLostError as error:
+                raise SimulatorError(str(error)) from error
+            finally:
+                self._past_cpu_s += program.cpu_s()
+                await program.close()
+
     async def _running(self) -> "Program":
         async with self._starting:
             self._forget()
             if not (self._programs and self._programs[-1].takes_attempts):
-                self._programs.append(await Program.started(self._settings))
+                self._programs.append(await Program.started(self._settings, is_fit=self._is_fit))
             return self._programs[-1]
 
     def _forget(self) -> None:
         """Forget the processes that have ended."""
-        self._past_cpu_s += sum(each.cpu_s() for each in self._programs if each.has_ended)
+        for each in self._programs:
+            if each.has_ended:
+                self._past_cpu_s += each.cpu_s()
+                self._is_fit = each.is_fit
         self._programs = [each for each in self._programs if not each.has_ended]
 
     def cpu_s(self) -> float:
@@ -152,57 +177,28 @@ class Programs:
             await each.close()
 
 
-def printed_tasks(settings: ProgramConfig) -> bytes:
-    """Return what the program prints with the argument `TASKS`. Raises ConfigError."""
-    begin = (sys.executable, "-I", "-S", str(BEGIN), str(settings.memory_mb))
-    with boundary(ConfigError, f"environment.command: needs to print tasks with {TASKS}"):
-        process = subprocess.Popen(  # noqa: S603 -- the user's own command
-            [*begin, *settings.argv(), TASKS],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            env=environment_of(os.environ, settings.variables),
-        )
-        with process:
-            try:
-                printed, said = process.communicate(timeout=settings.patience_s)
-            finally:
-                _stop(process)
-        if process.returncode:
-            words = "".join(map(_shown, said.strip().splitlines()[-1:]))
-            raise ValueError(f"it ended with status {process.returncode}: {words}")
-        return printed
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(KILLED_S)
-    _kill_session(process.pid)
-
-
 class Program:
     """One process of the program."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, *, is_fit: bool) -> None:
+        """``is_fit``: whether the one before was."""
         self._process = process
+        self._was_fit = is_fit
         self._waiting: dict[int, asyncio.Future[Answered]] = {}
         self._numbers = itertools.count()
         self._noise = 0
         self._last_words = ""
+        self._has_answered = False
         self._cpu_s = 0.0
         self._is_retired = False
         self._ending = asyncio.ensure_future(self._read())
 
     @classmethod
-    async def started(cls, settings: ProgramConfig) -> "Program":
+    async def started(cls, settings: ProgramConfig, *, is_fit: bool = True) -> "Program":
         """Start a process. Raises SimulatorError."""
-        begin = (sys.executable, "-I", "-S", str(BEGIN), str(settings.memory_mb))
         try:
             process = await asyncio.create_subprocess_exec(
-                *begin,
-                *settings.argv(),
+                *command_of(settings),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -212,12 +208,17 @@ class Program:
             )
         except OSError as error:
             raise SimulatorError(f"the program cannot be started: {error}") from error
-        return cls(process)
+        return cls(process, is_fit=is_fit)
 
     @property
     def has_ended(self) -> bool:
         """Whether the process has ended, and all its output is read."""
         return self._ending.done()
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether it did more than end by itself: it has answered, or somebody killed it."""
+        return self._has_answered or self._process.returncode in OUTSIDE
 
     @property
     def takes_attempts(self) -> bool:
@@ -253,18 +254,17 @@ class Program:
         """Read what the program writes until it has ended; then fail the attempts it has left."""
         reading = asyncio.gather(self._read_answers(), self._read_words())
         await _ended(self._process.pid)
-        _kill_session(self._process.pid)  # if `begin` was killed: others may hold its pipes open
+        kill_session(self._process.pid)  # if `begin` was killed: others may hold its pipes open
         with suppress(TimeoutError):
             async with asyncio.timeout(KILLED_S):
                 await reading
                 await self._process.wait()
         status = self._process.returncode
         words = f": {self._last_words}" if self._last_words else ""
+        kind = SimulatorLostError if self.is_fit or self._was_fit else SimulatorError
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(
-                    SimulatorError(f"the program ended with status {status}{words}")
-                )
+                answer.set_exception(kind(f"the program ended with status {status}{words}"))
 
     async def _read_answers(self) -> None:
         async for line in _lines(self._process.stdout):
@@ -282,19 +282,20 @@ class Program:
         if isinstance(answered, Faulty) and self._last_words:
             answered = Faulty(error=f"{answered.error}; it printed last: {self._last_words}")
         answer.set_result(answered)
+        self._has_answered = True
         return True
 
     async def _read_words(self) -> None:
         async for line in _lines(self._process.stderr):
             if line.strip():
-                self._last_words = _shown(line)
+                self._last_words = shown_line(line)
                 self._note("stderr", line)
 
     def _note(self, stream: str, line: bytes) -> None:
         self._noise += 1
         if self._noise <= MAX_NOISE:
             is_last = self._noise == MAX_NOISE
-            log.info("program_said", stream=stream, line=_shown(line), is_last=is_last)
+            log.info("program_said", stream=stream, line=shown_line(line), is_last=is_last)
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of the process and its children, as far as they were seen."""
@@ -311,11 +312,11 @@ class Program:
         self._end()
         _, alive = await asyncio.wait((self._ending,), timeout=KILLED_S)
         if alive:
-            _kill_session(self._process.pid)
+            kill_session(self._process.pid)
             await asyncio.wait(alive, timeout=KILLED_S)
 
 
-def _kill_session(leader: int) -> None:
+def kill_session(leader: int) -> None:
     """Kill the process groups of a session, also if its leader has ended."""
     for pid in psutil.pids():
         with suppress(ProcessLookupError, PermissionError):
@@ -349,7 +350,7 @@ async def _lines(stream: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
         yield line
 
 
-def _shown(line: bytes) -> str:
+def shown_line(line: bytes) -> str:
     """Return a line for people, without the token of a session."""
     return _TOKEN.sub("/s/***", plain(line.decode(errors="replace"), NOISE_CHARS))
 
@@ -368,7 +369,7 @@ def _objects(line: bytes) -> Iterator[dict[str, Any]]:
 def _answered(found: Mapping[str, Any]) -> Answered:
     """Return what the program says of an attempt."""
     if "error" in found:
-        return _failed(found.get("fault", "machine"), _shown(str(found["error"]).encode()))
+        return _failed(found.get("fault", "machine"), shown_line(str(found["error"]).encode()))
     reward = found.get("reward")
     if isinstance(reward, bool) or not isinstance(reward, int | float):
         return Faulty(error=f"the program needs to give a reward, found {shown(reward)}")
@@ -384,6 +385,12 @@ def _failed(fault: object, error: str) -> Stopped | Faulty:
     if known is None:
         error = f"fault needs to be machine or policy, found {shown(fault)}; {error}"
     return Stopped(error=error) if known == "policy" else Faulty(error=error)
+
+
+def command_of(settings: ProgramConfig) -> tuple[str, ...]:
+    """Return the command that runs the program, and ends what it started."""
+    begin = (sys.executable, "-I", "-S", str(BEGIN), str(settings.memory_mb))
+    return (*begin, *settings.argv())
 
 
 def environment_of(own: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:

@@ -56,6 +56,9 @@ from coevolve.environments.tools.wire import ToolClient, ToolService
 from protocols.capabilities import Capabilities
 from protocols.tasks import Task
 
+SLOW_RATE = 5.0
+"""Calls per second below which a check names the slowest tool."""
+
 ENOUGH_NAMED = 10
 """Fewer tasks with a name than this may lack other names that can take its place."""
 
@@ -217,7 +220,30 @@ async def _speed(subject: Subject) -> tuple[bool, str]:
     await asyncio.gather(
         *(subject.carried_out(name, task) for name, task in zip(names, tasks, strict=True))
     )
-    return True, f"{calls / (time.perf_counter() - started):,.0f} calls per second"
+    rate = calls / (time.perf_counter() - started)
+    if rate < SLOW_RATE:
+        took_s = await _slowest(subject, tasks)
+        tool = max(took_s, key=lambda name: took_s[name])
+        raise DoubtError(
+            f"{rate:,.2g} calls per second; {tool} takes {took_s[tool]:.1f} s, and each rollout "
+            "waits for it: make it faster, or raise simulator.workers"
+        )
+    return True, f"{rate:,.0f} calls per second"
+
+
+async def _slowest(subject: Subject, tasks: Sequence[Task]) -> dict[str, float]:
+    """Return the seconds of a call of each tool that references call."""
+    took_s: dict[str, float] = {}
+    for task in tasks:
+        tools = [call.partition("(")[0] for call in reference_calls(task)]
+        if not set(tools) <= took_s.keys():
+            await subject.pool.reset("slowest", tool_task(task))
+            for tool, call in zip(tools, reference_calls(task), strict=True):
+                started = time.perf_counter()
+                await subject.pool.act("slowest", call)
+                took_s[tool] = time.perf_counter() - started
+            await subject.pool.release("slowest")
+    return took_s
 
 
 CHECKS: Checks[Subject] = {

@@ -9,6 +9,7 @@ import msgspec
 from coevolve.base.dependencies import lacking
 from coevolve.base.foreign import shown
 from coevolve.base.in_thread import run_to_end
+from coevolve.base.similar import file_meant
 from coevolve.base.user_code import told
 from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
@@ -181,7 +182,7 @@ class OwnTools(ToolEnvironment):
         folders = dict.fromkeys(f"{path.absolute().parent}" for path in (given, beside))
         raise ConfigError(
             f"environment.tasks: {given} has to be {FORMATS}, but is in none of "
-            f"{', '.join(folders)}; give its path"
+            f"{', '.join(folders)}{file_meant(given) or file_meant(beside) or '; give its path'}"
         )
 
     def _check_reference(self, task: Task) -> None:

@@ -7,6 +7,7 @@ records its answers in the task. A task is left out, and counted, if its referen
 with an error, or if the cheap adversary solves it (`tools.adversary`).
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -15,6 +16,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from coevolve.base.similar import did_you_mean
 from coevolve.environments.findings import counted
 from coevolve.environments.tools.adversary.found import Named
 from coevolve.environments.tools.commands import Broken, Failed, Tried, with_results
@@ -24,8 +26,9 @@ from coevolve.environments.tools.gates.similarity import SAME_REQUEST, Likenesse
 from coevolve.environments.tools.references import Player, played_here
 from coevolve.environments.tools.simple import UNCOMPARED
 from coevolve.environments.tools.split_tasks import SplitTasks, Streams, shuffled
-from coevolve.environments.tools.task import tool_task
+from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.environments.tools.toolset import STATE_MISMATCH
+from coevolve.environments.tools.toolsets import tool_documents
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.tasks import Split, Task, body_of
@@ -41,6 +44,9 @@ LEAKS = "shares its requests word for word with a held-out task"
 UNEARNED = "is solved without doing what it asks"
 OTHER_ANSWERS = "returned different answers for the same call"
 OTHER_STATE = "led to different states of the same world"
+
+UNKNOWN = re.compile(r"name '(\w+)' is not defined")
+"""What Python says of a call of no tool."""
 
 log = structlog.get_logger()
 
@@ -139,11 +145,18 @@ def _checked(
         if isinstance(outcome, Broken):
             left_out[task.task_id] = outcome.reason
         elif reason := fault(outcome, certain=certain and _has_reference(task)):
-            left_out[task.task_id] = reason
+            left_out[task.task_id] = reason + _tool_meant(reason, tool_task(task))
         else:
             body = body_of(with_results(tool_task(task), outcome))
             passed.append(msgspec.structs.replace(task, body=body))
     return passed, left_out
+
+
+def _tool_meant(reason: str, task: ToolTask) -> str:
+    """Return the hint at the tool that an unknown one means; empty for other reasons."""
+    unknown = UNKNOWN.search(reason)
+    tools = (each.name for name in task.classes for each in tool_documents(name))
+    return did_you_mean(unknown[1], tools) if unknown else ""
 
 
 def _apart(tasks: Sequence[Task], held_out: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:

@@ -22,6 +22,7 @@ import structlog
 
 from coevolve.base.foreign import plain
 from coevolve.base.shipped import import_folder
+from coevolve.base.waiting import doing
 from coevolve.environments.cache_folder import passed_on
 from coevolve.environments.tools.commands import (
     Broken,
@@ -96,7 +97,8 @@ class Child:
             # The child answers while it still receives commands; waiting for the end of the sending
             # would be a deadlock.
             self._process.stdin.write(number(len(commands)) + b"".join(map(frame, commands)))
-            return tuple([await self._receive() for _ in commands])
+            with doing(self._where):
+                return tuple([await self._receive() for _ in commands])
 
     async def _receive(self) -> Reply:
         assert self._process.stdout is not None

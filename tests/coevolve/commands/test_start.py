@@ -8,6 +8,7 @@ import pytest
 from coevolve.commands.chosen import Choice, machine, run_file_text, with_given
 from coevolve.commands.duration import Measured
 from coevolve.commands.row_time import RowSeconds
+from coevolve.commands.start import found_model
 from coevolve.config.load import config_in, load_config
 from coevolve.environments.registry import environment_of
 from coevolve.environments.tools.lengths import Lengths
@@ -99,6 +100,13 @@ def test_what_cannot_work_is_refused_before_anything_heavy(
     assert "scoring" not in done.stdout
     assert not (here / "runs").exists()
     assert not list(here.glob("*.yaml"))
+
+
+def test_a_model_is_fetched_into_the_cache_once(here: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COEVOLVE_CACHE", str(here / "cache"))
+    folder = here / "cache" / "models" / "smollm2-135m"
+    shutil.copytree(TINY_FOLDER, folder)
+    assert found_model("smollm2-135m", print) == str(folder)
 
 
 @pytest.mark.parametrize(

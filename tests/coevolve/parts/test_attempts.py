@@ -74,10 +74,10 @@ async def test_attempts_of_dead_processes_count_and_those_of_stopped_ones_do_not
 ):
     await add(store, request(0))
     expected = 0
-    for ends in ("dies", "stops", "dies", "dies"):
+    for ends in ("dies", "stops", "dies", "dies", "dies"):
         attempts, [item] = await taken(store)
         assert attempts.count(item) == expected
-        assert attempts.is_last(item) == (expected == ATTEMPTS - 1)
+        assert attempts.is_last(item) == (expected >= ATTEMPTS - 1)
         assert not attempts.is_spent(item)
         await attempts.begin(item)
         assert attempts.count(item) == expected + 1
@@ -89,7 +89,7 @@ async def test_attempts_of_dead_processes_count_and_those_of_stopped_ones_do_not
     (letter,) = await attempts.outcome_of(item, lambda: never())
     assert isinstance(letter, DeadLetter)
     assert (letter.consumer, letter.sequence, letter.reason) == ("rollout", item.sequence, KILLED)
-    assert (letter.subject, letter.attempts) == ("0", ATTEMPTS)
+    assert (letter.subject, letter.attempts) == ("0", ATTEMPTS + 1)
 
 
 async def never() -> tuple[()]:

@@ -20,7 +20,7 @@ from coevolve.environments.program.tasks import ProgramTask
 from coevolve.environments.program.worker import Programs, environment_of
 from coevolve.rollouts.agent import Episode
 from protocols import columns
-from protocols.errors import GeneratorError, SimulatorError
+from protocols.errors import GeneratorError, SimulatorError, SimulatorLostError
 from protocols.tasks import Seeded, Task, body_of
 from tests.gateways import TEMPLATE, SplittingGenerator, sampling_of
 
@@ -208,7 +208,7 @@ FAULTS: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize("kind", FAULTS)
 async def test_what_says_nothing_of_the_policy_is_a_failed_attempt(kind: str, tmp_path: Path):
     lines, cause = FAULTS[kind]
-    async with running(program(tmp_path, lines, patience_s=30), "x", "y") as it:
+    async with running(program(tmp_path, lines, patience_s=30), *"abc") as it:
         with pytest.raises(SimulatorError, match=cause):
             await it.attempt()
 
@@ -235,7 +235,7 @@ ENDINGS = {
 async def test_what_a_program_started_ends_with_it(kind: str, tmp_path: Path) -> None:
     ends, cause = ENDINGS[kind]
     lines = f"{LEAVES}if asked['task'].get('ends'): {ends}\nsay(asked, reward=pid / 2**40)"
-    async with running(program(tmp_path, lines, patience_s=3), *"abc") as it:
+    async with running(program(tmp_path, lines, patience_s=3), *"abcdef") as it:
         reward = (await it.attempt()).reward
         left = psutil.Process(round(reward * 2**40))
         with pytest.raises(SimulatorError, match=cause):
@@ -277,39 +277,46 @@ async def test_noise_and_a_second_reward_change_nothing(tmp_path: Path) -> None:
         assert [(await it.attempt(n)).reward for n in range(2)] == [0.25, 0.25]
 
 
-async def test_attempts_share_a_process_and_all_of_them_fail_with_it(tmp_path: Path) -> None:
+async def test_attempts_share_a_process_and_only_one_that_ends_it_fails(tmp_path: Path) -> None:
+    go = tmp_path / "go"
     lines = (
-        "import os, threading\n"
-        "def run(asked):\n    ask(asked, 'a')\n    say(asked, reward=os.getpid() / 2**40)\n"
+        "import os, pathlib, threading, time\n"
+        "def run(asked):\n"
+        "    go = asked['task'].get('waits_for', sys.argv[0])\n"
+        "    while not pathlib.Path(go).exists(): time.sleep(0.01)\n"
+        "    ask(asked, 'a')\n    say(asked, reward=os.getpid() / 2**40)\n"
         "if asked['task'].get('dies'): os.kill(os.getpid(), 9)\n"
-        "threading.Timer(asked['task'].get('after', 0), run, (asked,)).start()"
+        "threading.Thread(target=run, args=(asked,)).start()"
     )
     async with running(program(tmp_path, lines), *"abcdef") as it:
         together = await asyncio.gather(*(it.attempt(n) for n in range(3)))
         assert len({each.reward for each in together}) == 1
-        slow = asyncio.ensure_future(it.attempt(4, after=60))
-        await asyncio.sleep(0.5)
-        for work in (it.attempt(5, dies=True), slow):
-            with pytest.raises(SimulatorError, match="ended with status -9"):
-                await work
-        assert (await it.attempt(6)).reward != together[0].reward
+        beside = asyncio.ensure_future(it.attempt(4, waits_for=str(go)))
+        with pytest.raises(SimulatorError, match="ended with status -9"):
+            await it.attempt(5, dies=True)
+        go.touch()
+        assert (await beside).reward != together[0].reward
+        assert "s4+2" in it.engine.released
 
 
 class Restarting(Programs):
-    """A simulator whose process restarts, so that it fails at once."""
+    """A simulator whose process restarts, so that it loses attempts."""
+
+    asked = 0
 
     async def answer(self, request: bytes) -> bytes:
-        raise SimulatorError("the actor is restarting")
+        self.asked += 1
+        raise SimulatorLostError("the actor is restarting")
 
 
 async def test_a_simulator_that_restarts_does_not_draw_all_attempts(tmp_path: Path) -> None:
     settings = program(tmp_path, "ask(asked, 'a')\nsay(asked, reward=1)")
     async with running(settings, *"abc") as it:
-        pool = (Restarting(settings), it.programs)
+        restarting = Restarting(settings)
+        pool = (restarting, it.programs)
         it.agent = ProgramAgent(settings, sampling_of(it.engine), pool)
-        with pytest.raises(SimulatorError, match="restarting"):
-            await it.attempt()
-        assert [(await it.attempt(n)).reward for n in (1, 2)] == [1, 1]
+        assert [(await it.attempt(n)).reward for n in range(3)] == [1, 1, 1]
+        assert restarting.asked == 1
 
 
 async def test_an_engine_that_fails_is_said_to_have_failed(tmp_path: Path) -> None:

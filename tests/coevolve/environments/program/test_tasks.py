@@ -10,8 +10,7 @@ import pytest
 from coevolve.config.load import load_config
 from coevolve.environments.initial_model import TASKS, make_model
 from coevolve.environments.program.settings import ProgramConfig
-from coevolve.environments.program.tasks import TaskFile, line_of, read_tasks
-from coevolve.environments.program.worker import printed_tasks
+from coevolve.environments.program.tasks import TaskFile, line_of, printed_tasks, read_tasks
 from coevolve.environments.registry import environment_named, environment_of
 from protocols.config import RunConfig
 from protocols.errors import CoevolveError, ConfigError

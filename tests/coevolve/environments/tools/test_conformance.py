@@ -128,6 +128,13 @@ def test_a_state_of_its_own_that_nothing_changes_is_a_doubt(tmp_path: Path) -> N
     assert "no reference changes what state() returns" in found.found
 
 
+def test_a_slow_tool_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coevolve.environments.tools.conformance.SLOW_RATE", 1e9)
+    found = findings(tmp_path, (READS, TOWNS))["speed"]
+    assert found.state == "warns"
+    assert "people takes 0.0 s, and each rollout waits for it" in found.found
+
+
 def test_held_out_tasks_and_those_that_repeat_their_requests_are_named(tmp_path: Path) -> None:
     repeated = {
         **TOWNS[0],

@@ -322,6 +322,11 @@ def test_a_tool_that_raises_what_nobody_catches_ends_its_session_alone(folder: P
     assert "the simulator raised GeneratorExit: x" in next(iter(left_out.values()))
 
 
+def test_a_misspelt_tool_in_a_reference_is_left_out_with_the_one_that_it_means(folder: Path):
+    tasks = lines("putt(key='k', value='{n}')")[:1] + lines()[1:]
+    assert made(folder, STORE, tasks).source().left_out["t0"].endswith("; did you mean 'put'?")
+
+
 def test_a_module_may_end_processes_that_it_forks_or_starts_later(folder: Path) -> None:
     source = "import os\nchild = os.fork()\nif not child:\n    os._exit(7)\n"
     name = module(folder, f"{source}ended = os.waitpid(child, 0)[1]\nend = os._exit\n{STORE}")
@@ -488,6 +493,8 @@ def test_a_missing_file_is_refused_with_the_folders_that_were_searched(folder: P
     use = made(folder, STORE).name
     with pytest.raises(ConfigError, match=rf"is in none of .*{folder}; give its path"):
         environment_named(use, tasks="nofile.jsonl").scored_tasks()
+    with pytest.raises(ConfigError, match=f"; did you mean '{folder}/tasks.jsonl'"):
+        environment_named(use, tasks=str(folder / "task.jsonl")).scored_tasks()
 
 
 def test_a_byte_order_mark_is_accepted(folder: Path) -> None:

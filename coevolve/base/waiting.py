@@ -1,0 +1,44 @@
+"""Tells people what a command is doing while it takes long."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Generator
+
+FIRST_S = 2.0
+MAX_S = 16.0
+"""Seconds until the first line, and at most until the next one; the pause doubles in between."""
+
+_works: list[Callable[[], str]] = []
+"""What this process is doing, outermost first; texts that are empty say nothing."""
+
+
+@contextlib.contextmanager
+def doing(what: Callable[[], str]) -> Generator[None]:
+    """Let ``what`` say what the block does, from another thread."""
+    _works.append(what)
+    try:
+        yield
+    finally:
+        _works.remove(what)
+
+
+@contextlib.contextmanager
+def told(say: Callable[[str], None], first_s: float = FIRST_S) -> Generator[None]:
+    """Let ``say`` show what the block is doing, from time to time, in a thread of its own."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        pause_s = first_s
+        while not ended.wait(pause_s):
+            with contextlib.suppress(ValueError):  # what was closed meanwhile
+                if said := ",".join(filter(None, [each() for each in tuple(_works)])):
+                    say(said)
+            pause_s = min(2 * pause_s, MAX_S)
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
