@@ -20,6 +20,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
+from coevolve.base.similar import file_meant
 from protocols.errors import CoevolveError
 
 SHOWN_CHARS = 80
@@ -79,7 +80,13 @@ def boundary(
     except (CoevolveError, error_type, *passes):
         raise
     except Exception as error:
-        raise error_type(f"{what}: {described(error)}{remedy}") from error
+        raise error_type(f"{what}: {described(error)}{_meant(error)}{remedy}") from error
+
+
+def _meant(error: Exception) -> str:
+    """Return the hint at the file that a missing one means; empty for other errors."""
+    missing = error.filename if isinstance(error, FileNotFoundError) else None
+    return file_meant(Path(missing)) if isinstance(missing, str) else ""
 
 
 def described(error: BaseException) -> str:

@@ -22,10 +22,9 @@ def did_you_mean(written: str, known: Iterable[str]) -> str:
 
 def file_meant(path: Path) -> str:
     """Return the hint at a file or folder beside ``path``; empty if ``path`` exists."""
-    if path.exists():
-        return ""
     try:
-        near = nearest(path.name, (each.name for each in path.parent.iterdir()))
+        beside = [] if path.exists() else [each.name for each in path.parent.iterdir()]
     except OSError:
         return ""
+    near = nearest(path.name, beside)
     return f"; did you mean {str(path.with_name(near))!r}?" if near else ""

@@ -236,10 +236,6 @@ if TYPE_CHECKING:
         described as described,  # type and message of an error, in one line
         shown as shown,  # a foreign value as Python writes it: escaped, masked and cut
     )
-    from coevolve.base.similar import (
-        did_you_mean as did_you_mean,  # a hint at the name that a misspelt one means
-        file_meant as file_meant,  # a hint at the file that a misspelt path means
-    )
 
 
 def _homes() -> dict[str, str]:

@@ -270,8 +270,8 @@ OTHERS: tuple[Mutant, ...] = (
     Mutant(
         promise="work that fails at each of watchdog.attempts attempts is a dead letter",
         file="coevolve/parts/attempts.py",
-        old="return self.count(item) >= self._max\n",
-        new="return self.count(item) > self._max\n",
+        old="return self.count(item) >= self._max + (",
+        new="return self.count(item) > self._max + (",
         tests=(
             f"{UNIT}/rollouts/test_worker.py",
             f"{UNIT}/synthesis/test_worker.py",

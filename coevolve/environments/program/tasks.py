@@ -21,7 +21,7 @@ from coevolve.environments.program.worker import (
     kill_session,
     shown_line,
 )
-from coevolve.environments.sdk import apart, boundary, file_meant, held_out_places, plain, shown
+from coevolve.environments.sdk import apart, boundary, held_out_places, plain, shown
 from protocols.config import RunConfig
 from protocols.errors import ConfigError
 from protocols.tasks import SPLITS, Seeded, Split, Task, body_of
@@ -125,8 +125,7 @@ def checked_lines(content: bytes) -> bytes:
 def task_content(settings: ProgramConfig) -> bytes:
     """Return the content of the file of tasks. Raises ConfigError."""
     path = Path(carried(settings.tasks))
-    place = f"environment.tasks: {path} needs to be a file of JSON lines"
-    with boundary(ConfigError, place, file_meant(path)):
+    with boundary(ConfigError, f"environment.tasks: {path} needs to be a file of JSON lines"):
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it needs at most {MAX_BYTES} bytes, found more")
         return path.read_bytes()

@@ -5,6 +5,7 @@ folder. `hdl.designs.qualify` checks what needs a simulation: the points, and th
 testbenches.
 """
 
+import difflib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +17,7 @@ from coevolve.environments.hdl.designs.design import QUALITIES, Design, DesignFi
 from coevolve.environments.hdl.designs.rtl import elaborate, ports, ports_of
 from coevolve.environments.hdl.gate.encoding import rtl_text
 from coevolve.environments.hdl.simulate.messages import DataFile, Port, Reset, SourceFile, Unit
-from coevolve.environments.sdk import NotYamlError, check_section, did_you_mean, parse_yaml
+from coevolve.environments.sdk import NotYamlError, check_section, parse_yaml
 from protocols.errors import ConfigError
 
 TESTBENCH_FILE, PLAN_FILE = "tb.sv", "plan.sv"
@@ -201,7 +202,8 @@ def _unit_faults(unit: Unit, found: Sequence[Port]) -> list[str]:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
-    return "" if name in known else did_you_mean(name, known)
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near and near[0] != name else ""
 
 
 def _source(path: Path, faults: list[str]) -> SourceFile:
