@@ -86,6 +86,9 @@ class SignalsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     false_discovery: Share = 0.05
     """Expected share of false positives among the tasks reported as forgotten."""
 
+    forgetting_evidence: Positive = 5.0
+    """Log-likelihood ratio at which ``rules: skills`` reports a part of skills as lost."""
+
     boundary_low: Share = 0.1
     """A task is at the boundary if its success rate lies above this, below ``boundary_high``. Below
     it, a task or a skill of which every attempt failed is unsolved."""

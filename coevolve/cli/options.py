@@ -128,13 +128,20 @@ def run_arguments() -> Callable[[Any], Any]:
     return click.argument("run", nargs=-1, metavar="[RUN]...", shell_complete=_runs)
 
 
-def run_file_argument(*, required: bool = True) -> Callable[[Any], Any]:
-    """Return the argument FILE: a run file, or the name of one that coevolve carries."""
+def run_file_argument(*, required: bool = True, unless: str = "") -> Callable[[Any], Any]:
+    """Return the argument FILE: a run file, or the name of one that coevolve carries.
+
+    With the flag ``unless``, which has to be eager, the word is no run file.
+    """
+
+    def opened(context: click.Context, parameter: click.Parameter, named: str | None) -> Any:
+        return named if context.params.get(unless) else opening_code(context, parameter, named)
+
     return click.argument(
         "run_file",
         required=required,
         metavar="FILE" if required else "[FILE]",
-        callback=opening_code,
+        callback=opened,
         shell_complete=_run_files,
     )
 

@@ -266,7 +266,7 @@ class Environment(ABC):
 
     # Evolution.
 
-    def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
+    def observer(self, reader: Reader, simulators: Sequence[SimulatorService]) -> Observer:
         """Return a new observer, which summarizes groups and finds weaknesses."""
         return TaskObserver(self._config)
 

@@ -216,7 +216,7 @@ def signals(given: PartInputs) -> Part:
     """Return the part that finds weaknesses in rollouts."""
     environment = given.environment
     return SignalExtractor(
-        given.context, lambda: environment.observer(given.context, given.simulators)
+        given.context, lambda: environment.observer(given.context.reader, given.simulators)
     )
 
 

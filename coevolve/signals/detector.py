@@ -83,6 +83,7 @@ class Detector:
 
         The ``most_tasks`` tasks that were visited last are remembered.
         """
+        self.parts_of = space.parts_of
         self._config = config
         self._cold_start = cold_start
         self._has_fired = False

@@ -155,7 +155,7 @@ class History:
         self._window = config.window
         self._half_life = config.half_life_visits
         self._has_skills = config.rules == "skills"
-        self.skills = SkillModel(space, config.half_life_visits)
+        self.skills = SkillModel(space, config.half_life_visits, config.forgetting_evidence)
         self.state = HistoryState()
 
     @property

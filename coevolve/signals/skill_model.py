@@ -9,9 +9,11 @@ constant gain). So it foresees the success of tasks that were never visited, it 
 all tasks that share a part, and a visit costs O(parts of the task) however many tasks there are.
 
 Losses are found by a sequential test for each part (Page 1954): a cumulative sum of log-likelihood
-ratios, of a part that fell by `LOSS` against the same part as it was. "As it was" is a slow average
-of the filter's own belief, which would follow a loss before the test can see it. The test of a part
-begins when its belief is settled.
+ratios, of a part that fell by `LOSS` against the same part as it was. "As it was" is the filter's
+belief when the sum was last 0, with its variance: it rises with the policy, and does not follow a
+loss before the test can see it. A group counts the less, the more of its result the doubt about its
+parts may explain, so that a new part's failures are not held against the known ones beside it. A
+loss that is found clears the other parts of its turn.
 
 The first `MAX_NAMES` skills, and as many parts, are remembered; later ones are left out.
 """
@@ -22,6 +24,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from protocols.evolution import GroupSummary, SkillCount
 
@@ -34,21 +37,15 @@ LEAST_VARIANCE = 0.02
 WALK = 0.08**2
 """Variance that each policy version adds."""
 
+SETTLED = 1.5
+"""Variance up to which a part is tested."""
+
 MOST_LOGIT = 6.0
 ALIKE = 0.3
 """Correlation of the rollouts of one group beyond their common rate."""
 
 LOSS = 2.0
 """Fall of a logit that the test looks for."""
-
-LIMIT = 5.0
-"""Cumulative log-likelihood ratio that raises an alarm."""
-
-SETTLED = 0.5
-"""Variance below which the test of a part begins."""
-
-SLOW = 0.05
-"""Weight of each visit in the slow average."""
 
 PartsOf = Callable[[str], Sequence[str]]
 """Returns the parts of a skill, by their names; pure."""
@@ -95,11 +92,11 @@ class Belief(msgspec.Struct, array_like=True):
     version: int = 0
     """The newest policy version that was seen at it."""
 
-    reference: float | None = None
-    """Slow average of the mean; None until the belief is settled."""
+    reference: tuple[float, float] = (MEAN, VARIANCE)
+    """Mean and variance when the test last had no evidence of a loss."""
 
     sum: float = 0.0
-    """The cumulative sum of the test, 0 to `LIMIT`."""
+    """The cumulative sum of the test, 0 or more."""
 
     visits: float = 0.0
     """Visits so far, decayed to visit number ``at`` of all."""
@@ -126,13 +123,18 @@ class SkillModel:
     lost: dict[str, float]
     """Parts of which the newest visit showed a loss -> their success rates before it."""
 
-    def __init__(self, space: SkillSpace, half_life: float) -> None:
-        """Start empty; evidence counts half after ``half_life`` visits."""
+    def __init__(self, space: SkillSpace, half_life: float, limit: float) -> None:
+        """Start empty.
+
+        Evidence that a part is rare counts half after ``half_life`` visits. A test whose sum
+        exceeds ``limit`` has found a loss.
+        """
         self.space = space
         self._of_cells = dict.fromkeys(
             part for cell in space.cells for part in space.parts_of(cell)
         )
         self._half_life = half_life
+        self._limit = limit
         self.state = SkillsState()
 
     @property
@@ -179,37 +181,37 @@ class SkillModel:
         parts = self._beliefs(found.skill, version)
         if not parts:
             return
-        rates_P = np.array([_sigma(belief.mean) for belief in parts.values()])
-        variances_P = np.array([belief.variance for belief in parts.values()])
-        p = _bounded(float(rates_P.prod()))
-        slopes_P = p * (1 - rates_P)
-        noise = p * (1 - p) / found.attempts * _correlated(found.attempts)
-        total = float((slopes_P**2 * variances_P).sum()) + noise
-        gains_P = variances_P * slopes_P / total
-        residual = found.passed / found.attempts - p
-        for belief, gain, slope in zip(parts.values(), gains_P, slopes_P, strict=True):
+        self._test(parts, found)
+        beliefs = [(belief.mean, belief.variance) for belief in parts.values()]
+        expected = _expected(beliefs, found.attempts)
+        gains_P = expected.variances * expected.slopes / expected.variance
+        residual = found.passed / found.attempts - expected.rate
+        for belief, gain, slope in zip(parts.values(), gains_P, expected.slopes, strict=True):
             mean = belief.mean + float(gain) * residual
             belief.mean = min(max(mean, -MOST_LOGIT), MOST_LOGIT)
             belief.variance = max(belief.variance * float(1 - gain * slope), LEAST_VARIANCE)
-        self._test(parts, found)
+            if not belief.sum:
+                belief.reference = belief.mean, belief.variance
 
     def _test(self, parts: dict[str, Belief], found: SkillCount) -> None:
         """Weigh a result for and against the loss of each part."""
-        was = {name: _reference(belief) for name, belief in parts.items()}
-        rate = _bounded(math.prod(map(_sigma, was.values())))
-        for name, belief in parts.items():
-            if belief.reference is None:
-                belief.reference = belief.mean if belief.variance < SETTLED else None
+        expected = _expected([belief.reference for belief in parts.values()], found.attempts)
+        rate, failed = expected.rate, found.attempts - found.passed
+        weight = rate * (1 - rate) / found.attempts / expected.variance
+        for belief in parts.values():
+            if belief.reference[1] > SETTLED:
                 continue
-            fallen = _bounded(rate * _sigma(was[name] - LOSS) / _sigma(was[name]))
-            passed, failed = found.passed, found.attempts - found.passed
-            ratio = passed * math.log(fallen / rate) + failed * math.log((1 - fallen) / (1 - rate))
-            belief.sum = max(0.0, belief.sum + ratio / _correlated(found.attempts))
-            belief.reference += SLOW * (belief.mean - belief.reference)
-            if belief.sum > LIMIT:
-                self.lost[name] = _sigma(belief.reference)
-                belief.sum, belief.reference = 0.0, None
-                belief.variance = min(VARIANCE, belief.variance + 1.0)  # from now on, trust data
+            was = _sigma(belief.reference[0])
+            fallen = _bounded(rate * _sigma(belief.reference[0] - LOSS) / was)
+            passing, failing = math.log(fallen / rate), math.log((1 - fallen) / (1 - rate))
+            ratio = found.passed * passing + failed * failing
+            belief.sum = max(0.0, belief.sum + weight * ratio)
+        name, worst = max(parts.items(), key=lambda item: item[1].sum)
+        if worst.sum > self._limit:
+            self.lost[name] = _sigma(worst.reference[0])
+            worst.variance = min(VARIANCE, worst.variance + 1.0)  # from now on, trust data
+            for belief in parts.values():
+                belief.sum = 0.0  # this loss explains what is held against the others
 
     def _beliefs(self, skill: str, version: int) -> dict[str, Belief]:
         """Return the beliefs about a skill's parts, walked on to a version, and count the visit."""
@@ -230,6 +232,30 @@ class SkillModel:
         return found
 
 
+class _Expected(NamedTuple):
+    """What beliefs about some parts say of the share of attempts that pass."""
+
+    rate: float
+    variance: float
+    """Of the share, by chance and by doubt about the parts."""
+
+    slopes: NDArray[np.float64]
+    """Change of the rate with each part's logit."""
+
+    variances: NDArray[np.float64]
+
+
+def _expected(beliefs: Sequence[tuple[float, float]], attempts: int) -> _Expected:
+    """Return what follows from the (mean, variance) of each part's logit."""
+    rates_P = np.array([_sigma(mean) for mean, _ in beliefs])
+    variances_P = np.array([variance for _, variance in beliefs])
+    rate = _bounded(float(rates_P.prod()))
+    slopes_P = rate * (1 - rates_P)
+    noise = rate * (1 - rate) / attempts * (1 + (attempts - 1) * ALIKE)
+    doubt = float((slopes_P**2 * variances_P).sum())
+    return _Expected(rate, doubt + noise, slopes_P, variances_P)
+
+
 def _sigma(logit: float) -> float:
     return 1 / (1 + math.exp(-logit))
 
@@ -237,12 +263,3 @@ def _sigma(logit: float) -> float:
 def _bounded(rate: float) -> float:
     """Return a rate that leaves every result possible."""
     return min(max(rate, 0.02), 0.98)
-
-
-def _correlated(attempts: int) -> float:
-    """Return how many attempts of a group tell as much as one that is alone."""
-    return 1 + (attempts - 1) * ALIKE
-
-
-def _reference(belief: Belief) -> float:
-    return belief.mean if belief.reference is None else belief.reference

@@ -206,9 +206,9 @@ class AppWorld(ToolEnvironment):
 
         return CodeRenderer.load(model_folder(self._config.policy.model), self._config.policy.chat)
 
-    def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
+    def observer(self, reader: Reader, simulators: Sequence[SimulatorService]) -> Observer:
         """Return an observer of the APIs that blocks name, their order and their errors."""
-        return ToolObserver(context.config, self.tools(), count=count_apis)
+        return ToolObserver(self._config, self.tools(), count=count_apis)
 
     def questions(self) -> "Questions":
         from coevolve.environments.appworld.synthesis.questions import code_questions

@@ -237,15 +237,13 @@ class Hdl(Environment):
             ),
         )
 
-    def observer(
-        self, context: "PartContext", simulators: Sequence[SimulatorService]
-    ) -> "DesignObserver":
+    def observer(self, reader: Reader, simulators: Sequence[SimulatorService]) -> "DesignObserver":
         """Return the observer of coverage points."""
         from coevolve.environments.hdl.observer import DesignObserver
 
         return DesignObserver(
             self._config,
-            reader=context.reader,
+            reader=reader,
             catalogue=parts.catalogue(self._config),
             simulator=parts.pool(simulators),
         )

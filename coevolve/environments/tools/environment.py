@@ -273,9 +273,9 @@ class ToolEnvironment(Environment):
             answered_errors=self._answered_errors(),
         )
 
-    def observer(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Observer:
+    def observer(self, reader: Reader, simulators: Sequence[SimulatorService]) -> Observer:
         """Return an observer of tools, their order, arguments and errors."""
-        return ToolObserver(context.config, self.tools(), reader=context.reader, cells=self.cells())
+        return ToolObserver(self._config, self.tools(), reader=reader, cells=self.cells())
 
     def synthesizer(
         self, context: PartContext, simulators: Sequence[SimulatorService]

@@ -73,7 +73,7 @@ def named(signals: Sequence[Signal]) -> list[str]:
 
 
 def test_the_model_foresees_skills_that_were_never_visited():
-    policy, model = Policy(), SkillModel(SkillSpace(parts_of), half_life=200)
+    policy, model = Policy(), SkillModel(SkillSpace(parts_of), half_life=200, limit=5)
     for visit in policy.visits([*TOOLS, *LINKS, *CHAINS[:6]], 500):
         model.add(visit)
     unseen = CHAINS[6:]
@@ -144,11 +144,11 @@ def test_a_restored_state_gives_the_same_signals():
 
 def test_only_the_first_skills_and_parts_are_remembered(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("coevolve.signals.skill_model.MAX_NAMES", 3)
-    policy, model = Policy(), SkillModel(SkillSpace(parts_of), half_life=200)
+    policy, model = Policy(), SkillModel(SkillSpace(parts_of), half_life=200, limit=5)
     for number, skill in enumerate([*TOOLS, *TOOLS[:2]]):
         model.add(policy.visit(skill, number))
     assert model.state.skills == [*model.state.parts] == model.names == TOOLS[:3]
-    both = (model, SkillModel(SkillSpace(parts_of), 200))
+    both = (model, SkillModel(SkillSpace(parts_of), 200, 5))
     one, other = (each.chance("t9", np.random.default_rng(0)) for each in both)
     assert one == other
 
