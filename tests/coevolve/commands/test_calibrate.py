@@ -1,13 +1,21 @@
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from coevolve.commands import calibrate_planted
 from coevolve.commands.calibrate import LIMIT, worst
 from coevolve.commands.calibrate_gates import Choices, measure_gates
+from coevolve.config.load import load_config
+from coevolve.history.directory import RunDirectory, RunIdentity
+from coevolve.journal.codec import encode
+from coevolve.journal.journal import Journal
 from coevolve.signals.calibration import Rate, Size, calibrate
 from protocols.config import RolloutConfig, RunConfig
 from protocols.errors import ConfigError
+from protocols.journal import Append, Receipt
+from tests.coevolve.signals.test_planted import visit
 from tests.commands import answered
 
 SMALL = Size(tasks=400, patterns=6, pools=3)
@@ -60,6 +68,42 @@ def test_the_command_prints_counts_as_json():
     assert msgspec.convert(json.loads(answer.stdout), list[Rate])
 
 
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """Return the folder of a run with a hundred versions, in which nothing is lost."""
+    directory = RunDirectory(tmp_path / "recorded")
+    directory.path.mkdir()
+    directory.write_config(load_config("quickstart"))
+    directory.write_identity(
+        RunIdentity(run_id="r", name="recorded", namespace="n", address="", pid=1)
+    )
+    journal = Journal.open(directory.store)
+    records = tuple(
+        encode(visit(number, ("ls", "cd", "cd+ls")[number % 3], 8 - number % 2))
+        for number in range(400)
+    )
+    receipt = Receipt(producer="signals", counter=1)
+    journal.append(Append(records=records, receipt=receipt)).result(10)
+    journal.close()
+    return directory.path
+
+
+def test_losses_planted_into_a_recorded_run_are_told(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch
+):
+    swept = (("skills", "forgetting_evidence", (5.0,)),)
+    monkeypatch.setattr(calibrate_planted, "SWEPT", swept)
+    monkeypatch.setattr(calibrate_planted, "REMEMBERED", (100, 200))
+    monkeypatch.setattr(calibrate_planted, "MOST_LOSSES", 6)
+    answer = answered("calibrate", "--planted", str(recorded), "--json")
+    result = msgspec.json.decode(answer.stdout, type=calibrate_planted.Result)
+    [skills] = result.rows
+    assert skills.is_default
+    assert (skills.losses, skills.by_chance, skills.false_alarms) == (6, 0, 0)
+    assert skills.found >= 4
+    assert [len(times) for times in result.microseconds.values()] == [2]
+
+
 def test_a_faulty_run_file_is_refused():
     answer = answered("calibrate", "nowhere.yaml")
     assert answer.returncode == 1
@@ -67,7 +111,7 @@ def test_a_faulty_run_file_is_refused():
 
 
 def test_gates_are_measured_on_an_environment_with_settings() -> None:
-    settings = ("seeds=2", "held_out=2", "--planted", "0", "--reader-of", "quickstart", "--json")
+    settings = ("seeds=2", "held_out=2", "--spoilt", "0", "--reader-of", "quickstart", "--json")
     found = answered("calibrate", "--gates", "filesystem", *settings)
     rates = json.loads(found.stdout)
     assert min(read for each in rates["given"] for read in each["agreements"]) > 0.01
