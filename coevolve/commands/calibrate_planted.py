@@ -140,7 +140,12 @@ def _row(rules: RuleSet, name: str, value: float, planted: Planted, seed: int) -
 
 def _show(result: Result, runs: int) -> None:
     console = Terminal(highlight=False)
-    console.print(_table(result.rows, f"{result.rows[0].losses} losses planted into {runs} runs"))
+    console.print(
+        _table(
+            result.rows,
+            f"{result.rows[0].losses} losses in {runs} runs; versions to find: {HORIZON}",
+        )
+    )
     for most in ALLOWED:
         best = ", ".join(_best(rules, result.rows, most) for rules, _, _ in SWEPT)
         console.print(f"Found at no more than {most} false alarms a run, on average: {best}.")
@@ -151,8 +156,9 @@ def _show(result: Result, runs: int) -> None:
 
 
 def _table(rows: Sequence[Row], title: str) -> Table:
-    table = Table("rules", "signals.", title=title, caption="*: the default")
-    columns = (f"found in {HORIZON} versions", "by chance", "median delay", "false alarms a run")
+    table = Table("rules", title=title, caption="*: the default; false alarms are of a run")
+    table.add_column("signals.", no_wrap=True)
+    columns = ("found", "by chance", "delay", "false alarms")
     for column in columns:
         table.add_column(column, justify="right")
     for each in rows:
@@ -161,7 +167,7 @@ def _table(rows: Sequence[Row], title: str) -> Table:
         table.add_row(
             each.rules + "*" * each.is_default,
             each.setting,
-            f"{share:.0%} [{low:.0%}, {high:.0%}]",
+            f"{share:.0%} [{100 * low:.0f}, {100 * high:.0f}]",
             f"{each.by_chance / each.losses:.0%}",
             f"{median(each.delays):g}" if each.delays else "-",
             f"{each.false_alarms:.1f}",
