@@ -56,8 +56,9 @@ def begin(journal: MemoryJournal, *engines: str) -> None:
 
 
 def monitor(journal: MemoryJournal) -> WeightSyncMonitor:
-    async def append(messages: Sequence[Message]) -> None:
+    async def append(messages: Sequence[Message]) -> tuple[int, ...]:
         journal.add(*messages)
+        return ()
 
     config = RunConfig(name="test", delivery=DeliveryConfig(timeout_s=0.2))
     return WeightSyncMonitor(config, reader=journal, append=append)
