@@ -68,25 +68,22 @@ def boundary(
     what: str,
     remedy: str = "",
     *,
+    named: Path | None = None,
     passes: tuple[type[Exception], ...] = (),
 ) -> Generator[None]:
     """Raise ``error_type`` for any exception of the block.
 
     ``what`` says what is required and where; ``remedy`` begins with a semicolon. A CoevolveError,
-    an ``error_type`` itself, and those in ``passes`` pass unchanged.
+    an ``error_type`` itself, and those in ``passes`` pass unchanged. ``named`` is the file that a
+    user named, and that may be misspelt.
     """
     try:
         yield
     except (CoevolveError, error_type, *passes):
         raise
     except Exception as error:
-        raise error_type(f"{what}: {described(error)}{_meant(error)}{remedy}") from error
-
-
-def _meant(error: Exception) -> str:
-    """Return the hint at the file that a missing one means; empty for other errors."""
-    missing = error.filename if isinstance(error, FileNotFoundError) else None
-    return file_meant(Path(missing)) if isinstance(missing, str) else ""
+        meant = file_meant(named) if named else ""
+        raise error_type(f"{what}: {described(error)}{meant}{remedy}") from error
 
 
 def described(error: BaseException) -> str:

@@ -16,6 +16,7 @@ from coevolve.base.terminal import Terminal
 from coevolve.config.preflight import install
 from coevolve.environments.registry import environment_of
 from coevolve.environments.rewards_only import TaskObserver
+from coevolve.environments.tools.environment import ToolEnvironment
 from coevolve.history.directory import RunDirectory
 from coevolve.history.score import wilson
 from coevolve.journal.codec import decode_as, topic_of
@@ -115,9 +116,14 @@ async def _visits(reader: Reader) -> list[GroupSummary]:
 
 
 def _detector(reader: Reader, config: RunConfig) -> Detector:
-    observer = environment_of(config).observer(reader, ())
-    if not isinstance(observer, TaskObserver):
-        raise RunError(f"{config.uses}: has an observer of its own, whose signals are not known")
+    environment = environment_of(config)
+    if not isinstance(environment, ToolEnvironment):
+        raise RunError(
+            f"{config.name}: needs a run with tools, whose tasks share parts, found one of "
+            f"environment {config.uses}; name another run"
+        )
+    observer = environment.observer(reader, ())
+    assert isinstance(observer, TaskObserver)
     return observer.piece
 
 

@@ -5,18 +5,15 @@ that the same command goes on after an interruption, and prints the same tables 
 """
 
 import asyncio
-import hashlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 import msgspec
 
-import coevolve
-import protocols
 from coevolve.base.durable_files import replace_file
 from coevolve.base.terminal import Terminal
 from coevolve.commands.contrasts import (
@@ -24,7 +21,7 @@ from coevolve.commands.contrasts import (
     detectable_sds,
     smallest_p,
 )
-from coevolve.commands.grid import By, Plan, run_grid
+from coevolve.commands.grid import By, Plan, code_of, run_grid
 from coevolve.commands.study import Study
 from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
@@ -62,7 +59,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     """Carried out by simulators in those rollouts."""
 
     code: str = ""
-    """Digest of the code that made the run."""
+    """Digest of the code by which the run was begun."""
 
     def fold(self, message: Message) -> None:
         """Add a record."""
@@ -113,21 +110,11 @@ def outcome_of(folder: Path, config: RunConfig, *, is_whole: bool) -> Outcome | 
         return None  # not begun, or killed at once
     if config.learner.steps not in outcome.scores:
         return None
-    outcome.code = code_digest()
+    outcome.code = code_of(folder)
     replace_file(kept, msgspec.json.encode(outcome))
     for name in () if is_whole else OF_RESUMPTION:
         shutil.rmtree(folder / name, ignore_errors=True)
     return outcome
-
-
-@cache
-def code_digest() -> str:
-    """Return a digest of this project's code."""
-    digest = hashlib.sha256()
-    for package in (coevolve, protocols):
-        for file in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:8]
 
 
 def _kept(folder: Path) -> Path:

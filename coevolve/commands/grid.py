@@ -21,6 +21,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+import coevolve
 from protocols.config import RunConfig
 from protocols.errors import RunError
 
@@ -96,6 +97,8 @@ def _outcome(
         environment["OMP_NUM_THREADS"] = "1"
     elif (folder / "run.json").exists():
         command += ["--resume"]
+    if "--resume" not in command:
+        _code_file(folder).write_text(_code_digest())
     with Path(f"{folder}.log").open("ab") as log:
         ended = subprocess.run(  # noqa: S603 - this very program
             command, stdout=log, stderr=log, env=environment, check=False
@@ -108,6 +111,24 @@ def _outcome(
         )
     sys.stderr.write(f"{plan.name}: took {time.monotonic() - started:.0f} s\n")
     return made
+
+
+def code_of(folder: Path) -> str:
+    """Return a digest of the code by which a run was begun; empty if it is not known."""
+    file = _code_file(folder)
+    return file.read_text() if file.exists() else ""
+
+
+def _code_file(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.code")
+
+
+def _code_digest() -> str:
+    digest = hashlib.sha256()
+    for package in ("actors", "coevolve", "protocols"):
+        for file in sorted(Path(coevolve.__path__[0]).with_name(package).rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 @contextmanager

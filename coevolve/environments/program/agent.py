@@ -3,12 +3,14 @@
 An attempt shares the program's process with others, and ends with it. Then each of them is made
 again: at first beside others, at last in a process of its own, whose end counts as its fault. The
 end of a simulator does not, as a program is no part of it. If a program ends by itself twice in a
-row, and does not answer in between, that is the program's fault.
+row with one attempt, and does not answer in between, that is the program's fault.
 """
 
+import asyncio
 import math
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import msgspec
 
@@ -27,6 +29,9 @@ restarts would draw all attempts, because it has the fewest."""
 
 SHARED = 2
 """Ends of its process after which an attempt gets one of its own."""
+
+MAX_ALONE = 4
+"""Maximum number of attempts at a time that have a process each."""
 
 MAX_LOST = 12
 """Ends of its process or simulator after which an attempt has failed."""
@@ -58,6 +63,7 @@ class ProgramAgent:
         self._failed_s = [-math.inf] * len(simulators)
         """When each simulator failed last."""
 
+        self._alone = asyncio.Semaphore(MAX_ALONE)
         self._suspects = set[str]()
         """Tasks of which an attempt failed in a process of its own."""
 
@@ -65,14 +71,16 @@ class ProgramAgent:
         lost = SHARED if task.task_id in self._suspects else 0
         while True:
             name = f"{session}+{lost}" if lost else session
+            is_alone = lost >= SHARED
             try:
-                episode = await self._attempt(task, name, seed, is_alone=lost >= SHARED)
+                async with self._alone if is_alone else nullcontext():
+                    episode = await self._attempt(task, name, seed, is_alone=is_alone)
             except SimulatorLostError:
                 lost += 1
                 if lost == MAX_LOST:
                     raise
             except SimulatorError:
-                if lost >= SHARED:
+                if is_alone:
                     self._suspects.add(task.task_id)
                 raise
             else:

@@ -125,7 +125,8 @@ def checked_lines(content: bytes) -> bytes:
 def task_content(settings: ProgramConfig) -> bytes:
     """Return the content of the file of tasks. Raises ConfigError."""
     path = Path(carried(settings.tasks))
-    with boundary(ConfigError, f"environment.tasks: {path} needs to be a file of JSON lines"):
+    what = f"environment.tasks: {path} needs to be a file of JSON lines"
+    with boundary(ConfigError, what, named=path):
         if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"it needs at most {MAX_BYTES} bytes, found more")
         return path.read_bytes()

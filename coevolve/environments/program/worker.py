@@ -39,9 +39,6 @@ MAX_NOISE = 200
 
 NOISE_CHARS = 400
 KILLED_S = 10.0
-MAX_ALONE = 4
-"""Maximum number of processes that make one attempt each."""
-
 OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 """Exit statuses of processes that others may have ended."""
 
@@ -120,7 +117,6 @@ class Programs:
         """Processes that live; the last one takes attempts, and those before finish theirs."""
 
         self._starting = asyncio.Lock()
-        self._alone = asyncio.Semaphore(MAX_ALONE)
         self._past_cpu_s = 0.0
         self._is_fit = True
         self.last_error = ""
@@ -143,22 +139,27 @@ class Programs:
         return msgspec.msgpack.encode(answered)
 
     async def _made_alone(self, asked: Asked) -> Answered:
-        async with self._alone:
-            program = await Program.started(self._settings)
-            try:
-                return await program.attempt(asked, self._settings.patience_s)
-            except SimulatorLostError as error:
-                raise SimulatorError(str(error)) from error
-            finally:
-                self._past_cpu_s += program.cpu_s()
-                await program.close()
+        program = await Program.started(self._settings)
+        try:
+            return await program.attempt(asked, self._settings.patience_s)
+        except SimulatorLostError as error:
+            raise SimulatorError(str(error)) from error
+        finally:
+            await program.close()
+            self._past_cpu_s += program.cpu_s()
 
     async def _running(self) -> "Program":
         async with self._starting:
             self._forget()
             if not (self._programs and self._programs[-1].takes_attempts):
-                self._programs.append(await Program.started(self._settings, is_fit=self._is_fit))
+                self._programs.append(
+                    await Program.started(self._settings, is_fit=self._newest_is_fit)
+                )
             return self._programs[-1]
+
+    @property
+    def _newest_is_fit(self) -> bool:
+        return self._programs[-1].is_fit if self._programs else self._is_fit
 
     def _forget(self) -> None:
         """Forget the processes that have ended."""
@@ -261,7 +262,9 @@ class Program:
                 await self._process.wait()
         status = self._process.returncode
         words = f": {self._last_words}" if self._last_words else ""
-        kind = SimulatorLostError if self.is_fit or self._was_fit else SimulatorError
+        # Of several attempts one may be the cause: they are made again, until each is alone.
+        may_be_anothers = self.is_fit or self._was_fit or len(self._waiting) > 1
+        kind = SimulatorLostError if may_be_anothers else SimulatorError
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(kind(f"the program ended with status {status}{words}"))

@@ -6,6 +6,7 @@ import pytest
 
 from coevolve.environments.rewards_only import TaskObserver
 from coevolve.environments.tools.cells import parts_of
+from coevolve.signals.detector import Detector
 from coevolve.signals.planted import HORIZON, Loss, Recording, microseconds, thinned
 from coevolve.signals.skill_model import SkillSpace
 from protocols.config import RunConfig
@@ -87,5 +88,17 @@ def test_the_same_seed_plants_the_same(run: Recording):
     assert run.found(RULES, losses, 4) == run.found(RULES, losses, 4)
 
 
-def test_the_time_of_a_visit_is_measured_with_as_many_tasks_as_are_asked_for(run: Recording):
-    assert all(microseconds(run, rules, 1000) > 0 for rules in ("posterior", "paper", "skills"))
+def test_the_time_of_a_visit_is_measured_with_as_many_tasks_as_are_asked_for(
+    run: Recording, monkeypatch: pytest.MonkeyPatch
+):
+    opened: list[Detector] = []
+    open_detector = run.detector
+
+    def detector(signals: SignalsConfig, tasks: int = 0) -> Detector:
+        opened.append(open_detector(signals, tasks))
+        return opened[-1]
+
+    monkeypatch.setattr(run, "detector", detector)
+    for rules in ("posterior", "paper", "skills"):
+        assert microseconds(run, rules, 1000) > 0
+        assert len(opened[-1].state.history.tasks) == 1000

@@ -81,5 +81,5 @@ def _found(name: str, path: Path, include: Sequence[Path]) -> Iterator[Path]:
 
 
 def _read(path: Path) -> str:
-    with boundary(ConfigError, f"{path}: cannot be read"):
+    with boundary(ConfigError, f"{path}: cannot be read", named=path):
         return decoded(bytes_of(path, MOST_BYTES))

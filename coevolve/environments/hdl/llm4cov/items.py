@@ -86,7 +86,7 @@ class _Layout(msgspec.Struct, frozen=True):
 
 def items(path: Path) -> tuple[Item, ...]:
     """Return the items of a file. Raises ConfigError with the line at fault and a remedy."""
-    with boundary(ConfigError, f"{path}: cannot be read"):
+    with boundary(ConfigError, f"{path}: cannot be read", named=path):
         lines = bytes_of(path, MOST_BYTES).splitlines()
     found: dict[str, Item] = {}
     for number, line in enumerate(lines, start=1):

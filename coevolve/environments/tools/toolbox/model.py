@@ -30,8 +30,8 @@ from coevolve.environments.tools.toolbox.renderer import ToolboxRenderer
 from coevolve.environments.tools.toolbox.settings import ToolboxConfig
 from coevolve.environments.tools.toolbox.source import given
 from coevolve.environments.tools.toolbox.words import MODEL, PAD, WORDS
+from coevolve.models import word_model
 from coevolve.models.atomic_folder import write_folder
-from coevolve.models.word_model import write_word_model
 from protocols.errors import CheckpointError
 
 BATCH = 64
@@ -74,8 +74,10 @@ def write_kept_model(seed: int, settings: ToolboxConfig, folder: Path) -> None:
 
 def _digest(seed: int, settings: ToolboxConfig) -> str:
     """Return the name of all that determines the policy, this code among it."""
-    code = [file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py"))]
-    made_by = (str(torch.__version__), transformers.__version__, seed)
+    files = (*sorted(Path(__file__).parent.glob("*.py")), Path(word_model.__file__))
+    code = [file.read_bytes() for file in files]
+    libraries = (str(torch.__version__), transformers.__version__, np.__version__)
+    made_by = (libraries, torch.backends.cpu.get_cpu_capability(), seed)
     return hashlib.sha256(msgspec.json.encode((made_by, settings, code))).hexdigest()[:16]
 
 
@@ -90,7 +92,7 @@ def write_model(seed: int, domain: Domain, steps: int, folder: Path) -> None:
         _demonstrate(model, domain, steps, rng)
 
     with _one_thread():
-        write_word_model(folder, MODEL, WORDS, marks=MARKS, seed=seed, train=train)
+        word_model.write_word_model(folder, MODEL, WORDS, marks=MARKS, seed=seed, train=train)
 
 
 @contextmanager

@@ -277,7 +277,10 @@ async def test_noise_and_a_second_reward_change_nothing(tmp_path: Path) -> None:
         assert [(await it.attempt(n)).reward for n in range(2)] == [0.25, 0.25]
 
 
-async def test_attempts_share_a_process_and_only_one_that_ends_it_fails(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("end", "status"), [("os.kill(os.getpid(), 9)", -9), ("os._exit(3)", 3)])
+async def test_attempts_share_a_process_and_only_one_that_ends_it_fails(
+    tmp_path: Path, end: str, status: int
+) -> None:
     go = tmp_path / "go"
     lines = (
         "import os, pathlib, threading, time\n"
@@ -285,14 +288,14 @@ async def test_attempts_share_a_process_and_only_one_that_ends_it_fails(tmp_path
         "    go = asked['task'].get('waits_for', sys.argv[0])\n"
         "    while not pathlib.Path(go).exists(): time.sleep(0.01)\n"
         "    ask(asked, 'a')\n    say(asked, reward=os.getpid() / 2**40)\n"
-        "if asked['task'].get('dies'): os.kill(os.getpid(), 9)\n"
+        f"if asked['task'].get('dies'): {end}\n"
         "threading.Thread(target=run, args=(asked,)).start()"
     )
     async with running(program(tmp_path, lines), *"abcdef") as it:
         together = await asyncio.gather(*(it.attempt(n) for n in range(3)))
         assert len({each.reward for each in together}) == 1
         beside = asyncio.ensure_future(it.attempt(4, waits_for=str(go)))
-        with pytest.raises(SimulatorError, match="ended with status -9"):
+        with pytest.raises(SimulatorError, match=f"ended with status {status}"):
             await it.attempt(5, dies=True)
         go.touch()
         assert (await beside).reward != together[0].reward
