@@ -272,8 +272,8 @@ def declared(words: Sequence[str]) -> tuple[list[click.Command], Sequence[str]]:
 
 def refuse_wrong_values(params: dict[str, Any]) -> None:
     """Fail if a run file cannot be loaded with the overrides, or does not exist."""
-    if params.get("gates"):
-        return  # what stands in the place of a run file are settings of an environment
+    if params.get("gates") or params.get("planted"):
+        return  # settings of an environment, or runs, stand in the place of a run file
     run_file = params.get("run_file") or params.get("config")
     overrides = [
         each for each in params.get("overrides") or () if not is_placeholder(each.partition("=")[2])
