@@ -97,9 +97,6 @@ if TYPE_CHECKING:
     )
 
     # The journal.
-    from coevolve.journal.mailbox import (
-        Appender as Appender,  # adds messages to the journal
-    )
     from coevolve.journal.codec import (
         topics_of as topics_of,  # topics of some kinds of messages
     )

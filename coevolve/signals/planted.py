@@ -205,6 +205,7 @@ class Rates:
                 self.counts.setdefault(part, []).append((each, len(parts)))
 
     def visits(self, part: str) -> int:
+        """Return the number of visits of turns with a part."""
         return len(self.counts.get(part, ()))
 
     def rate(self, part: str) -> float:

@@ -54,7 +54,8 @@ def checked(folder: Path, grade: str, tasks: Sequence[dict[str, Any]]) -> tuple[
     """Return the exit code of the check, and its findings."""
     use = made(folder, COUNTER.replace("GRADE", grade), tasks).name
     answer = answered("environment", "check", use, f"tasks={folder / 'tasks.jsonl'}", "--json")
-    assert answer.stderr == ""
+    waits = "coevolve: it checks "  # what a busy machine lets it say
+    assert all(each.startswith(waits) for each in answer.stderr.splitlines())
     return answer.returncode, [Finding(**each) for each in json.loads(answer.stdout)]
 
 

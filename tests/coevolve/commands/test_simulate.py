@@ -70,7 +70,7 @@ def test_files_without_end_are_refused(files: Path):
     ):
         answer = graded(words)
         assert answer.returncode == MISUSED
-        assert "has more" in answer.stderr
+        assert "bytes, found more" in answer.stderr
 
 
 @pytest.mark.hdl
