@@ -15,7 +15,7 @@ from coevolve.history.series import RunSeries
 from coevolve.report.figure import Table, listed, section
 from coevolve.report.markup import Markup, joined, tag
 from coevolve.report.page import document
-from coevolve.report.pictures import Point, Trace, legend, plot, scored, spark
+from coevolve.report.pictures import Trace, averaged, legend, plot, scored, spark
 from coevolve.report.scripts import data_block, library, own
 from coevolve.report.sections.metrics import curves_of, metrics_data
 from coevolve.report.sentences import moment
@@ -148,13 +148,11 @@ def _trace(arm: str, colour: int, runs: Sequence[Overview]) -> Trace:
     name = f"{arm} ({len(runs)} run{'s' * (len(runs) > 1)})"
     if len(runs) == 1:
         return Trace(name, [scored(at, score) for at, score in runs[0].scores.items()], colour)
-    points: list[Point] = []
-    for version in runs[0].scores:
-        if not all(version in run.scores for run in runs):
-            continue
-        means = [run.scores[version].mean for run in runs]
-        mean, error = fmean(means), stdev(means) / math.sqrt(len(means))
-        points.append(Point(version, mean, max(0.0, mean - error), min(1.0, mean + error)))
+    points = [
+        averaged(version, [run.scores[version].mean for run in runs])
+        for version in runs[0].scores
+        if all(version in run.scores for run in runs)
+    ]
     return Trace(name, points, colour)
 
 

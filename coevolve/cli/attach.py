@@ -1,12 +1,12 @@
 """The command `coevolve attach`, also available as `python -m coevolve.attach`."""
 
-import difflib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
+from coevolve.base.similar import did_you_mean
 from coevolve.cli.lazy_group import nearest_hint, split_options
 from coevolve.cli.options import FOLDER, code_option, json_option, runs_option
 from coevolve.llm.urls import url_of
@@ -48,9 +48,8 @@ class AttachGroup(click.Group):
 
 def _without_command(word: str, known: list[str]) -> str:
     """Return the fault of a command line with one word, which is a misspelled command or a RUN."""
-    near = difflib.get_close_matches(word, known, 1)
-    if near:
-        return f"there is no command {word!r}; did you mean {near[0]!r}?"
+    if meant := did_you_mean(word, known):
+        return f"there is no command {word!r}{meant}"
     return f"a command has to follow the run {word!r}, one of {', '.join(known)}"
 
 

@@ -1,10 +1,11 @@
 """`coevolve explain`."""
 
-import difflib
 import sys
 import textwrap
 
 import click
+
+from coevolve.base.similar import did_you_mean
 
 WIDTH = 88
 INDENT = "    "
@@ -31,9 +32,8 @@ def command(word: str) -> None:
         return
     if found is None:
         known = [name for each in (*meanings(), *terms()) for name in each.names]
-        near = difflib.get_close_matches(word, known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else "`coevolve explain` lists all metrics"
-        raise click.UsageError(f"there is no metric or word {word!r}; {hint}")
+        hint = did_you_mean(word, known) or "; `coevolve explain` lists all metrics"
+        raise click.UsageError(f"there is no metric or word {word!r}{hint}")
     lines = [", ".join(found.names), *_wrapped(found.meaning), *_wrapped(f"unit: {found.unit}")]
     lines += _wrapped(f"if it moves: {found.moves}") if found.moves else []
     sys.stdout.write("\n".join(lines) + "\n")

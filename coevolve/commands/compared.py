@@ -1,11 +1,10 @@
 """What a study's runs say about its arms: tables for the terminal, and a page with their curves."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
 import rich.table
 
@@ -18,7 +17,7 @@ from coevolve.commands.study import Study
 from coevolve.report.figure import Table
 from coevolve.report.markup import Markup, tag
 from coevolve.report.page import document
-from coevolve.report.pictures import Point, Trace, legend, plot
+from coevolve.report.pictures import Point, Trace, averaged, legend, plot
 
 PAGE = "index.html"
 """The page's file in the folder of a study's runs."""
@@ -80,9 +79,7 @@ def _curves(study: Study, outcomes: Outcomes) -> Markup:
 def _points(runs: Sequence[Mapping[int, float]]) -> Iterator[Point]:
     """Yield the mean of an arm's scores, 0..1, at the versions that each of its runs scored."""
     for version in sorted(set[int].intersection(*map(set, runs))):
-        scores = [run[version] for run in runs]
-        mean, error = fmean(scores), stdev(scores) / math.sqrt(len(scores))
-        yield Point(version, mean, max(0.0, mean - error), min(1.0, mean + error))
+        yield averaged(version, [run[version] for run in runs])
 
 
 def _scores(study: Study, of: Mapping[str, Sequence[Outcome]], results: Results) -> Table:

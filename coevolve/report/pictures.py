@@ -4,8 +4,10 @@ The lines stretch with the page; the texts are HTML around them and keep their s
 that runs no script shows them too.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 from coevolve.history.scales import evenly
 from coevolve.history.score import Score
@@ -54,6 +56,12 @@ def scored(version: int, score: Score) -> Point:
     """Return a score with one standard error to both sides."""
     low, high = score.mean - score.std_error, score.mean + score.std_error
     return Point(version, score.mean, max(0.0, low), min(1.0, high))
+
+
+def averaged(x: float, shares: Sequence[float]) -> Point:
+    """Return the mean of two or more runs' shares with one standard error to both sides."""
+    mean, error = fmean(shares), stdev(shares) / math.sqrt(len(shares))
+    return Point(x, mean, max(0.0, mean - error), min(1.0, mean + error))
 
 
 def plot(

@@ -12,28 +12,14 @@ from coevolve.signals.skill_model import SkillSpace
 from protocols.config import RunConfig
 from protocols.evolution import GroupSummary, SkillCount
 from protocols.evolution_config import SignalsConfig
+from tests.skill_visits import skill_visit
 
 SKILLS = ("a", "b", "a+b", "c")
 RULES = SignalsConfig(rules="skills")
 
 
 def visit(number: int, skill: str, passed: int) -> GroupSummary:
-    return GroupSummary(
-        group_id=f"g{number}",
-        group=number,
-        task_id=skill,
-        root=skill,
-        version_min=number // 4,
-        version_max=number // 4,
-        successes=passed,
-        rollouts=8,
-        errors=0,
-        surprise=0.0,
-        sampled_tokens=0,
-        calls=0,
-        skills=(SkillCount(skill=skill, passed=passed, attempts=8),),
-        evidence=(number,),
-    )
+    return skill_visit(number, skill, passed, per_version=4)
 
 
 @pytest.fixture(scope="module")

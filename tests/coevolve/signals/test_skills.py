@@ -10,8 +10,9 @@ import pytest
 from coevolve.environments.tools.cells import parts_of
 from coevolve.signals.detector import Detector, DetectorState
 from coevolve.signals.skill_model import SkillModel, SkillSpace
-from protocols.evolution import SKILL, GroupSummary, OnPattern, Signal, SkillCount
+from protocols.evolution import SKILL, GroupSummary, OnPattern, Signal
 from protocols.evolution_config import SignalsConfig
+from tests.skill_visits import skill_visit
 
 CONFIG = SignalsConfig(rules="skills", kinds=("forgetting", "boundary", "rare"))
 TOOLS = [f"t{number}" for number in range(12)]
@@ -39,23 +40,7 @@ class Policy:
 
     def visit(self, skill: str, number: int, rollouts: int = 8) -> GroupSummary:
         passed = int(self.random.binomial(rollouts, self.rate(skill)))
-        return GroupSummary(
-            group_id=f"g{number}",
-            group=number,
-            task_id=skill,
-            root=skill,
-            version_min=number // 8,
-            version_max=number // 8,
-            successes=passed,
-            rollouts=rollouts,
-            errors=0,
-            surprise=0.0,
-            sampled_tokens=0,
-            calls=0,
-            patterns=(),
-            skills=(SkillCount(skill=skill, passed=passed, attempts=rollouts),),
-            evidence=(number,),
-        )
+        return skill_visit(number, skill, passed, rollouts=rollouts)
 
 
 def detector(*kinds: str) -> Detector:
