@@ -131,9 +131,12 @@ def test_a_state_of_its_own_that_nothing_changes_is_a_doubt(tmp_path: Path) -> N
 
 def test_a_slow_tool_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coevolve.environments.tools.conformance.SLOW_RATE", 1e9)
-    found = findings(tmp_path, (READS, TOWNS))["speed"]
+    slow = READS.replace("class Env", "import time\n\nclass Env").replace(
+        "        return self.towns[town]", "        time.sleep(0.3)\n        return self.towns[town]"
+    )
+    found = findings(tmp_path, (slow, TOWNS))["speed"]
     assert found.state == "warns"
-    assert re.search(r"; (people|a new world) takes 0\.\d s, and each rollout waits", found.found)
+    assert re.search(r"; people takes 0\.\d s, and each rollout waits", found.found)
 
 
 def test_held_out_tasks_and_those_that_repeat_their_requests_are_named(tmp_path: Path) -> None:
