@@ -22,8 +22,11 @@ _COUNTED_NONE = (
     rf"(?:{_ZERO}|\b(?:no|zero|without)\s+){_KINDS}{_MANY}(?!\s*[:=]\s*\d)",
     rf"(?:[:|\]]\s*|\s-\s+|\b(?:found|were|had|of|total)\s+)0+\s+{_KINDS}{_MANY}(?!\s*[:=]?\s*\d)",
     r"\d\s+pass(?:ed)?\s+0+\s+fail(?:ed|s|ures)?\b(?!\s*[:=]?\s*\d)",
+    r"\d\s+(?:test ?|check|case|vector)s?(?:\s+(?!fail|err)[a-z]+)?\s*(?:[:|]|-+>?|=>)\s*"
+    r"0+\s+(?:errors?|fail(?:ed|s|ures?)?|mismatch(?:es|ed)?)\b(?!\s*[:=]?\s*\d)",
 )
-"""``0 CRC errors``, ``no data mismatches``, ``done: 0 errors``, ``9 passed 0 failed``."""
+"""``0 CRC errors``, ``no data mismatches``, ``done: 0 errors``, ``9 passed 0 failed``,
+``10 tests: 0 failed``."""
 
 _LABEL = (
     r"\b(?:(?:errors|fail(?:s|ed|ures)|mismatche[sd])"

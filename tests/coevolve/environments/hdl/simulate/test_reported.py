@@ -27,6 +27,7 @@ from coevolve.environments.hdl.simulate.reported import REPORTED
             "Failed test 0",
             "error: 0 at 5",
         ),
+        *("10 tests: 2 failed", "10 tests: 0 passed 3 failed", "5 checks: 0 failed: 2"),
         *("Test failed: 0 != 1", "failed: 0, expected 1", "ERROR: got 0", "mismatch at 5: 0 vs 1"),
     ],
 )
@@ -47,6 +48,7 @@ def test_a_failure_is_found(line: str):
         *("PASS: 10, FAIL: 0", "fail=0", "err=0 data=5", "error: 0", "FAIL: 0 PASS: 10"),
         *("Errors found: 0", "Error(s): 0", "errors detected: 0", "errors: none", "error: none"),
         *("0/10 tests failed", "Number of failed tests: 0", "0 CRC errors", "9 passed, 0 failed"),
+        *("10 tests: 0 failed", "ran 10 tests - 0 failed", "5 checks done: 0 mismatches"),
         *("no parity errors detected", "Done: 0 errors", "Passed (0 errors)", "9 passed 0 failed"),
         *("Mean squared error: 0.001", "error injection enabled", "error-free"),
         *("Hint: Total mismatched samples is 0 out of 439 samples", "5 warnings and 0 errors"),
