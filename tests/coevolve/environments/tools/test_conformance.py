@@ -132,7 +132,8 @@ def test_a_state_of_its_own_that_nothing_changes_is_a_doubt(tmp_path: Path) -> N
 def test_a_slow_tool_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coevolve.environments.tools.conformance.SLOW_RATE", 1e9)
     slow = READS.replace("class Env", "import time\n\nclass Env").replace(
-        "        return self.towns[town]", "        time.sleep(0.3)\n        return self.towns[town]"
+        "        return self.towns[town]",
+        "        time.sleep(0.3)\n        return self.towns[town]",
     )
     found = findings(tmp_path, (slow, TOWNS))["speed"]
     assert found.state == "warns"
