@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from coevolve.signals.history import History
 from protocols import columns
-from protocols.evolution import GroupSummary, PatternCount, PatternKind
+from protocols.evolution import GroupSummary, PatternCount, PatternKind, SkillCount
 from protocols.evolution_config import SignalsConfig
 from protocols.rollouts import Action, FailedRollout, Rollout, Tokens
 
@@ -38,6 +40,15 @@ def visit(
         patterns=tuple(PatternCount(kind=k, pattern=p, count=n) for k, p, n in patterns),
         evidence=(100 * group + 1, 100 * group + 2),
     )
+
+
+def skill_visit(
+    number: int, skill: str, passed: int, *, rollouts: int = 8, per_version: int = 8
+) -> GroupSummary:
+    """Return visit ``number``, of one skill; each policy version makes ``per_version`` visits."""
+    summary = visit(passed, rollouts, version=number // per_version, task_id=skill, group=number)
+    counts = (SkillCount(skill=skill, passed=passed, attempts=rollouts),)
+    return msgspec.structs.replace(summary, skills=counts, evidence=(number,))
 
 
 def history_of(

@@ -12,7 +12,7 @@ from coevolve.signals.skill_model import SkillSpace
 from protocols.config import RunConfig
 from protocols.evolution import GroupSummary, SkillCount
 from protocols.evolution_config import SignalsConfig
-from tests.skill_visits import skill_visit
+from tests.coevolve.signals.histories import skill_visit
 
 SKILLS = ("a", "b", "a+b", "c")
 RULES = SignalsConfig(rules="skills")

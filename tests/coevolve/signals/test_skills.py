@@ -12,7 +12,7 @@ from coevolve.signals.detector import Detector, DetectorState
 from coevolve.signals.skill_model import SkillModel, SkillSpace
 from protocols.evolution import SKILL, GroupSummary, OnPattern, Signal
 from protocols.evolution_config import SignalsConfig
-from tests.skill_visits import skill_visit
+from tests.coevolve.signals.histories import skill_visit
 
 CONFIG = SignalsConfig(rules="skills", kinds=("forgetting", "boundary", "rare"))
 TOOLS = [f"t{number}" for number in range(12)]
