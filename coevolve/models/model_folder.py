@@ -145,7 +145,8 @@ def _no_model(name: str) -> ConfigError:
     return ConfigError(
         f"policy.model: needs {TINY!r}, a folder in Hugging Face layout, or the name of a "
         f"model on Hugging Face such as Qwen/Qwen3-4B-Instruct-2507, found {shown(name)}, "
-        "which is no folder; download the model first and give its path or its name"
+        "which is no folder; `coevolve model list` names small models, and `coevolve model fetch` "
+        "downloads one into a folder; or give the path or the name of one that you have"
     )
 
 

@@ -62,6 +62,11 @@ SLOW_RATE = 5.0
 ENOUGH_NAMED = 10
 """Fewer tasks with a name than this may lack other names that can take its place."""
 
+RENAMING = (
+    "none plays alike under names that training tasks give the same parameter: let tools and state "
+    "depend on what a world holds, or let more training tasks name others"
+)
+
 DOUBTED = "no task is in doubt"
 
 LEAKING = "with requests of held-out ones, so a run does not train on them"
@@ -180,10 +185,14 @@ async def _fresh_instances(subject: Subject) -> tuple[bool, str]:
     """
     names = Vocabulary(map(tool_task, subject.train))
     made = await Instances(subject.pool, names).of(subject.tasks, seed=1)
-    naming = sum(bool(named(tool_task(task))) for task in subject.tasks)
-    holds = bool(made) or (subject.claimed.fresh_instances and naming < ENOUGH_NAMED)
+    naming = [each for task in subject.tasks for each in list(named(tool_task(task)))[:1]]
     found = f"{len(made)} of {len(subject.tasks)} tasks have an instance"
-    return holds, f"{found}, {naming} name what could have another name" if not made else found
+    if made:
+        return True, found
+    found += f", {len(naming)} name what could have another name"
+    if not (subject.claimed.fresh_instances and len(naming) < ENOUGH_NAMED):
+        return False, f"{found}, such as {naming[0]!r}; {RENAMING}" if naming else found
+    return True, found
 
 
 async def _separate_sessions(subject: Subject) -> tuple[bool, str]:

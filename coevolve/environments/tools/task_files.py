@@ -80,13 +80,23 @@ def read_tasks(
 
 def _line(row: dict[str, Any], place: str) -> TaskLine:
     for name in TaskLine.__struct_fields__:
-        slips = [each for each in row if each != name and sorted(each.lower()) == sorted(name)]
+        slips = [each for each in row if each != name and _is_slip(each.lower(), name)]
         if slips and name not in row:
             raise ConfigError(f"{place}: has a field {slips[0]!r}; did you mean {name!r}?")
     line = msgspec.convert(row, TaskLine)
     if not line.turns:
         raise ConfigError(f"{place}: needs at least one turn, found none")
+    for number, turn in enumerate(line.turns, start=1):
+        if not turn.instruction.strip():
+            raise ConfigError(
+                f"{place} ({line.id}): needs an instruction in turn {number}, found "
+                f"{turn.instruction!r}; write what the user asks"
+            )
     return line
+
+
+def _is_slip(found: str, name: str) -> bool:
+    return sorted(found) == sorted(name) or found.removesuffix("s") == name.removesuffix("s")
 
 
 def _sides(lines: Sequence[TaskLine], seed: int, share: float) -> dict[str, Split]:

@@ -1,8 +1,8 @@
 """The names that tasks use, and other names that can take their place.
 
 A new name is of the same form as the old one: a file keeps its ending and gets another file's stem,
-words become as many other words, and what else a parameter takes is replaced by what it takes in
-other tasks.
+words become as many other words, and what else a parameter takes, such as 'Ms. Ito', is replaced by
+what it takes in other tasks.
 """
 
 import re
@@ -62,10 +62,13 @@ class Vocabulary:
             stem = _drawn(self._stems, text, rng, ending)
             return stem + ending if stem else ""
         parts = name.split(" ")
-        if len(parts) > 1:
-            return self._phrase(parts, text, rng) if len(parts) <= MOST_WORDS else ""
-        stems, words = self._known
+        if len(parts) > MOST_WORDS:
+            return ""
         names = self._taken.get(parameter, ())
+        if len(parts) > 1:
+            whole = "" if all(map(_WORD.fullmatch, parts)) else _drawn(names, text, rng)
+            return whole or self._phrase(parts, text, rng)
+        stems, words = self._known
         if len(names) < FEW and (name in stems or name in words):
             names = self._stems if name in stems else self._words
         return _drawn([each for each in names if not ending_of(each)], text, rng)

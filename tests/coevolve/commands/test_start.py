@@ -83,7 +83,7 @@ def test_lengths_are_measured_and_every_chosen_value_has_its_reason(here: Path):
         ((CLASS, "none.jsonl"), "environment.tasks: none.jsonl has to be"),
         ((CLASS, TASKS, "learner.stepz=2"), "did you mean 'steps'"),
         ((CLASS, TASKS, "learner.steps"), "has no '='"),
-        ((CLASS, TASKS, "--model", "nothing"), "--model: needs a folder"),
+        ((CLASS, TASKS, "--model", "nothing"), "needs to be a folder in Hugging Face"),
         ((CLASS, TASKS, "--model", str(TINY_FOLDER)), "chat template"),
         (("hdl", TASKS), "tasks"),
         ((CLASS, TASKS, "--synthesizer", "localhost:1", "m"), "needs a URL"),

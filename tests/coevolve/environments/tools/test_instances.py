@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pytest
 
 from coevolve.commands.fresh import Comparison, compared, table
@@ -64,6 +65,13 @@ def test_a_name_is_replaced_wherever_it_stands_whole():
     assert turn.reference == ("mv(source=\"it's.txt\", destination='old')",)
     assert '"it\'s.txt":{"type":"file","content":"it\'s.txt, old"}' in other.world
     assert not fails(other, [turn.reference])
+
+
+def test_a_name_of_several_words_takes_one_of_the_same_parameter():
+    texts = ("Ms. Ito", "Mr. Khan")
+    bodies = [renamed(NOTE, {"my notes.txt": text}) for text in texts]
+    another = Vocabulary(bodies).another("Ms. Ito", "source", "Ms. Ito", np.random.default_rng(0))
+    assert another == "Mr. Khan"
 
 
 def test_an_instance_is_solved_by_its_own_calls_alone(tasks: Sequence[Task]):

@@ -231,6 +231,7 @@ def test_tasks_without_names_need_no_instances_but_those_with_names_do(folder: P
         found = checked(made(folder, STORE, said))["fresh_instances"]
         assert found.state == state, found
         assert "0 of 10 tasks have an instance" in found.found
+        assert ("such as 'same'; none plays alike" in found.found) == bool(word)
 
 
 @pytest.mark.parametrize(
@@ -477,6 +478,11 @@ def test_methods_that_raise_are_reported_with_a_task(
         (json.dumps(lines(split="test")[0]).encode(), "split: train or held_out.*'test'"),
         (json.dumps(lines()[0]).encode(), "needs tasks of both splits, but all 1 are train"),
         (json.dumps({"id": "a", "wrold": {}}).encode(), "'wrold'; did you mean 'world'"),
+        (json.dumps({"id": "a", "worlds": {}}).encode(), "'worlds'; did you mean 'world'"),
+        (
+            json.dumps(lines()[0] | {"id": "blank", "turns": [{"instruction": " "}]}).encode(),
+            r"task 1 \(blank\): needs an instruction in turn 1, found ' '",
+        ),
         (b"{,}\n{}\n{;}", r"(?s)tasks.jsonl:1: .*\n.*tasks.jsonl:3: "),
     ],
 )
