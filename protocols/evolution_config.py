@@ -201,8 +201,7 @@ class ValidatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     agreement: Share = 0.0
     """Agreement from which a reader confirms: for an endpoint the share of agreeing answers (pick
     and rebuilds), for the policy the probability of the wording. 0 stands for the reader's own
-    limit. ``coevolve calibrate --gates`` measures one. Below it, a candidate is admitted only if
-    the policy solves it."""
+    limit. Below it, a candidate is admitted only if the policy solves it."""
 
     positive_reward_clause: bool = False
     """CoEvolve's clause: admit a candidate whose reference fails if the simulator still gives a

@@ -27,7 +27,7 @@ COMMANDS = {
     "replay": "Take a run's learner steps again and compare the weights.",
     "journal": "Find and repair damage of a run's journal.",
     "compare": "Compare arms over paired seeds: runs, contrasts, what could be seen.",
-    "calibrate": "Measure what signal rules find and raise by chance, or what gates get wrong.",
+    "calibrate": "Measure what signal rules find and raise by chance.",
     "config": "List, show, explain and check run files.",
     "explain": "Say what a metric means.",
     "environment": "List, check or begin environments.",

@@ -24,7 +24,6 @@ import msgspec
 from coevolve.curriculum.task_sampler import TaskSampler
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.findings import Finding
-from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.packages import Requirements, Say
 from coevolve.environments.rewards_only import RewardsAlone, TaskObserver
 from coevolve.export.exporter import Exporter
@@ -280,17 +279,6 @@ class Environment(ABC):
     def gates(self, context: PartContext, simulators: Sequence[SimulatorService]) -> Gates:
         """Return the gates that decide whether a candidate is sound."""
         raise self._no_synthesis()
-
-    async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
-        """Return the gates' error rates on at most ``most`` own tasks of each label (0: all).
-
-        ``planted`` tasks are spoilt on purpose for each kind of fault. Raises ConfigError if the
-        environment cannot measure its gates, and SimulatorError.
-        """
-        raise ConfigError(
-            f"environment.use: {self.name} does not measure its gates; environments with tools do, "
-            "such as bfcl and filesystem"
-        )
 
     def task_index(self) -> TaskIndex:
         """Return a new, empty index that finds similar tasks."""

@@ -14,6 +14,7 @@ BENCHES = {
     "engine": "tests.bench.engine",
     "exposure": "tests.bench.exposure",
     "faults": "tests.bench.faults",
+    "gates": "tests.bench.gates",
     "gateway": "tests.bench.gateway",
     "gpu": "tests.bench.gpu",
     "gradient": "tests.bench.gradient",

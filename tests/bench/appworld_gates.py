@@ -24,14 +24,14 @@ from coevolve.environments.appworld.own import (
 from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.appworld.source import own_tasks
 from coevolve.environments.appworld.worker import AppWorldWorker
-from coevolve.environments.gate_rates import GateRates, KindRate
-from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import tool_task
 from protocols.config import SimulatorConfig
 from protocols.tasks import Task
 from tests.app_reader import KnowingReader
 from tests.coevolve.environments.appworld.planted_kinds import chosen_ids, kinds_of_code
+from tests.spoiling.calibration import GateCalibration, Sample, by_label
+from tests.spoiling.rates import GateRates, KindRate
 
 BY_READER = ("means_otherwise", "unread")
 SHOWN_CHARS = 150

@@ -20,7 +20,6 @@ from rich.console import Group, RenderableType
 from coevolve.config.load import load_config
 from coevolve.environments.tools.bfcl.catalogue import load_tasks
 from coevolve.environments.tools.bfcl.stock import CLASSES
-from coevolve.environments.tools.evolution import unrecorded_reader
 from coevolve.environments.tools.gates.forms import words
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.reading import read_call, tools_of
@@ -32,6 +31,7 @@ from tests.bench import output
 from tests.meant.cases import GOOD, Suite, cases
 from tests.planted import candidate
 from tests.simulated import InProcessSimulator
+from tests.spoiling.calibration import unrecorded_reader
 
 Lesson = tuple[list[str], list[str]]
 """Words, and the tools that they go with."""

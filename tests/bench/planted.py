@@ -21,13 +21,10 @@ from coevolve.config.load import load_config
 from coevolve.engine.generator import TransformersGenerator
 from coevolve.environments.tools.agent import ToolAgent
 from coevolve.environments.tools.commands import Tried
-from coevolve.environments.tools.evolution import unrecorded_reader
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
-from coevolve.environments.tools.gates.calibration import VARIANTS
 from coevolve.environments.tools.gates.contrast import AskedReader
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.instructions import InstructionReader
-from coevolve.environments.tools.gates.planted import KINDS, Kind
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.environments.tools.trial import TrialRun
 from coevolve.models.model_folder import TINY_FOLDER
@@ -39,6 +36,8 @@ from tests.meant.cases import GOOD, WORLDS, Case, cases
 from tests.meant.knowing import KnowingModel
 from tests.planted import candidate, draws
 from tests.simulated import InProcessSimulator
+from tests.spoiling.calibration import VARIANTS, unrecorded_reader
+from tests.spoiling.kinds import KINDS, Kind
 
 Fits = Callable[[ToolTask, Tried], bool]
 

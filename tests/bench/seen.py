@@ -39,6 +39,7 @@ SMALL: Mapping[str, str] = {
     "engine": "--rounds 1 --conversations 4 --turns 2 --deliveries 1",
     "exposure": "--steps 2",
     "faults": "--faults 16",
+    "gates": "--sample 1 --spoilt 0",
     "gateway": "--messages 4 --rounds 1 --attempts 20",
     "gradient": "--rollouts 64 --every 32 --seeds 0 --held-out 12 --jobs 1",
     "guard": "--runs 5",

@@ -36,7 +36,6 @@ from coevolve.environments.appworld.source import (
 from coevolve.environments.appworld.worker import AppWorldWorker
 from coevolve.environments.rewards_only import RewardsAlone
 from coevolve.environments.sdk import (
-    Environment,
     Exporter,
     Fault,
     Finding,
@@ -219,8 +218,6 @@ class AppWorld(ToolEnvironment):
         from coevolve.environments.appworld.evolution import code_gates
 
         return code_gates(context, simulators, self._documents, self.source().trains_on)
-
-    gate_rates = Environment.gate_rates  # refuses: the faults that are planted in code are tests
 
     def task_index(self) -> TaskIndex:
         return Likenesses(self._config.validator.similarity, code_likeness)

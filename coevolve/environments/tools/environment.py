@@ -17,7 +17,6 @@ from coevolve.base.dependencies import lacking
 from coevolve.curriculum.task_sampler import TaskSampler, sampler_of
 from coevolve.delivery.engine import VerifiedEngine
 from coevolve.environments.findings import Finding
-from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.interface import Environment
 from coevolve.environments.rewards_only import RewardsAlone
 from coevolve.environments.tools.adversary.probes import Grading
@@ -307,18 +306,6 @@ class ToolEnvironment(Environment):
         from coevolve.environments.tools.evolution import gates
 
         return gates(context, simulators, self.held_out_cell)
-
-    async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
-        """Return what the gates refuse and admit falsely, measured on the environment's tasks."""
-        from coevolve.environments.tools.evolution import gate_rates
-        from coevolve.environments.tools.gates.calibration import Sample
-
-        source = self.source()
-        canaries = source.canaries(self._config.learner.guard.tasks)
-        tasks = (*source.pool(), *canaries, *source.held_out())
-        labels = {task.task_id: " ".join(self.kinds(task)) or "all" for task in tasks}
-        sample = Sample(given=most, planted=planted, seed=seed)
-        return await gate_rates(self._config, self.simulator, tasks, labels, sample)
 
     def held_out_cell(self, body: ToolTask) -> str:
         """Return what only held-out tasks may combine, if the task does; by default nothing."""

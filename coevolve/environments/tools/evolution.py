@@ -1,22 +1,18 @@
 """Builds the synthesizer, the gates and the judge of tasks with tools."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 
 from coevolve.delivery.engine import VerifiedEngine
-from coevolve.environments.gate_rates import GateRates
 from coevolve.environments.tools.filesystem.renderer import TinyRenderer
 from coevolve.environments.tools.gates import contrast
-from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
 from coevolve.environments.tools.gates.gates import ToolGates
 from coevolve.environments.tools.gates.instructions import InstructionReader, SwappedReader
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.synthesis.accounts import Account, FindAccount
 from coevolve.environments.tools.synthesis.questions import CALLS, Questions
-from coevolve.environments.tools.synthesis.structured_call import Unrecorded
 from coevolve.environments.tools.task import ToolTask
-from coevolve.environments.tools.wire import ToolClient, ToolService
+from coevolve.environments.tools.wire import ToolClient
 from coevolve.journal.codec import SIGNALS_BY_ID, decode_as
 from coevolve.llm.recorded_calls import Budget, JournalCallLog, Ledger
 from coevolve.models.model_folder import model_folder
@@ -35,7 +31,6 @@ from protocols.synthesizers import (
     SynthesizerModel,
     SynthesizerReader,
 )
-from protocols.tasks import Task
 
 GATHER_S = 0.3
 """Seconds that commands of exploration and judging wait for others; these need no low latency."""
@@ -163,19 +158,6 @@ def reader(
     return opened(model)
 
 
-def unrecorded_reader(config: RunConfig) -> InstructionReader | None:
-    """Return the run's reader, whose calls no journal keeps; None if the run has none."""
-    model = reading_model(config)
-
-    async def account_of(candidate: Candidate) -> Account:
-        del candidate
-        return Account(calls=nullcontext(Unrecorded()), kind="rare")
-
-    if model is None:
-        return None
-    return instruction_reader(config, model, account_of)
-
-
 def instruction_reader(
     config: RunConfig,
     model: SynthesizerModel,
@@ -219,29 +201,6 @@ def reading_model(config: RunConfig) -> SynthesizerModel | None:
 
 def _name(model: SynthesizerModel) -> str:
     return model.model if isinstance(model, EndpointModel) else "policy@0"
-
-
-async def gate_rates(
-    config: RunConfig,
-    open_simulator: Callable[[], ToolService],
-    tasks: Sequence[Task],
-    labels: Mapping[str, str],
-    sample: Sample,
-) -> GateRates:
-    """Return what the gates refuse and admit falsely on ``tasks``, by label."""
-    services = [open_simulator() for _ in range(config.simulator.workers)]
-    pool = SimulatorPool(list(map(ToolClient, services)), TRIALS_IN_BATCH)
-    tool_gates = ToolGates(
-        pool,
-        calls_per_turn=config.rollout.max_calls_per_turn,
-        reader=unrecorded_reader(config),
-    )
-    try:
-        calibration = GateCalibration(tool_gates, pool, sample)
-        return await calibration.rates(by_label(labels, tasks))
-    finally:
-        for service in services:
-            await service.close()
 
 
 def judge(context: PartContext, questions: Questions) -> Judge:

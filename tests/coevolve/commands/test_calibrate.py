@@ -6,14 +6,12 @@ import pytest
 
 from coevolve.commands import calibrate_planted
 from coevolve.commands.calibrate import LIMIT, worst
-from coevolve.commands.calibrate_gates import Choices, measure_gates
 from coevolve.config.load import load_config
 from coevolve.history.directory import RunDirectory, RunIdentity
 from coevolve.journal.codec import encode
 from coevolve.journal.journal import Journal
 from coevolve.signals.calibration import Rate, Size, calibrate
 from protocols.config import RolloutConfig, RunConfig
-from protocols.errors import ConfigError
 from protocols.journal import Append, Receipt
 from tests.coevolve.signals.test_planted import visit
 from tests.commands import answered
@@ -108,19 +106,3 @@ def test_a_faulty_run_file_is_refused():
     answer = answered("calibrate", "nowhere.yaml")
     assert answer.returncode == 1
     assert "nowhere.yaml" in answer.stderr
-
-
-def test_gates_are_measured_on_an_environment_with_settings() -> None:
-    settings = ("seeds=2", "held_out=2", "--spoilt", "0", "--reader-of", "quickstart", "--json")
-    found = answered("calibrate", "--gates", "filesystem", *settings)
-    rates = json.loads(found.stdout)
-    assert min(read for each in rates["given"] for read in each["agreements"]) > 0.01
-    assert sum(each["candidates"] for each in rates["given"]) >= 4
-    assert all(each["candidates"] == 0 for each in rates["planted"])
-
-
-def test_an_environment_without_tools_has_no_gates_to_measure() -> None:
-    with pytest.raises(ConfigError, match="does not measure its gates"):
-        measure_gates(
-            "hdl", (), Choices(sample=0, planted=0, calls_per_turn=4, seed=0), as_json=True
-        )

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from coevolve.delivery.engine import VerifiedEngine
-from coevolve.environments.gate_rates import GateRates
-from coevolve.environments.interface import Environment, Fault
+from coevolve.environments.interface import Fault
 from coevolve.environments.settings import settings_of
 from coevolve.environments.tools.cells import JOIN
 from coevolve.environments.tools.environment import ToolEnvironment
@@ -163,10 +162,6 @@ class ToolboxEnvironment(ToolEnvironment):
         from coevolve.environments.tools.toolbox.gates import toolbox_gates
 
         return toolbox_gates(trial_pool(simulators), self._source.domain)
-
-    async def gate_rates(self, *, most: int, planted: int, seed: int) -> GateRates:
-        """Raise ConfigError: the gates know the grammar, and leave nothing to measure."""
-        return await Environment.gate_rates(self, most=most, planted=planted, seed=seed)
 
     def task_index(self) -> NoIndex:
         """Return an index that finds nothing: a cell may be practised with many things."""

@@ -3,7 +3,7 @@
 Each kind is one fault that a model makes when it writes a task: the code does something else than
 the instruction says, or cannot be carried out by somebody who knows the instruction alone, or the
 instruction gives away what the task is about. The kinds are made without looking at the gates'
-rules; those that concern words alone are those of calls (`tools.gates.planted`).
+rules; those that concern words alone are those of calls (`tests.spoiling.kinds`).
 """
 
 import ast
@@ -17,9 +17,9 @@ import msgspec
 from coevolve.environments.appworld.blocks import apis_in
 from coevolve.environments.appworld.gates.literals import ANSWER, COMPLETE, is_given
 from coevolve.environments.appworld.mutants import LOGGED_IN, dropped, literals
-from coevolve.environments.tools.gates.planted import KINDS as OF_CALLS
-from coevolve.environments.tools.gates.planted import Kind, Spoil
 from coevolve.environments.tools.task import ToolTask, ToolTurn
+from tests.spoiling.kinds import KINDS as OF_CALLS
+from tests.spoiling.kinds import Kind, Spoil
 
 Seen = Mapping[str, object]
 """Expression of a reference -> its first value in the reference's world."""
@@ -31,7 +31,7 @@ OF_WORDS = (
     *("wrong verb", "contradiction", "negation", "gibberish", "beyond anyone's control"),
     *("chat markup", "injection"),
 )
-"""Kinds of `tools.gates.planted` that change the instruction alone."""
+"""Kinds of `tests.spoiling.kinds` that change the instruction alone."""
 
 _MORE = (
     "Then write a text message about it to my manager.",

@@ -1,4 +1,4 @@
-"""What the faults that are planted in code need to know of tasks (`gates.planted`)."""
+"""What the faults that are planted in code need to know of tasks (`tests.spoiling.kinds`)."""
 
 import ast
 import json
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from coevolve.environments.appworld.gates.literals import ANSWER
 from coevolve.environments.appworld.own import template_of
-from coevolve.environments.tools.gates.planted import Kind
 from coevolve.environments.tools.interfaces import Simulator
 from coevolve.environments.tools.task import ToolTask
 from tests.coevolve.environments.appworld.planted import Seen, code_kinds
+from tests.spoiling.kinds import Kind
 
 _MARK = "\x1e"
 _SHOWING = f"""

@@ -14,14 +14,14 @@ from coevolve.environments.appworld.settings import AppWorldConfig
 from coevolve.environments.appworld.source import SET, own_tasks
 from coevolve.environments.appworld.worker import AppWorldWorker
 from coevolve.environments.sandbox.runner import Sandbox
-from coevolve.environments.tools.gates.calibration import GateCalibration, Sample
-from coevolve.environments.tools.gates.planted import Kind
 from coevolve.environments.tools.session_pool import SimulatorPool
 from coevolve.environments.tools.task import ToolTask, ToolTurn, tool_task
 from protocols.config import SimulatorConfig
 from tests.app_reader import KnowingReader
 from tests.coevolve.environments.appworld.planted import code_kinds
 from tests.coevolve.environments.appworld.planted_kinds import chosen_ids, kinds_of_code
+from tests.spoiling.calibration import GateCalibration, Sample
+from tests.spoiling.kinds import Kind
 
 LOGIN = "profile = apis.supervisor.show_profile()\ntoken = apis.venmo.login(username=profile)"
 ASKED = ToolTask(

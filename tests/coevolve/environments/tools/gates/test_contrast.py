@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
 from coevolve.environments.tools.gates.contrast import AskedReader
 from coevolve.environments.tools.gates.decoys import MOST, decoys
 from coevolve.environments.tools.gates.gates import ToolGates
@@ -25,6 +24,7 @@ from tests.chat_server import fails, says, serving
 from tests.meant.knowing import KnowingModel
 from tests.planted import candidate, draws, reworded
 from tests.simulated import InProcessSimulator
+from tests.spoiling.calibration import GateCalibration, Sample, by_label
 from tests.synthesizing import MemoryCalls, model_at
 
 

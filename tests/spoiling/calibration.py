@@ -1,30 +1,36 @@
 """Measures what an environment's gates refuse and admit falsely.
 
 The environment's own tasks are candidates: people or a grammar wrote them, so a refusal is an error
-of the gates or of the task. Then the admitted ones are spoilt on purpose (`gates.planted`), so that
-only the planted fault can be the reason for a refusal. All choices depend on a seed alone.
+of the gates or of the task. Then the admitted ones are spoilt on purpose (`tests.spoiling.kinds`),
+so that only the planted fault can be the reason for a refusal. All choices depend on a seed alone.
 """
 
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from random import Random
 from typing import NamedTuple
 
 import structlog
 
-from coevolve.environments.gate_rates import GateRates, KindRate, Refusal
 from coevolve.environments.tools.commands import Tried
+from coevolve.environments.tools.evolution import instruction_reader, reading_model
 from coevolve.environments.tools.gates.executed import ExecutedGates
+from coevolve.environments.tools.gates.instructions import InstructionReader
 from coevolve.environments.tools.gates.mutants import Turns
-from coevolve.environments.tools.gates.planted import KINDS, Kind
 from coevolve.environments.tools.gates.trials import passes
 from coevolve.environments.tools.interfaces import Simulator
+from coevolve.environments.tools.synthesis.accounts import Account
+from coevolve.environments.tools.synthesis.structured_call import Unrecorded
 from coevolve.environments.tools.task import ToolTask, tool_task
 from coevolve.validation.gates import Findings
+from protocols.config import RunConfig
 from protocols.errors import SimulatorError
 from protocols.evolution import Candidate, Refused
 from protocols.tasks import Task, body_of
+from tests.spoiling.kinds import KINDS, Kind
+from tests.spoiling.rates import GateRates, KindRate, Refusal
 
 CONCURRENT = 8
 """Candidates examined at a time."""
@@ -124,7 +130,7 @@ class GateCalibration:
 
     async def _spoilt(self, name: str, kind: Kind, task: Task) -> ToolTask | None:
         """Return the first spoilt version whose calls work; None if there is none."""
-        rng = Random(f"{self._sample.seed}/{name}/{task.task_id}")  # noqa: S311
+        rng = Random(f"{self._sample.seed}/{name}/{task.task_id}")
         for body, _ in zip(kind.spoil(tool_task(task), rng), range(VARIANTS), strict=False):
             label = f"{task.task_id}/{name}"
             tried = await self._played(label, body, body.references)
@@ -182,7 +188,7 @@ class GateCalibration:
 
     def _shuffled(self, tasks: Sequence[Task], name: str) -> list[Task]:
         ordered = sorted(tasks, key=lambda task: task.task_id)
-        Random(f"{self._sample.seed}/{name}").shuffle(ordered)  # noqa: S311
+        Random(f"{self._sample.seed}/{name}").shuffle(ordered)
         return ordered
 
 
@@ -192,3 +198,16 @@ def by_label(labels: Mapping[str, str], tasks: Iterable[Task]) -> Mapping[str, S
     for task in tasks:
         found[labels[task.task_id]].append(task)
     return found
+
+
+def unrecorded_reader(config: RunConfig) -> InstructionReader | None:
+    """Return the run's reader, whose calls no journal keeps; None if the run has none."""
+    model = reading_model(config)
+
+    async def account_of(candidate: Candidate) -> Account:
+        del candidate
+        return Account(calls=nullcontext(Unrecorded()), kind="rare")
+
+    if model is None:
+        return None
+    return instruction_reader(config, model, account_of)

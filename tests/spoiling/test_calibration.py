@@ -2,12 +2,13 @@
 
 from itertools import islice
 
-from coevolve.environments.gate_rates import GateRates, KindRate
-from coevolve.environments.tools.gates.calibration import GateCalibration, Sample, by_label
 from coevolve.environments.tools.gates.gates import ToolGates
-from coevolve.environments.tools.gates.planted import KINDS
+from tests.bench import gates
 from tests.planted import draws
 from tests.simulated import InProcessSimulator
+from tests.spoiling.calibration import GateCalibration, Sample, by_label
+from tests.spoiling.kinds import KINDS
+from tests.spoiling.rates import GateRates, KindRate
 
 
 async def rates(seed: int) -> GateRates:
@@ -41,3 +42,11 @@ def test_the_threshold_lies_between_own_and_spoilt_tasks() -> None:
     mixed = GateRates(given=(kind(0.1, 0.8, 0.9),), planted=(kind(0.2, 0.3),))
     assert mixed.threshold() == (0.8 + 0.3) / 2
     assert GateRates(given=(kind(),), planted=(kind(),)).threshold() is None
+
+
+async def test_the_bench_measures_an_environment_with_a_run_files_reader() -> None:
+    config = gates.config_of("filesystem", ("seeds=2", "held_out=2"), 20, "quickstart")
+    found = await gates.measured(config, Sample(given=0, planted=0, seed=0))
+    assert sum(each.candidates for each in found.given) >= 4
+    assert min(read for each in found.given for read in each.agreements) > 0.01
+    assert gates.drawn(found)
