@@ -34,6 +34,7 @@ SAVED = {
     "letters.yaml": (FOLDER / "environments.md", "name: letters"),
     "notes.py": (FOLDER / "mcp.md", "from mcp.server"),
     "notes.jsonl": (FOLDER / "mcp.md", '{"id": "count"'),
+    "notes.yaml": (FOLDER / "mcp.md", "name: notes"),
     "agent.py": (FOLDER / "programs.md", "import json"),
     "agent.jsonl": (FOLDER / "programs.md", '{"id": "a", "prompt"'),
     "agent.yaml": (FOLDER / "programs.md", "name: agent"),

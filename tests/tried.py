@@ -41,6 +41,7 @@ SHORT: dict[str, Sequence[str]] = {
     "toolbox": ("rollout.in_flight_groups=6",),
     "hdl": ("environment.evaluation_rounds=1", "environment.designs=designs"),
     "tiny_hdl": ('environment.stages=[{"writers":["grammar"],"groups":2},{"writers":["policy"]}]',),
+    "program": ("rollout.group_size=2", "learner.groups_per_step=1"),
     "bfcl": ("environment.seeds=8", "environment.held_out=4", *STATIC),
     "HuggingFaceTB/SmolLM2-135M-Instruct": ("arm=static", "evolve_every=0"),
 }
@@ -52,7 +53,7 @@ IN_OTHER_TESTS = ("coevolve launch program_openai",)
 """Commands that start a run which a test of its own tries: `tests/test_runs_program.py`."""
 
 IN_ONE_PROCESS = re.compile(
-    r"coevolve launch (?:(?:letters|agent)\.yaml|quickstart 'learner\.objective=.*\w:\w.*)"
+    r"coevolve launch (?:(?:letters|agent|notes)\.yaml|quickstart 'learner\.objective=.*\w:\w.*)"
 )
 """Commands with a user's code. `make test` tries them by `python -m coevolve.loop` in place of
 `coevolve launch`, with which `make test-exhaustive` tries them. That the processes of a run find a

@@ -44,9 +44,10 @@ def list_environments() -> None:
 def check(use: str, settings: tuple[str, ...], *, most: int, hostile: bool, as_json: bool) -> int:
     """Measure whether an environment does what the loop relies on.
 
-    USE is a built-in name, or package.module:Class of your own. NAME=VALUE is a setting of it, such
-    as tasks=tasks.jsonl. With policy.model=MODEL, and if you like policy.chat.tools=prompt or
-    rollout.max_tokens=4096, it also checks that the model can hold the conversations of the tasks.
+    USE is a built-in name, package.module:Class of your own, or a run file. NAME=VALUE is a setting
+    of it, such as tasks=tasks.jsonl. With policy.model=MODEL, and if you like
+    policy.chat.tools=prompt or rollout.max_tokens=4096, it also checks that the model can hold the
+    conversations of the tasks.
     Exit code 1: some check fails.
     """
     from coevolve.commands import environment

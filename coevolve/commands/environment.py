@@ -18,6 +18,7 @@ from coevolve.base.foreign import boundary, shown
 from coevolve.base.terminal import Terminal
 from coevolve.base.user_code import exits_raised, told
 from coevolve.config import preflight
+from coevolve.config.load import load_config
 from coevolve.config.preflight import install
 from coevolve.environments import example
 from coevolve.environments.common_checks import common_findings
@@ -77,9 +78,13 @@ def full_name(setting: str) -> str:
 def configured(use: str, settings: Sequence[str]) -> RunConfig:
     """Return the config of an environment with settings ``NAME=VALUE``; install its packages.
 
-    A name that begins with ``policy.`` or ``rollout.`` is a setting of the run. Raises ConfigError
-    and RunError.
+    ``use`` names an environment, or a run file whose settings these replace. A name that begins
+    with ``policy.`` or ``rollout.`` is a setting of the run. Raises ConfigError and RunError.
     """
+    if use.endswith(".yaml"):
+        config = load_config(use, list(map(full_name, settings)))
+        install(config)
+        return config
     given = dict(map(_setting, settings))
     sections: dict[str, Any] = {}
     for name in [name for name in given if name.startswith(_SECTIONS)]:

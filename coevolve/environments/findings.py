@@ -11,7 +11,7 @@ import msgspec
 from coevolve.base.foreign import described
 from coevolve.base.waiting import doing
 from protocols.capabilities import WITHOUT, Capabilities
-from protocols.errors import CoevolveError
+from protocols.errors import CoevolveError, SimulatorError
 
 EARNED = "rewards are earned"
 """The check that no task is solved by an attempt that does not do what the task asks."""
@@ -93,7 +93,7 @@ async def _finding(
     try:
         with doing(lambda: f"it checks {name!r}"):
             holds, found = await checks[name](subject)
-    except UnfitError as error:
+    except (UnfitError, SimulatorError) as error:
         return Finding(check=name, state="fails", found=str(error))
     except UnmeasuredError as error:
         return Finding(check=name, state="absent", found=f"{error}: nothing to measure")

@@ -66,6 +66,9 @@ class Environment(ABC):
     patience_s: float = 90.0
     """Maximum seconds for an answer of a simulator; after that the simulator is replaced."""
 
+    variables: tuple[str, ...] = ()
+    """Environment variables that a local cluster's processes get, as in ``cluster.variables``."""
+
     def __init__(self, config: RunConfig) -> None:
         """Read the settings; load nothing that only some parts need."""
         self._config = config

@@ -18,6 +18,7 @@ from ray.job_config import JobConfig
 
 from coevolve.base.import_guard import code_folder, is_guarded
 from coevolve.environments.cache_folder import CACHE_VARIABLE, compiled_kernels, passed_on
+from coevolve.environments.registry import environment_of
 from coevolve.history.directory import RunDirectory
 from coevolve.launcher import jobs, session, working_folder
 from coevolve.launcher.forking import forking
@@ -178,7 +179,8 @@ def _own(
         session.sessions_of_their_own(),
         contextlib.ExitStack() as started,
     ):
-        with session.withheld(config.cluster.variables, keys) as secrets:
+        named = (*config.cluster.variables, *environment_of(config).variables)
+        with session.withheld(named, keys) as secrets:
             started.enter_context(guarded(folder))
             # What an import has asked a GPU's driver may not survive a fork.
             if config.cluster.fork and config.policy.device == "cpu":

@@ -90,19 +90,17 @@ class ProgramAgent:
     async def _attempt(self, task: Task, session: str, seed: int, *, is_alone: bool) -> Episode:
         began_s = time.monotonic()
         failed: SimulatorError | None = None
-        answered: Answered | None = None
         async with self._gateway.session(session, self._sampling, seed) as opened:
             try:
                 line, url = line_of(task), opened.base_url
                 asked = Asked(task=line, base_url=url, is_alone=is_alone)
                 answered = await self._ask(asked)
             except SimulatorError as error:
-                failed = error
+                failed, answered = error, Faulty(error=str(error))
         talk = opened.session
         if talk.error is not None:
             raise GeneratorError(str(talk.error)) from talk.error
-        failure = str(failed) if failed else _failure(talk, answered)
-        if failure or answered is None:
+        if failure := _failure(talk, answered):
             kind = SimulatorLostError if isinstance(failed, SimulatorLostError) else SimulatorError
             raise kind(f"task {task.task_id}: {failure}")
         return self._episode(talk, answered, time.monotonic() - began_s)
@@ -148,7 +146,7 @@ class ProgramAgent:
         )
 
 
-def _failure(talk: GatewaySession, answered: Answered | None) -> str:
+def _failure(talk: GatewaySession, answered: Answered) -> str:
     """Return why an attempt says nothing about the policy; empty if it does."""
     if isinstance(answered, Faulty) and not _has_no_room(talk):
         return answered.error
@@ -160,7 +158,7 @@ def _failure(talk: GatewaySession, answered: Answered | None) -> str:
 
 
 def _has_no_room(talk: GatewaySession) -> bool:
-    """Return whether the attempt reached a limit, whatever the program then says."""
+    """Return whether the attempt reached a limit, whatever the program then says or does."""
     return talk.is_full or talk.is_crowded
 
 

@@ -65,6 +65,7 @@ class ProgramEnvironment(Environment):
         super().__init__(config)
         self._settings = settings_of(config, ProgramConfig)
         self.patience_s = self._settings.patience_s + ANSWER_S
+        self.variables = self._settings.variables
 
     def faults(self) -> Sequence[Fault]:
         """Return the rule that nobody makes tasks of which only the program knows the form."""

@@ -281,10 +281,7 @@ class Program:
         answer = self._waiting.get(number) if type(number) is int else None
         if answer is None or answer.done():
             return False
-        answered = _answered(found)
-        if isinstance(answered, Faulty) and self._last_words:
-            answered = Faulty(error=f"{answered.error}; it printed last: {self._last_words}")
-        answer.set_result(answered)
+        answer.set_result(_answered(found))
         self._has_answered = True
         return True
 

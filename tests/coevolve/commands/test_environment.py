@@ -122,3 +122,23 @@ def test_a_file_or_an_unknown_module_is_refused_with_what_to_write(
     answer = answered("environment", "check", use, "tasks=tasks.jsonl")
     assert answer.returncode == 1
     assert all(each in answer.stderr for each in words), answer.stderr
+
+
+def test_a_run_file_names_the_environment_and_a_failure_has_no_advice_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "import json, sys\nfor line in sys.stdin:\n"
+        "    print(json.dumps({'id': json.loads(line)['id'], 'error': 'no tea'}), flush=True)\n"
+    )
+    (tmp_path / "mine.jsonl").write_text('{"id": "a"}\n{"id": "b"}\n')
+    (tmp_path / "run.yaml").write_text(
+        "name: mine\narm: static\n"
+        "environment: {use: program, tasks: none.jsonl, command: [mine.py]}\n"
+        "learner: {imitation: {weight: 0, replay_per_step: 0}}\n"
+    )
+    answer = answered("environment", "check", "run.yaml", "tasks=mine.jsonl", "--json")
+    failed = [each["found"] for each in json.loads(answer.stdout) if each["state"] == "fails"]
+    assert failed[0].endswith(": no tea")
+    assert failed[1:] == ["not measured: see 'the program answers'"] * 2

@@ -95,7 +95,7 @@ async def serve(attempt: Callable[[Asked], Awaitable[dict[str, Any]]], at_once: 
             async with free:
                 result = await attempt(asked)
         except Exception as error:  # noqa: BLE001 -- one attempt's, whatever it is
-            cause = _cause(error)
+            cause = cause_of(error)
             result = {"error": f"{type(cause).__name__}: {cause}"[:300]}
         print(json.dumps({"id": asked["id"], **result}), file=out, flush=True)
 
@@ -104,7 +104,7 @@ async def serve(attempt: Callable[[Asked], Awaitable[dict[str, Any]]], at_once: 
             group.create_task(answer(json.loads(line)))
 
 
-def _cause(error: BaseException) -> BaseException:
+def cause_of(error: BaseException) -> BaseException:
     """Return the first error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("Any", error).exceptions[0]

@@ -121,8 +121,8 @@ async def test_what_the_policy_is_at_fault_for_ends_the_attempt_without_reward(t
         assert msgspec.msgpack.decode(episode.outcome, type=ProgramOutcome).error == "no JSON"
 
 
-async def test_a_conversation_without_room_is_too_long_whatever_the_program_says(tmp_path: Path):
-    for last in ("say(asked, reward=1.0)", "say(asked, error='HTTP 400')"):
+async def test_a_conversation_without_room_is_too_long_whatever_the_program_does(tmp_path: Path):
+    for last in ("say(asked, reward=1.0)", "say(asked, error='HTTP 400')", "sys.exit(1)"):
         lines = f"try: ask(asked, 'a', 'word ' * 300)\nexcept OSError: pass\n{last}"
         async with running(program(tmp_path, lines), "x") as it:
             episode = await it.attempt()
