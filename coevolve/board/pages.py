@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from urllib.parse import quote
 
+from scipy import stats
+
 from coevolve.board.overview import Overview
 from coevolve.history.scales import percent
 from coevolve.history.score import Score
@@ -32,9 +34,6 @@ COLUMNS = (
     "newest",
     "note",
 )
-
-T_QUANTILES = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16)
-"""97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom."""
 
 
 def list_page(root: str, runs: Sequence[Overview]) -> str:
@@ -160,8 +159,7 @@ def _half_width(found: Sequence[float]) -> float | None:
     freedom = len(found) - 1
     if freedom < 1:
         return None
-    quantile = T_QUANTILES[min(freedom, len(T_QUANTILES)) - 1]
-    return quantile * stdev(found) / math.sqrt(len(found))
+    return float(stats.t.ppf(0.975, freedom)) * stdev(found) / math.sqrt(len(found))
 
 
 def _scores(runs: Sequence[Overview]) -> Markup:

@@ -21,6 +21,7 @@ BENCHES = {
     "guard": "tests.bench.guard",
     "hdl": "tests.bench.hdl",
     "hdl-ablation": "tests.bench.hdl_ablation",
+    "hdl-baselines": "tests.bench.hdl_baselines",
     "journal": "tests.bench.journal",
     "journal-cost": "tests.bench.journal_cost",
     "learner": "tests.bench.learner",

@@ -10,8 +10,6 @@ from coevolve.environments.hdl.needs import require_slang
 
 FILE = click.Path(path_type=Path)
 
-JSON_LINES = click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a design.")
-
 SIMULATE_EXIT_CODES = """\b
 Exit codes:
   0  the testbench ran, and its verdict is passed or none
@@ -139,7 +137,7 @@ def _check_simulate(
 @click.option("--table", is_flag=True, help="Print one table in Markdown.")
 @click.option("--uncovered", is_flag=True, help="List the points that no testbench covered.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Designs at a time; default: one a core.")
-@JSON_LINES
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a design.")
 def qualify(*, jobs: int | None, designs: tuple[Path, ...], **options: Any) -> int:
     """Say whether designs may be trained and measured on.
 
@@ -156,29 +154,6 @@ def qualify(*, jobs: int | None, designs: tuple[Path, ...], **options: Any) -> i
         **options,
     )
     return 0 if qualify(found) else 1
-
-
-@click.command()
-@click.argument("designs", nargs=-1, type=FILE, required=True, metavar="DESIGN...")
-@click.option(
-    "--calls",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    help="Simulator calls of each baseline for each design.",
-)
-@click.option("--seed", type=int, default=1, show_default=True, help="Of random stimulus.")
-@JSON_LINES
-def baselines(designs: tuple[Path, ...], *, calls: int, seed: int, as_json: bool) -> None:
-    """Measure the coverage that stimulus without a model reaches, in per cent.
-
-    Each baseline makes as many simulator calls, and its best single program counts: long random
-    runs, random programs of the grammar, and structural programs, of which there may be fewer.
-    """
-    require_slang()
-    from coevolve.environments.hdl.evaluation.baselines.table import measure
-
-    measure(designs, calls=calls, seed=seed, as_json=as_json)
 
 
 @click.command()

@@ -57,7 +57,7 @@ class Hdl(Environment):
     exports: ClassVar[Mapping[str, Exporter]] = EXPORTERS
     commands: ClassVar[Mapping[str, str]] = {
         name: f"coevolve.environments.hdl.cli:{name.replace('-', '_')}"
-        for name in ("adopt", "simulate", "merge", "qualify", "baselines", "serve-queue")
+        for name in ("adopt", "simulate", "merge", "qualify", "serve-queue")
     }
     evaluation: ClassVar[str] = "coevolve.environments.hdl.evaluation.options:EVALUATION"
     own_models = MappingProxyType({TINY_HDL: MODEL})

@@ -171,7 +171,7 @@ def test_an_arm_has_the_interval_of_its_mean_over_runs():
     assert found["static"] == (1, 0.4, None)
     count, mean, half = found["full"]
     assert (count, mean) == (2, pytest.approx(0.6))
-    assert half == pytest.approx(12.71 * 0.1)
+    assert half == pytest.approx(12.7062 * 0.1)
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "[::1]:1", ""])

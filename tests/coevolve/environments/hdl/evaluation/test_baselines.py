@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.environments.hdl.evaluation.baselines.structural import structural_programs
-from coevolve.environments.hdl.evaluation.baselines.table import best_of
 from coevolve.environments.hdl.evaluation.baselines.target import Target, target_of
 from coevolve.environments.hdl.evaluation.baselines.uniform import longest, random_programs
 from coevolve.environments.hdl.simulate.messages import Coverage, KindCount, Port, Reset
@@ -20,6 +19,7 @@ from coevolve.environments.hdl.stimulus.program import (
     Statement,
     cost,
 )
+from tests.bench.hdl_baselines import best_of
 from tests.small_designs import counter
 
 TARGET = target_of(counter(literals=(9, 200)))

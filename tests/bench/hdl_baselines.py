@@ -1,11 +1,11 @@
-"""Measures the coverage of stimulus that is made without a model.
+"""The coverage that stimulus without a model reaches on designs, in per cent.
 
 The baselines are *long* random runs, *random* programs of the grammar, and *structural* programs,
-of which there may be fewer. The best single program of each counts.
+of which there may be fewer. The best single program of each counts: ``python -m tests.bench
+hdl-baselines designs/sync_fifo --calls 6``.
 """
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from coevolve.environments.hdl.simulate.messages import Coverage
 from coevolve.environments.hdl.simulate.verilator import VerilatorSimulator, open_simulator
 from coevolve.environments.hdl.stimulus.harness import Harness
 from coevolve.environments.hdl.stimulus.program import Program
-from coevolve.environments.sdk import Terminal
+from tests.bench import output
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,34 +57,31 @@ async def reached(design: Design, simulator: VerilatorSimulator, calls: int, see
     )
 
 
-def measure(folders: Sequence[Path], *, calls: int, seed: int, as_json: bool) -> None:
-    """Run the baselines with ``calls`` simulator calls for each design, and print the results.
-
-    Raises CoevolveError where a design or the simulator cannot be used.
-    """
-    rows = asyncio.run(_run_baselines(folders, calls, seed))
-    if as_json:
-        sys.stdout.write("".join(f"{msgspec.json.encode(row).decode()}\n" for row in rows))
-    else:
-        Terminal().print(_table(rows))
-
-
 async def _run_baselines(folders: Sequence[Path], calls: int, seed: int) -> list[Reached]:
     simulator = open_simulator()
     designs = [load(folder) for folder in folders]
     return [await reached(design, simulator, calls, seed) for design in designs]
 
 
-def _table(rows: Sequence[Reached]) -> Table:
-    table = Table(title="Overall average of the best program, %")
-    table.add_column("design", no_wrap=True)
-    table.add_column("split")
-    for heading in ("threshold", *rows[0].best):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        shares = (row.threshold, *row.best.values())
-        table.add_row(row.design, row.split, *(f"{100 * share:.1f}" for share in shares))
-    return table
+def drawn(rows: Sequence[Reached]) -> Table:
+    """Return a row for each design."""
+    cells = [
+        [row.design, row.split, *(f"{100 * x:.1f}" for x in (row.threshold, *row.best.values()))]
+        for row in rows
+    ]
+    headings = ("design", "split", "threshold", *rows[0].best)
+    return output.table("Overall average of the best program, %", headings, cells, words=2)
+
+
+def main(arguments: list[str]) -> None:
+    """Measure and print."""
+    parser = output.parser_of("hdl-baselines", __doc__)
+    parser.add_argument("designs", nargs="+", type=Path, help="folders with a design.yaml")
+    parser.add_argument("--calls", type=int, default=64, help="calls of each baseline")
+    parser.add_argument("--seed", type=int, default=1, help="of random stimulus")
+    given = parser.parse_args(arguments)
+    rows = asyncio.run(_run_baselines(given.designs, given.calls, given.seed))
+    output.show(rows, drawn, as_json=given.json)
 
 
 Score = Callable[[Sequence[Program]], Awaitable[Sequence[Coverage]]]
