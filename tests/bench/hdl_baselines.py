@@ -76,11 +76,12 @@ def drawn(rows: Sequence[Reached]) -> Table:
 def main(arguments: list[str]) -> None:
     """Measure and print."""
     parser = output.parser_of("hdl-baselines", __doc__)
-    parser.add_argument("designs", nargs="+", type=Path, help="folders with a design.yaml")
+    parser.add_argument("designs", nargs="*", type=Path, help="folders; default: all of designs/")
     parser.add_argument("--calls", type=int, default=64, help="calls of each baseline")
     parser.add_argument("--seed", type=int, default=1, help="of random stimulus")
     given = parser.parse_args(arguments)
-    rows = asyncio.run(_run_baselines(given.designs, given.calls, given.seed))
+    folders = given.designs or sorted(file.parent for file in Path("designs").glob("*/design.yaml"))
+    rows = asyncio.run(_run_baselines(folders, given.calls, given.seed))
     output.show(rows, drawn, as_json=given.json)
 
 

@@ -45,7 +45,7 @@ SMALL: Mapping[str, str] = {
     "guard": "--runs 5",
     "hdl": "--rounds 1 --plain 0 --programs 4 --designs alu16",
     "hdl-ablation": "--steps 3 --seeds 0 --runs RUNS --set learner.groups_per_step=2",
-    "hdl-baselines": "--calls 2",
+    "hdl-baselines": "designs/sync_fifo --calls 2",
     "journal": "--rounds 1 --records 2000",
     "learner": "--pairs 1",
     "learning": f"--seeds 0 --runs RUNS --set {RUN}",
