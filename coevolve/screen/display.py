@@ -8,6 +8,7 @@ import structlog
 from rich.live import Live
 
 from coevolve.delivery.alarms import sentence
+from coevolve.history.curves import REWARD
 from coevolve.history.degraded import log_change
 from coevolve.history.passing import PAUSED, stall_after
 from coevolve.history.progress import Progress
@@ -157,7 +158,7 @@ def _figures(metrics: Mapping[str, float]) -> dict[str, object]:
     taught = metrics.get("groups/informative", 0) + imitated
     shares = {"groups_that_taught_percent": taught, "groups_imitated_percent": imitated}
     named = {
-        "reward": "critic/rewards/mean",
+        "reward": REWARD,
         "tokens_per_s": "perf/throughput",
         "step_s": "timing_s/step",
     }
@@ -267,6 +268,9 @@ def open_display(config: RunConfig, screen: StartScreen, elapsed_s: float = 0.0)
 STEPS = 10
 """Steps of the loop without a signal after which it is said, once."""
 
+SOLVED = 0.8
+"""Mean reward of a step from which on more attempts at the same tasks find no weakness."""
+
 
 def silence(config: RunConfig, message: Message, progress: Progress) -> str:
     """Return a sentence, with the remedies that the run file leaves; empty if all is well.
@@ -281,13 +285,20 @@ def silence(config: RunConfig, message: Message, progress: Progress) -> str:
     if progress.count("signal/") > progress.count("signal/cold_start"):
         return ""
     steps = f"{STEPS} steps{' after the warm start' * (warm > 0)}"
-    remedies = ", or ".join(_remedies(config, progress.teaching.room))
+    is_solved = message.metrics.get(REWARD, 0.0) >= SOLVED
+    remedies = ", or ".join(_remedies(config, progress.teaching.room, is_solved))
     return f"no signal in {steps}, so no task was made of a weakness: {remedies}"
 
 
-def _remedies(config: RunConfig, room: str) -> Iterator[str]:
+def _remedies(config: RunConfig, room: str, is_solved: bool) -> Iterator[str]:
     if room:
         yield room
+    if is_solved:
+        yield (
+            "as most attempts succeed, add tasks that are harder or worded otherwise, or raise "
+            f"synthesizer.cold_start above {config.synthesizer.cold_start} for more explorations"
+        )
+        return
     if config.signals.rules == "posterior" and "unsolved" not in config.signals.kinds:
         yield "add unsolved to signals.kinds, for what always fails"
     if not config.learner.warm_start.steps:

@@ -8,9 +8,10 @@ import structlog
 from msgspec.structs import replace
 from rich.console import Console
 
+from coevolve.history.curves import REWARD
 from coevolve.history.progress import Progress
 from coevolve.parts import logs
-from coevolve.screen.display import STEPS, open_display, silence
+from coevolve.screen.display import SOLVED, STEPS, open_display, silence
 from coevolve.screen.start import StartScreen
 from protocols.config import RunConfig
 from protocols.control import PartFailed
@@ -159,6 +160,14 @@ def test_no_remedy_repeats_what_the_run_file_does():
     assert "imitate" not in silence(warm, step(STEPS), after())
     narrow = replace(CONFIG, signals=replace(CONFIG.signals, kinds=("rare",)))
     assert "add unsolved to signals.kinds" in silence(narrow, step(STEPS), after())
+
+
+def test_solved_tasks_need_others_and_no_larger_groups():
+    solved = replace(step(STEPS), metrics={REWARD: SOLVED})
+    text = silence(CONFIG, solved, after())
+    assert "add tasks that are harder or worded otherwise" in text
+    assert "synthesizer.cold_start above 3" in text
+    assert "group_size" not in text
 
 
 @pytest.mark.parametrize("kind", ["boundary", "unsolved", "rare"])
