@@ -35,7 +35,12 @@ from protocols.errors import ConfigError
 AROUND = "coevolve_around"
 """Name of a module around one with ports of interfaces."""
 
-SEVERAL = "the testbench has instances under several parameters, so the module keeps its own"
+SEVERAL = (
+    "the testbench has instances under several parameters, so the module keeps its own; "
+    "`hdl simulate --gate trusted` counts those like the first; --instance takes another: "
+)
+
+ABSENT = "none found (if it has one, --reset PORT=low or PORT=high names it)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +115,7 @@ def found_design(options: Options, verilator: Verilator) -> Found:
     made = copies(sources, given.defines)
     rtl = elaborate_here(Unit(name=options.top, files=made.files, top=options.top), faulty=True)
     use = _use(options, bench, rtl.unit)
-    several = SEVERAL if use.others else ""
+    several = SEVERAL + ", ".join(use.counted + use.others) if use.others else ""
     values = ({} if use.others else use.parameters) | given.parameters
     files = with_parameters(rtl, values)
     rtl = elaborate_here(msgspec.structs.replace(rtl.unit, files=files))
@@ -234,7 +239,7 @@ def _yaml(folder: Path, found: Found, options: Options) -> Iterator[str]:
 
 
 def _told(folder: Path, unit: Unit, points: int, notes: Sequence[str]) -> Iterator[str]:
-    reset = f"{unit.reset.port}, active {unit.reset.active}" if unit.reset else "none found"
+    reset = f"{unit.reset.port}, active {unit.reset.active}" if unit.reset else ABSENT
     yield f"{folder}: {unit.top} with {points} points in {len(unit.files)} files"
     yield f"  clock: {unit.clock or 'none found'}; reset: {reset}"
     yield from (f"  {each}" for each in notes)

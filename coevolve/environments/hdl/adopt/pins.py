@@ -9,8 +9,9 @@ from coevolve.environments.hdl.simulate.messages import Port, Reset, SourceFile
 _CLOCK = re.compile(r"(?i)^(?:\w*_)?(?:\w?clk\w?|clock|ck)(?:_?[io]|_\w+)?$|\w*clk$|^clk\w*$")
 _RESET = re.compile(
     r"(?i)^(?:\w*_)?(?:\w{0,3}re?se?t|\w?rst|clear|clr)_?(?:[nbl]|[io]|n[io]|\w)?(?:_\w+)?$"
+    r"|^x?res_?n?$"
 )
-_LOW = re.compile(r"(?i)(?:_|re?se?t|rst|clr)n(?:_?i)?$|_[nb](?:_\w*)?$|_ni$|^n_?re?se?t|_l$")
+_LOW = re.compile(r"(?i)(?:_|re?se?t|res|rst|clr)n(?:_?i)?$|_[nb](?:_\w*)?$|_ni$|^n_?re?se?t|_l$")
 
 
 def clock_and_reset(ports: Sequence[Port], files: Sequence[SourceFile]) -> tuple[str, Reset | None]:

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
 from coevolve.environments.hdl.adopt.file_list import FileList
@@ -25,11 +26,16 @@ OPTIONS = ("--timing", "--assert", "-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wn
 _LINE = re.compile(r'^`line (\d+) "(.*)" ([012])$', re.MULTILINE)
 _READ = re.compile(r'^S +\d+ .* "([^"]+)"$', re.MULTILINE)
 _ERROR = re.compile(r"^%Error(?:-[A-Z0-9]+)?: (?!Exiting due)(.*)$", re.MULTILINE)
+_MODULE = re.compile(r"^\s*module\s+(?:automatic\s+|static\s+)?(\w+)", re.MULTILINE)
 
-
-ABSENT = (
-    "Add the files of these to the list, or their folder by -y; they may be of another project."
-)
+REMEDIES = {
+    "Cannot find file": "Add the files of these to the list, or -y and a folder that has each in a "
+    "file of its name; they may be of another project. --bench takes the files of the testbench.",
+    "Cannot find include": "Name the folders of these by -I.",
+    "Import package": "Add the files of these to the list, before those that import them.",
+    "Define or directive": "Define these by -D NAME=TEXT, or list the files that do first.",
+}
+"""What to do, by a part of Verilator's words."""
 
 
 @dataclass(kw_only=True)
@@ -114,12 +120,23 @@ class Verilator:
             raise ConfigError(f"{top}: Verilator took more than {TIMEOUT_S} s") from error
         if done.returncode:
             said = _ERROR.findall(done.stderr.decode(errors="replace"))[:MOST_ERRORS]
-            said += [ABSENT] * any("Cannot find file" in each for each in said)
+            said += [remedy for part, remedy in REMEDIES.items() if part in "".join(said)]
+            if "--top-module" in "".join(said):
+                said.append(
+                    f"Add its file, or name another by --top; found {_near(top, arguments)}"
+                )
             raise ConfigError(
                 f"{top}: Verilator itself does not take it:\n"
                 + "\n".join(said or [shlex.join(arguments)])
             )
         return done.stdout.decode(errors="replace")
+
+
+def _near(top: str, paths: Sequence[str]) -> str:
+    """Return the modules of the files, those first that are called most like ``top``."""
+    texts = [Path(each).read_text(errors="replace") for each in paths if Path(each).is_file()]
+    found = {name for text in texts for name in _MODULE.findall(text)}
+    return ", ".join(get_close_matches(top, found, MOST_ERRORS, 0)) or "none"
 
 
 def without_files(sources: Sources, left_out: Sequence[Path]) -> Sources:

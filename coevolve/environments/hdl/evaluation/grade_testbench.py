@@ -1,6 +1,7 @@
 """Grades one testbench by its coverage, for the command ``coevolve hdl simulate``."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
 
 RAN, BLAMED, MISUSED, BROKEN, FAILED, UNNOTICED = range(6)
 TRUST = "If the testbench is your own, --gate trusted leaves these to the sandbox."
+ABSENT = re.compile(r"unknown (?:module|package|interface)|Cannot find file|Import package")
+BRING = (
+    "Give the files of these before the testbench's, or, if the project has them, adopt the design "
+    "again with --bench and the testbench."
+)
 
 NO_CHECK = "; if it prints what it finds, --fail-on names the words of a failure"
 CUT = "  If it needs longer, --slots raises the limit."
@@ -286,6 +292,7 @@ def _text(report: _Report, limit: int) -> str:
     else:
         lines.append(message(outcome))
         lines += [TRUST] * isinstance(outcome, Rejected)
+        lines += [BRING] * bool(ABSENT.search(lines[-1]))
     lines += ["", f"{took:.2f} CPU-s, sandbox {evaluated.sandbox}, {evaluated.toolchain}"]
     return "\n".join(lines) + "\n"
 

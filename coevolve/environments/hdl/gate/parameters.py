@@ -28,6 +28,9 @@ from coevolve.environments.hdl.designs.rtl import compilation_of, options_for, p
 from coevolve.environments.hdl.nodes import nodes
 from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
 
+ADOPT = "make the design by `coevolve hdl adopt --bench` with this testbench"
+ONE = "count one of these instances, which differ, by --gate trusted and --instance"
+
 _Symbol = ParameterSymbol | TypeParameterSymbol
 
 
@@ -36,14 +39,13 @@ def changed_parameters(root: RootSymbol, unit: Unit) -> Iterator[tuple[SourceLoc
 
     ``root`` is the elaborated testbench with the design.
     """
+    found = {each: [*parameters(each)] for each in instances(root, unit.top)}
     overridden = [
-        (instance, parameter)
-        for instance in instances(root, unit.top)
-        for parameter in parameters(instance)
-        if parameter.isOverridden
+        (instance, each) for instance, own in found.items() for each in own if each.isOverridden
     ]
     if not overridden:
         return
+    remedy = ADOPT if len({tuple(map(_shown, each)) for each in found.values()}) == 1 else ONE
     own, _alive = _own(unit)
     for instance, parameter in overridden:
         here, expected = _shown(parameter), own.get(parameter.name, "")
@@ -51,8 +53,7 @@ def changed_parameters(root: RootSymbol, unit: Unit) -> Iterator[tuple[SourceLoc
             yield (
                 instance.location,
                 f"parameter {parameter.name} of {unit.top} is {here}, and the design's is "
-                f"{expected}; leave it out, or give the design's value, or make the design by "
-                "`coevolve hdl adopt --bench` with this testbench",
+                f"{expected}; leave it out, or give the design's value, or {remedy}",
             )
 
 

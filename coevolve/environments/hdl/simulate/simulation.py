@@ -37,6 +37,7 @@ from coevolve.environments.hdl.simulate.messages import (
 )
 from coevolve.environments.hdl.simulate.runtime import SOURCES, Runtime
 from coevolve.environments.hdl.simulate.stage_limits import (
+    SIMULATION_FILE_MB,
     SOLVER_CPU_S,
     TRANSLATION_FILE_MB,
     bounds,
@@ -79,10 +80,14 @@ TOO_LARGE = (
     f"{TESTBENCH}: error: what the simulator makes of this testbench has more than "
     f"{TRANSLATION_FILE_MB} MB; make it smaller"
 )
+TOO_MUCH_WRITTEN = (
+    f"the simulation wrote more than {SIMULATION_FILE_MB} MB into a file, of coverage or its own; "
+    "take a module inside of the design for the top, or parameters that make it smaller"
+)
 SOLVER_STEPS, SOLVER_DIED = 4, 5
 """Exit statuses of a simulation, as in ``cpp/report.h``."""
 
-MOST_COVERAGE_BYTES = 16 << 20
+MOST_COVERAGE_BYTES = SIMULATION_FILE_MB << 20
 LOG_CHARACTERS = 2000
 
 
@@ -223,6 +228,8 @@ class Simulation:
         _blame_machine_for_kill(done, "the simulation")
         if done.status in (SOLVER_STEPS, SOLVER_DIED):
             raise Stopped(TimedOut(stage="simulate", message=self._solver_cut(done.status)))
+        if done.status == -signal.SIGXFSZ:
+            raise Stopped(SimulationFailed(message=TOO_MUCH_WRITTEN))
         if done.status:
             raise Stopped(SimulationFailed(message=self._last_words(done)))
         words = self.read("ended.txt", 1000).split()

@@ -11,7 +11,7 @@ TRANSLATION_FILE_MB = 16
 COMPILE_MEMORY_MB = 4000
 COMPILE_OUTPUT_BYTES = 65_536
 MODEL_FILE_MB = 256
-SIMULATION_FILE_MB = 16
+SIMULATION_FILE_MB = 64
 SOLVER_CPU_S = 20.0
 """Enough for the solver's maximum steps on a slow machine: 10 million steps on hard constraints
 take from 2 to 15 s."""

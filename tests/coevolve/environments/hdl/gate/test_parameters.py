@@ -60,6 +60,8 @@ def test_an_instance_in_a_wrapper_or_an_array_is_compared_too():
     for instance, refused in (("w", False), ("w #(8)", False), ("w #(16)", True)):
         answer = find_top(f"{wrapped} module tb; {instance} u (); endmodule", UNIT)
         assert isinstance(answer, Rejected) == refused, instance
+    two = "module tb; logic [7:0] x; m a (.x); m #(.W(7)) b (.x(x[6:0])); endmodule"
+    assert "differ, by --gate trusted and --instance" in str(find_top(two, UNIT))
     array = "module tb; logic [7:0] x; m #(.W(7)) dut [1:0] (.x(x[6:0])); endmodule"
     assert isinstance(find_top(array, UNIT), Rejected)
 
