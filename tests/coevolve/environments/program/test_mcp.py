@@ -96,9 +96,10 @@ def test_a_task_names_tools_of_the_server(worker: Any) -> None:
 
 async def test_a_reference_that_the_server_refuses_is_no_verdict() -> None:
     wrong = {"tool": "add-note", "arguments": {"words": 5}}
+    line: dict[str, Any] = REFERENCE | {"reference": [wrong]}
     async with running(SETTINGS, "Done.", max_tokens=4096) as it:
         with pytest.raises(SimulatorError, match="the reference's call of add-note is refused: "):
-            await it.attempt(**(REFERENCE | {"reference": [wrong]}))
+            await it.attempt(**line)
 
 
 async def test_the_end_of_a_server_is_told_with_its_last_words() -> None:

@@ -70,7 +70,7 @@ class Running:
         self.agent = ProgramAgent(settings, sampling, (self.programs,))
 
     async def attempt(self, number: int = 0, **line: Any) -> Episode:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             return await self.agent.attempt(task(**line), f"s{number}", seed=number)
 
 
