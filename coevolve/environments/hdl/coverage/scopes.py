@@ -36,9 +36,6 @@ _PLAIN = re.compile(r"[\w$.\[\]-]+")
 _DOUBLE = "___05F"
 """Verilator's spelling of two underscores inside a name."""
 
-_HOLDS_DEFPARAM = re.compile(r"___Vdefparamh[0-9a-f]+")
-"""Verilator's mark in the name of a module with a ``defparam`` inside; no name of a text has it."""
-
 _PARAMETERS = re.compile(r"__[A-Za-z]\w*")
 """Suffix of the name of a module with changed parameters: the first letter of one, and its value.
 Escaped characters of a name start with ``__0`` instead."""
@@ -76,7 +73,7 @@ def read_scopes(header: str, source: str) -> tuple[Scope, ...]:
     return tuple(
         Scope(
             path=paths.get(member, ""),
-            module=_HOLDS_DEFPARAM.sub("", module),
+            module=module,
             within=tuple(_holders(member, holders)),
             member=member,
         )

@@ -194,11 +194,6 @@ def test_every_instance_is_read_with_its_holders():
     assert read["tb.w.dut.inner"].within[:2] == ("TOP__tb__w__dut", "TOP__tb__w")
 
 
-def test_a_module_that_holds_a_defparam_is_found_by_its_own_name():
-    marked = HEADER.replace("Vtb_m ", "Vtb_m___Vdefparamhec7780b3 ")
-    assert find_duts(read_scopes(marked, SOURCE), "m") == ("tb.w.dut",)
-
-
 def test_an_instance_inside_of_another_is_a_part_of_it():
     read = read_scopes(HEADER, SOURCE)
     assert find_duts(read, "m") == ("tb.w.dut",)
