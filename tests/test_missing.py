@@ -186,7 +186,6 @@ def test_a_dry_run_needs_neither_packages_nor_programs(tmp_path: Path):
         ("evaluate", "--config", "configs/hdl_tiny.yaml"),
         ("evaluate", "--endpoint", "http://127.0.0.1:1/v1", "--model", "m"),
         ("environment", "check", "hdl"),
-        ("hdl", "baselines", DESIGN),
         ("hdl", "qualify", DESIGN),
         ("hdl", "serve-queue", "queue"),
         ("launch", "configs/hdl_tiny.yaml"),

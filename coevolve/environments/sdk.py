@@ -126,9 +126,6 @@ if TYPE_CHECKING:
         AnnotatedSource as AnnotatedSource,  # a text with what rollouts reached in it
         SourceLine as SourceLine,  # one of its lines
     )
-    from coevolve.base.terminal import (
-        Terminal as Terminal,  # prints to a terminal
-    )
 
     # Models on this machine.
     from coevolve.models.architecture import (

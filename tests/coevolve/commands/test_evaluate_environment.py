@@ -92,7 +92,7 @@ def test_a_model_is_scored_without_a_run_file(here: Path):
         (("--endpoint", "127.0.0.1", "--model", "m"), 2, "needs a URL"),
         (("--endpoint", "http://127.0.0.1:9/v1", "--model", "m"), 1, "check that the server runs"),
         (("--policy", "tiny", "--attempts", "0"), 2, "--attempts"),
-        (("--policy", "nothing"), 1, "found 'nothing'"),
+        (("--policy", "nothing"), 1, "model 'nothing': needs to be a folder"),
         (("--policy", "tiny"), 1, "chat template"),
         (("--policy", "tiny", "tasks=none.jsonl"), 1, "none.jsonl has to be"),
         (("--policy", "tiny", "seedz=1"), 1, "seedz"),

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 ENVIRONMENTS = ROOT / "coevolve" / "environments"
 LINE = re.compile(r"^        (\w+) as (\w+),  # (\S.*)$", re.MULTILINE)
 NAMES = {match[1]: match[3] for match in LINE.finditer((ENVIRONMENTS / "sdk.py").read_text())}
-MAX_NAMES = 98
+MAX_NAMES = 97
 
 
 def modules(folder: Path) -> set[str]:

@@ -92,7 +92,7 @@ def test_a_missing_folder_is_refused_with_a_remedy():
     said = str(caught.value)
     assert "policy.model: needs 'tiny', a folder in Hugging Face layout, or the name" in said
     assert "found 'gone'" in said
-    assert "download the model first" in said
+    assert "`coevolve model fetch` downloads one into a folder" in said
 
 
 def test_a_folder_without_weights_is_refused(tmp_path: Path):
