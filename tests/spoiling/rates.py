@@ -1,4 +1,4 @@
-"""The error rates of an environment's gates, as `coevolve calibrate --gates` prints them."""
+"""The error rates of an environment's gates, as the bench `gates` prints them."""
 
 from collections.abc import Sequence
 

@@ -120,8 +120,9 @@ class Verilator:
             raise ConfigError(f"{top}: Verilator took more than {TIMEOUT_S} s") from error
         if done.returncode:
             said = _ERROR.findall(done.stderr.decode(errors="replace"))[:MOST_ERRORS]
-            said += [remedy for part, remedy in REMEDIES.items() if part in "".join(said)]
-            if "--top-module" in "".join(said):
+            words = "".join(said)
+            said += [remedy for part, remedy in REMEDIES.items() if part in words]
+            if "--top-module" in words:
                 said.append(
                     f"Add its file, or name another by --top; found {_near(top, arguments)}"
                 )

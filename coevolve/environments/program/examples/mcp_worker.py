@@ -36,6 +36,7 @@ SERVERS = 16
 """Maximum number of attempts at once; each has a server, or two."""
 
 FOLDER = "{folder}"
+VARIABLE = re.compile(r"\{(\w+)\}")
 PATIENCE = Timeout(30.0, read=300.0)
 """Seconds to wait for a server at a URL; its tools may take longer than a connection."""
 
@@ -101,7 +102,7 @@ class Server(NamedTuple):
 
 
 def text_of(part: Any) -> str:
-    """Return a part of an answer as a text; of an image and the like, its type."""
+    """Return the text of a part, or the type of a part that has none, such as an image."""
     return getattr(getattr(part, "resource", part), "text", f"({part.type})")
 
 
@@ -149,13 +150,13 @@ def headers_of(lines: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in lines:
         name, mark, text = line.partition(": ")
-        unset = [each for each in re.findall(r"\{(\w+)\}", text) if each not in os.environ]
+        unset = [each for each in VARIABLE.findall(text) if each not in os.environ]
         if not mark or unset:
             raise ValueError(
                 f"header {name!r} needs a text after a colon and a blank, and variables that are "
                 f"set and named by environment.variables, found {unset or 'no text'}"
             )
-        found[name] = re.sub(r"\{(\w+)\}", lambda each: os.environ[each[1]], text)
+        found[name] = VARIABLE.sub(lambda each: os.environ[each[1]], text)
     return found
 
 
