@@ -51,7 +51,18 @@ _SAID: Message = {"role": "assistant", "content": SENTINEL}
 _NOW = datetime(2024, 7, 26)
 """The time that templates print; it is fixed, so that conversations do not depend on the day."""
 
-_CLOCK = {"date_string": _NOW.strftime("%d %b %Y"), "strftime_now": _NOW.strftime}
+_DATE = {"date_string": _NOW.strftime("%d %b %Y")}
+_CLOCK = "strftime_now"
+_CLOCK_MACRO = (
+    f"{{% macro {_CLOCK}(form) %}}{{{{ form"
+    + "".join(
+        f"|replace('%{each}', '{_NOW.strftime('%' + each)}')"
+        for each in (*"aAbBcdeDfFGHIjmMpsSTuUVwWxXyYzZ", "-d", "-H", "-I", "-m")
+    )
+    + " }}{% endmacro %}\n"
+)
+"""Stands before a template that asks for the time, in place of transformers' own function, which
+no variable replaces in every version."""
 _THINKS = re.compile(r"<think>\s*\Z")
 _EMPTY_THOUGHT = "\n</think>\n\n"
 """Ends a thought that the generation prompt began."""
@@ -88,7 +99,8 @@ class ChatTemplate:
         """
         self._tokenizer = tokenizer
         self._source = _source(tokenizer.chat_template, tools=tools)
-        self._variables = {**_CLOCK, **variables}
+        self._dated = (_CLOCK_MACRO if _CLOCK in self._source else "") + self._source
+        self._variables = {**_DATE, **variables}
         self._format = FormatTokens(tokenizer, self._source)
         self.has_system, self._has_parts = True, False
         self._has_parts = not self._shows(_STUB | {"content": SENTINEL})
@@ -261,7 +273,7 @@ class ChatTemplate:
             text = self._tokenizer.apply_chat_template(
                 said,
                 tools=self._outside(tools) or None,
-                chat_template=self._source,
+                chat_template=self._dated,
                 tokenize=False,
                 add_generation_prompt=prompts,
                 **self._variables,

@@ -102,12 +102,12 @@ def test_large_numbers_and_lone_surrogates_are_no_errors_of_msgspec():
     assert not issubclass(UnicodeEncodeError, msgspec.MsgspecError)
 
 
-def test_bytes_that_are_no_text_are_no_error_of_msgspec():
-    """`json.decode` raises UnicodeDecodeError for bytes that are not UTF-8.
+def test_bytes_that_are_no_text_are_an_error_of_msgspec():
+    """`json.decode` raises DecodeError for bytes that are not UTF-8.
 
     Needed by: coevolve/environments/appworld/frames.py, coevolve/environments/appworld/engines.py
     """
-    with pytest.raises(UnicodeDecodeError):
+    with pytest.raises(msgspec.DecodeError):
         msgspec.json.decode(b'"\xff"')
 
 

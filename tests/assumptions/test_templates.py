@@ -26,14 +26,26 @@ def rendered(template: Any, messages: Sequence[Any] = ASKED, **variables: object
     )
 
 
-def test_a_variable_takes_the_place_of_the_clock() -> None:
-    """A variable strftime_now replaces the clock that transformers gives to templates.
+def test_a_macro_takes_the_place_of_the_clock() -> None:
+    """A macro strftime_now replaces the clock that transformers gives to templates.
 
     Needed by: coevolve/models/chat_template.py
     """
-    now = rendered("{{ strftime_now('%Y') }}")
-    assert now.isdigit()
-    assert rendered("{{ strftime_now('%Y') }}", strftime_now=lambda form: f"!{form}") == "!%Y"
+    asks = "{{ strftime_now('%Y') }}"
+    assert rendered(asks).isdigit()
+    macro = "{% macro strftime_now(form) %}!{{ form }}{% endmacro %}\n"
+    assert rendered(f"{macro}{asks}") == "!%Y"
+
+
+@pytest.mark.parametrize("begin", ["", "\n", "\n\n", "  ", "  {% if true %}", "{#- -#} "])
+def test_a_macro_before_a_template_adds_no_blank_and_takes_none(begin: str) -> None:
+    """A macro that ends with a line's end leaves the text of the template after it as it was.
+
+    Needed by: coevolve/models/chat_template.py
+    """
+    template = f"{begin}a{'{% endif %}' if 'if' in begin else ''}"
+    macro = "{% macro unused(form) %}!{{ form }}{% endmacro %}\n"
+    assert rendered(macro + template) == rendered(template)
 
 
 def test_a_template_that_is_given_is_rendered_in_place_of_the_own_one() -> None:

@@ -220,7 +220,7 @@ class Link:
             reply = msgspec.json.decode(self._frame(), type=_Reply)
             if not reply.failure:
                 return msgspec.json.decode(reply.answer, type=kind)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
             self.close()
             raise SimulatorError(f"AppWorld's engine does not answer: {error}") from error
         raise SimulatorError(f"AppWorld's engine fails: {reply.failure}")

@@ -102,5 +102,5 @@ def message_in(content: bytes) -> FromProgram:
     """Return a message of a program. Raises ValueError if it is none."""
     try:
         return _decoder.decode(content)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"no message: {error}") from error
