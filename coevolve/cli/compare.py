@@ -11,7 +11,11 @@ from coevolve.cli.options import opening_code, runs_option
 @click.argument("name", metavar="STUDY", callback=opening_code)
 @click.option("--plan", "only_plan", is_flag=True, help="Print arms, seeds and what could be seen.")
 @click.option("--seeds", type=click.IntRange(min=2), help="Only the study's first N seeds.")
-@click.option("--at-once", type=click.IntRange(min=1), help="Runs at a time; default: 2 a core.")
+@click.option(
+    "--at-once",
+    type=click.IntRange(min=1),
+    help="Runs at a time; default: 2 a core, as far as free memory lasts.",
+)
 @click.option(
     "--on-ray", is_flag=True, help="Launch them on Ray, one after another; they keep all."
 )
@@ -33,7 +37,7 @@ def command(
     missing.
     """
     from coevolve.base.terminal import Terminal
-    from coevolve.commands.compare import compare, cores, print_plan
+    from coevolve.commands.compare import compare, print_plan, runs_at_once
     from coevolve.commands.compared import print_tables, tables, write_page
     from coevolve.commands.study import plans_of, study_of
 
@@ -44,7 +48,7 @@ def command(
     if only_plan:
         return
     by = "coevolve.launch" if on_ray else "coevolve.loop"
-    jobs = 1 if on_ray else at_once or cores()
+    jobs = 1 if on_ray else at_once or runs_at_once(plans, folder)
     outcomes = compare(plans, folder, at_once=jobs, by=by)
     every = tables(study, outcomes)
     print_tables(every, console)

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean
 
 import msgspec
+import psutil
 
 from coevolve.base.durable_files import replace_file
 from coevolve.base.terminal import Terminal
@@ -23,6 +24,7 @@ from coevolve.commands.contrasts import (
 )
 from coevolve.commands.grid import By, Plan, code_of, run_grid
 from coevolve.commands.study import Study
+from coevolve.estimate.memory import expected
 from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
 from coevolve.journal.reader import run_reader
@@ -149,6 +151,18 @@ def print_plan(study: Study, plans: Sequence[Plan], folder: Path, console: Termi
         console.print(f"  {arm}: {' '.join(changed) or 'the run file as it is'}")
 
 
-def cores() -> int:
-    """Return how many runs fit this machine at a time: two a core, since runs often wait."""
-    return 2 * len(os.sched_getaffinity(0))
+def runs_at_once(plans: Sequence[Plan], folder: Path) -> int:
+    """Return how many runs fit this machine at a time, at least one.
+
+    Two a core, since runs often wait, as long as what a run takes at its peak is free for each.
+    """
+    most = 2 * len(os.sched_getaffinity(0))
+    taken = max((_memory(plan, folder) for plan in plans), default=0)
+    free = psutil.virtual_memory().available
+    return max(1, min(most, free // taken if taken else most))
+
+
+def _memory(plan: Plan, folder: Path) -> int:
+    """Return the estimate of a run's main memory in bytes; 0 if there is none."""
+    parts = expected(plan.config, folder / plan.name, imitates_others=True)
+    return sum(size or 0 for size in parts.values())

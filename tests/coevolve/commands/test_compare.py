@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -16,10 +17,12 @@ from coevolve.commands.compare import (
     Outcome,
     outcome_of,
     print_plan,
+    runs_at_once,
 )
 from coevolve.commands.compared import PAGE, print_tables, tables, total_variation, write_page
 from coevolve.commands.grid import LOCK, run_grid
 from coevolve.commands.study import Study, plans_of, study_of
+from coevolve.estimate.memory import expected
 from protocols.errors import ConfigError, RunError
 
 SMALLEST = (
@@ -54,6 +57,19 @@ OUTCOMES = {
     ("oracle", 1): outcome(0.50, {"b": 4}),
     ("oracle", 2): outcome(0.60, {"a": 4}),
 }
+
+
+def test_as_many_runs_are_made_at_a_time_as_free_memory_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    study = study_of("quickstart")
+    plans = plans_of(study, study.seeds[:1])
+    taken = sum(expected(plans[0].config, tmp_path, imitates_others=True).values())
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    for free, fitting in ((0.5, 1), (1.5, 1), (3.5, 3), (9.5, 4)):
+        memory = SimpleNamespace(available=int(free * taken))
+        monkeypatch.setattr("psutil.virtual_memory", lambda memory=memory: memory)
+        assert runs_at_once(plans, tmp_path) == fitting
 
 
 def test_the_carried_study_names_arms_contrasts_and_seeds():
