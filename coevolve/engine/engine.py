@@ -19,7 +19,6 @@ record both versions.
 Synchronous and single-threaded: `coevolve.engine.generator` runs it in a thread.
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
@@ -33,6 +32,7 @@ from coevolve.engine.grammars import GrammarTable
 from coevolve.engine.kv_slots import SlotCache
 from coevolve.engine.masks import Masks
 from coevolve.engine.sampling import sample
+from coevolve.models.load import cache_argument
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 
@@ -54,7 +54,7 @@ class Engine(Generic[Ticket]):
         """Serve ``model`` to ``slots`` conversations of up to ``positions`` tokens each."""
         self._model = model
         self._cache = SlotCache(model.config, slots, positions, model.dtype)
-        self._cache_name = _cache_name(model)
+        self._cache_name = cache_argument(model)
         self._table = np.zeros(slots, _row(positions))
         self._owners: list[str | None] = [None] * slots
         self._tickets: list[Ticket | None] = [None] * slots
@@ -324,11 +324,6 @@ class Engine(Generic[Ticket]):
             owner = self._owners[slot]
             if owner is not None:
                 self._slot_of[owner] = slot
-
-
-def _cache_name(model: PreTrainedModel) -> str:
-    """Return the name of the model's argument for a cache; transformers 5.24 renamed it."""
-    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
 def _row(positions: int) -> np.dtype[np.void]:

@@ -26,7 +26,7 @@ from peft import PeftModel
 from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache, PreTrainedModel
 
-from coevolve.learning.shared_prefix import Prefix, prefix_cache, saved
+from coevolve.learning.shared_prefix import Prefix, cached, prefix_cache, saved
 from protocols.errors import LearnerError
 
 LOGITS_AT_ONCE = 2**26
@@ -99,13 +99,8 @@ def _forward(
     cache: DynamicCache | None,
     logits_to_keep: int | torch.Tensor,
 ) -> Any:
-    cached: dict[str, Any] = {} if cache is None else {"past_key_values": cache}
-    return model(
-        input_ids=inputs_B_T,
-        use_cache=cache is not None,
-        logits_to_keep=logits_to_keep,
-        **cached,
-    )
+    taken = {"use_cache": False} if cache is None else cached(model, cache)
+    return model(input_ids=inputs_B_T, logits_to_keep=logits_to_keep, **taken)
 
 
 def _head_and_hidden(

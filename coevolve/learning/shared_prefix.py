@@ -13,13 +13,14 @@ Letters: B rows, T positions (padded on the right).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any, cast
 
 import torch
 from peft import PeftModel
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicCache, DynamicLayer
+
+from coevolve.models.load import cache_argument
 
 MIN_SAVED = 0.2
 """Minimum share of a micro-batch's positions that a common prefix has to save; a second pass of
@@ -28,8 +29,7 @@ the model costs more than fewer."""
 
 def can_share(model: PreTrainedModel | PeftModel) -> bool:
     """Return whether all layers of the model keep the keys and values of every position."""
-    plain = cast("Any", model.get_base_model() if isinstance(model, PeftModel) else model)
-    if "past_key_values" not in signature(plain.forward).parameters:
+    if not _cache_argument(model):
         return False
     try:
         layers = DynamicCache(config=cast("Any", model.config)).layers
@@ -70,8 +70,18 @@ def prefix_cache(
 ) -> DynamicCache:
     """Return the keys and values of a prefix, for ``rows`` rows that continue it."""
     cache = DynamicCache(config=cast("Any", model.config))
-    model(input_ids=ids_1_T, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    cast("Any", model)(input_ids=ids_1_T, logits_to_keep=1, **cached(model, cache))
     for layer in cast("Any", cache.layers):
         layer.keys = layer.keys.expand(rows, -1, -1, -1)
         layer.values = layer.values.expand(rows, -1, -1, -1)
     return cache
+
+
+def cached(model: PreTrainedModel | PeftModel, cache: DynamicCache) -> dict[str, Any]:
+    """Return the arguments with which a model reads and fills a cache."""
+    return {_cache_argument(model): cache, "use_cache": True}
+
+
+def _cache_argument(model: PreTrainedModel | PeftModel) -> str:
+    plain = cast("Any", model.get_base_model() if isinstance(model, PeftModel) else model)
+    return cache_argument(plain)

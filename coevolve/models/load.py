@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
@@ -114,6 +115,15 @@ def _outline(config: Any, dtype: torch.dtype) -> PreTrainedModel:
         model.apply(model._init_weights)
         model.tie_weights()
     return model
+
+
+def cache_argument(model: PreTrainedModel) -> str:
+    """Return the name of a model's argument for keys and values; empty if it takes none.
+
+    It is ``past_key_values``, or ``cache`` in newer versions of transformers.
+    """
+    names = signature(model.forward).parameters
+    return next((name for name in ("cache", "past_key_values") if name in names), "")
 
 
 def read_config(folder: Path) -> Any:

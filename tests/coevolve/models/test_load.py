@@ -35,13 +35,14 @@ def test_an_outline_has_the_tables_and_the_ties_of_the_model(folder: Path):
 
 
 @pytest.mark.parametrize("read", [read_model, read_outline])
-@pytest.mark.parametrize(("cap", "attention"), [(None, "sdpa"), (2.0, "eager")])
+@pytest.mark.parametrize("cap", [None, 2.0])
 def test_only_a_model_that_caps_the_logits_of_attention_pays_for_it(
-    read: Callable[[Path], PreTrainedModel], cap: float | None, attention: str, tmp_path: Path
+    read: Callable[[Path], PreTrainedModel], cap: float | None, tmp_path: Path
 ):
     shape: dict[str, Any] = SHAPE | {"attn_logit_softcapping": cap}
     Gemma2ForCausalLM(Gemma2Config(**shape)).save_pretrained(tmp_path)
-    assert read(tmp_path).config._attn_implementation == attention
+    pays = cap or not Gemma2ForCausalLM._supports_sdpa  # with transformers 5.24 the family pays
+    assert read(tmp_path).config._attn_implementation == ("eager" if pays else "sdpa")
 
 
 @pytest.mark.parametrize(
