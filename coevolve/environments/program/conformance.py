@@ -148,6 +148,13 @@ class _Subject:
     silent: ProgramAgent
     echo: ProgramAgent
     random: ProgramAgent
+    failures: list[SimulatorError]
+    """Why the program gave no answer."""
+
+    def check_answered(self) -> None:
+        """Raise SimulatorError if it gave none: the next attempt would wait for one as long."""
+        for failure in self.failures:
+            raise failure
 
 
 async def conformance(
@@ -167,7 +174,7 @@ async def conformance(
         return ProgramAgent(settings, sampling, (programs,))
 
     tasks = (*source.pool()[:most], *source.held_out()[:most])
-    subject = _Subject(tasks, *map(agent, (SILENCE, ECHO, RANDOM)))
+    subject = _Subject(tasks, *map(agent, (SILENCE, ECHO, RANDOM)), failures=[])
     try:
         return await findings(_CHECKS, subject, capabilities)
     finally:
@@ -181,16 +188,16 @@ async def _rewards(agent: ProgramAgent, tasks: Sequence[Task]) -> list[tuple[flo
 
 
 async def _answers(subject: _Subject) -> tuple[bool, str]:
-    failed: list[str] = []
-    for task in subject.tasks:
-        try:
-            await _rewards(subject.silent, (task,))
-        except SimulatorError as error:
-            failed.append(str(error))
-    return not failed, failed[0] if failed else f"{len(subject.tasks)} tasks got a reward"
+    try:
+        await _rewards(subject.silent, subject.tasks)
+    except SimulatorError as error:
+        subject.failures.append(error)
+        raise
+    return True, f"{len(subject.tasks)} tasks got a reward"
 
 
 async def _earned(subject: _Subject) -> tuple[bool, str]:
+    subject.check_answered()
     for agent, what in ((subject.silent, SILENCE), (subject.echo, ECHO)):
         for task, (_, solved) in zip(
             subject.tasks, await _rewards(agent, subject.tasks), strict=True
@@ -232,6 +239,7 @@ def answers_shown(settings: ProgramConfig, tasks: Sequence[Task]) -> Finding:
 
 
 async def _repeated(subject: _Subject) -> tuple[bool, str]:
+    subject.check_answered()
     for agent in (subject.silent, subject.echo):
         one, other = [await _rewards(agent, subject.tasks) for _ in range(2)]
         for task, first, second in zip(subject.tasks, one, other, strict=True):

@@ -4,6 +4,7 @@ The program talks to the policy as to an OpenAI endpoint (`coevolve.gateway`), d
 answers what it likes, and gives the reward (`coevolve.environments.program.worker`).
 """
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -92,11 +93,12 @@ class ProgramEnvironment(Environment):
                 f"{own.interpreter}; run `coevolve setup FILE` with the run file FILE"
             )
         argv = self._settings.argv()
+        path = self._settings.path(os.environ.get("PATH", os.defpath))
         files = [each for each in argv[:2] if each.endswith(".py")]
         starter = "python" if argv[0] == self._settings.interpreter() else "command"
         for setting, found, is_there in (
             *(("command", each, Path(each).is_file()) for each in files),
-            (starter, argv[0], shutil.which(argv[0]) is not None),
+            (starter, argv[0], shutil.which(argv[0], path=path) is not None),
         ):
             if not is_there:
                 raise ConfigError(

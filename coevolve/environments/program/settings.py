@@ -1,5 +1,6 @@
 """Settings of the environment ``program``."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -69,6 +70,11 @@ class ProgramConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """Return the path of the interpreter for a Python program."""
         own = self.own_python()
         return str(own.interpreter if own else self.python or sys.executable)
+
+    def path(self, path: str) -> str:
+        """Return the ``PATH`` of the program: commands of ``python``'s packages are found first."""
+        own = self.interpreter() if self.python else ""
+        return f"{Path(own).parent.absolute()}{os.pathsep}{path}" if os.sep in own else path
 
     def own_python(self) -> OwnPython | None:
         """Return the program's own Python environment; None if it has none."""

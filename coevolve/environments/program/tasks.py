@@ -188,7 +188,7 @@ def printed_tasks(settings: ProgramConfig) -> bytes:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=environment_of(os.environ, settings.variables),
+            env=environment_of(os.environ, settings),
         )
         with process:
             try:

@@ -188,7 +188,9 @@ class Program:
         self._waiting: dict[int, asyncio.Future[Answered]] = {}
         self._numbers = itertools.count()
         self._noise = 0
-        self._last_words = ""
+        self._last_line = {"stdout": "", "stderr": ""}
+        """The last line of each stream that answered no attempt."""
+
         self._has_answered = False
         self._cpu_s = 0.0
         self._is_retired = False
@@ -205,7 +207,7 @@ class Program:
                 stderr=asyncio.subprocess.PIPE,
                 limit=MAX_LINE_BYTES,
                 start_new_session=True,
-                env=environment_of(os.environ, settings.variables),
+                env=environment_of(os.environ, settings),
             )
         except OSError as error:
             raise SimulatorError(f"the program cannot be started: {error}") from error
@@ -239,11 +241,18 @@ class Program:
             self._is_retired = True
             raise SimulatorError(
                 f"the program gave no reward within environment.patience_s = {patience_s:g} s"
+                f"{self._last_said()}"
             ) from error
         finally:
             del self._waiting[number]
             if self._is_retired and not self._waiting:
                 self._end()
+
+    def _last_said(self) -> str:
+        """Return what the program wrote last in place of an answer; empty if nothing."""
+        found = [f"{line} on {stream}" for stream, line in self._last_line.items() if line]
+        due = 'the number "id" that it read beside the reward, in a line on stdout'
+        return f"; needs {due}, found last {' and '.join(found)}" if found else ""
 
     async def _send(self, line: bytes) -> None:
         assert self._process.stdin is not None
@@ -261,7 +270,8 @@ class Program:
                 await reading
                 await self._process.wait()
         status = self._process.returncode
-        words = f": {self._last_words}" if self._last_words else ""
+        last = self._last_line["stderr"] or self._last_line["stdout"]
+        words = f": {last}" if last else ""
         # Of several attempts one may be the cause: they are made again, until each is alone.
         may_be_anothers = self.is_fit or self._was_fit or len(self._waiting) > 1
         kind = SimulatorLostError if may_be_anothers else SimulatorError
@@ -287,11 +297,12 @@ class Program:
 
     async def _read_words(self) -> None:
         async for line in _lines(self._process.stderr):
-            if line.strip():
-                self._last_words = shown_line(line)
-                self._note("stderr", line)
+            self._note("stderr", line)
 
     def _note(self, stream: str, line: bytes) -> None:
+        if not line.strip():
+            return
+        self._last_line[stream] = shown_line(line)
         self._noise += 1
         if self._noise <= MAX_NOISE:
             is_last = self._noise == MAX_NOISE
@@ -393,7 +404,9 @@ def command_of(settings: ProgramConfig) -> tuple[str, ...]:
     return (*begin, *settings.argv())
 
 
-def environment_of(own: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
-    """Return the environment variables of a program, from our own and the names of ``more``."""
+def environment_of(own: Mapping[str, str], settings: ProgramConfig) -> dict[str, str]:
+    """Return the environment variables of a program, from our own."""
+    more = settings.variables
     names = {name for name in own if name in PASSED_ON or name.startswith("LC_") or name in more}
-    return GIVEN | {name: own[name] for name in names}
+    passed = {name: own[name] for name in names}
+    return GIVEN | passed | {"PATH": settings.path(own.get("PATH", os.defpath))}

@@ -221,7 +221,10 @@ LEAVES = (
 """A program that leaves a process behind, in a session of its own, as MCP's clients do."""
 
 ENDINGS = {
-    "hangs": ("time.sleep(600)", r"no reward within environment\.patience_s = 3 s"),
+    "hangs": (
+        'print(\'{"id": "1", "reward": 1}\'); time.sleep(600)',
+        r'no reward within environment\.patience_s = 3 s; needs .*, found last {"id": "1", "rew',
+    ),
     "is killed": ("os.kill(os.getpid(), 9)", "ended with status -9"),
     "exits": ("sys.exit(3)", "ended with status 3"),
     "is ended from outside": (
@@ -343,7 +346,9 @@ async def test_a_program_gets_few_variables_and_a_limit_of_memory(
     async with running(settings, "x") as it:
         error = msgspec.msgpack.decode((await it.attempt()).outcome, type=ProgramOutcome).error
     assert error.startswith(f"[{900 << 20}")
-    variables = environment_of(os.environ, ("MINE",))
+    variables = environment_of(os.environ, settings)
+    named = environment_of(os.environ, msgspec.structs.replace(settings, python="/mine/python"))
+    assert named == variables | {"PATH": f"/mine:{os.environ['PATH']}"}
     assert {"PATH", "HOME", "MINE"} <= variables.keys()
     assert "secret" not in [value for name, value in variables.items() if name != "MINE"]
 
