@@ -24,6 +24,7 @@ from coevolve.learning.losses.aggregation import LossNormalizer
 from coevolve.learning.metrics import StepMetrics
 from coevolve.learning.policy import Policy, padded
 from coevolve.learning.rows import Conversation, Row, Scored, Stream, sides
+from coevolve.models.allocator import trim
 from protocols.config import RunConfig
 
 
@@ -101,6 +102,8 @@ class StepLoss:
         if is_sampled:
             terms += self._sample_terms(pack, scored, forward, scales_N)
         torch.stack(terms).sum().backward()
+        if self._policy.device.type == "cpu":
+            trim()
 
     def _forward(self, pack: Sequence[Row], temperature: float, *, compares: bool) -> _Forward:
         ids_B_T, mask_B_T = padded(pack)

@@ -64,7 +64,8 @@ def test_as_many_runs_are_made_at_a_time_as_free_memory_holds(
 ):
     study = study_of("quickstart")
     plans = plans_of(study, study.seeds[:1])
-    taken = sum(expected(plans[0].config, tmp_path, imitates_others=True).values())
+    parts = expected(plans[0].config, tmp_path, imitates_others=True)
+    taken = sum(size or 0 for size in parts.values())
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     for free, fitting in ((0.5, 1), (1.5, 1), (3.5, 3), (9.5, 4)):
         memory = SimpleNamespace(available=int(free * taken))
