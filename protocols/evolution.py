@@ -12,7 +12,7 @@ RuleKind = Literal["forgetting", "boundary", "unsolved", "rare", "uncertainty"]
 """Kinds of signal that rules raise."""
 
 SignalKind = Literal[RuleKind, "cold_start"]
-"""``cold_start``: no rule has fired yet, and the synthesizer explores freely."""
+"""``cold_start``: no rule has fired for some time, and the synthesizer explores freely."""
 
 PatternKind = str
 """Named by the environment, for example ``tool_bigram``."""

@@ -130,6 +130,11 @@ class SynthesizerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     makes tasks: one after each ``learner.groups_per_step`` groups without any signal, at most this
     many; 0 for none."""
 
+    idle_steps: NonNegative = 4
+    """Free explorations after these: one whenever so many times ``learner.groups_per_step`` groups
+    in a row brought no signal, so that a policy that solves all its tasks gets others; 0 for
+    none."""
+
     concurrent: AtOnce = 4
     """Number of signals processed concurrently."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from coevolve.journal.codec import topics_of
-from coevolve.signals.detector import ColdStart, Detector
+from coevolve.signals.detector import NO_EXPLORING, Detector, Exploring
 from coevolve.signals.groups import CompleteGroup, summary_of
 from coevolve.signals.skill_model import NO_SPACE, SkillSpace
 from protocols.config import RunConfig
@@ -29,9 +29,11 @@ class TaskObserver:
         self, config: RunConfig, tools: Sequence[str] = (), space: SkillSpace = NO_SPACE
     ) -> None:
         """Start empty; a pattern in ``tools`` counts as rare until a rollout contains it."""
-        most = config.synthesizer.cold_start if config.synthesizes else 0
-        cold_start = ColdStart(config.learner.groups_per_step, most)
-        self._detector = Detector(config.signals, tools, config.remembered_tasks, cold_start, space)
+        step, synthesizer = config.learner.groups_per_step, config.synthesizer
+        exploring = Exploring(step, synthesizer.cold_start, synthesizer.idle_steps * step)
+        if not config.synthesizes:
+            exploring = NO_EXPLORING
+        self._detector = Detector(config.signals, tools, config.remembered_tasks, exploring, space)
 
     def patterns(self, rollouts: Sequence[Rollout]) -> tuple[PatternCount, ...]:
         """Return no patterns: this observer does not look into rollouts."""

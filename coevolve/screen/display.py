@@ -295,8 +295,8 @@ def _remedies(config: RunConfig, room: str, is_solved: bool) -> Iterator[str]:
         yield room
     if is_solved:
         yield (
-            "as most attempts succeed, add tasks that are harder or worded otherwise, or raise "
-            f"synthesizer.cold_start above {config.synthesizer.cold_start} for more explorations"
+            "as most attempts succeed, add tasks that are harder or worded otherwise, or lower "
+            f"synthesizer.idle_steps below {config.synthesizer.idle_steps} for more explorations"
         )
         return
     if config.signals.rules == "posterior" and "unsolved" not in config.signals.kinds:

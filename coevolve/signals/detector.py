@@ -43,17 +43,20 @@ RULES: Mapping[str, Mapping[RuleKind, Rule]] = {
 """Rules by ``signals.rules`` and kind."""
 
 
-class ColdStart(NamedTuple):
-    """When to explore before any rule has fired."""
+class Exploring(NamedTuple):
+    """When to explore freely, in groups without a signal."""
 
-    groups: int
-    """Groups without a signal, for one exploration."""
+    cold: int
+    """Groups for an exploration before any rule has fired."""
 
     most: int
-    """Maximum number of explorations."""
+    """Maximum number of these explorations."""
+
+    idle: int = 0
+    """Groups for any other exploration; 0 for none."""
 
 
-NO_COLD_START = ColdStart(1, 0)
+NO_EXPLORING = Exploring(1, 0)
 
 
 class DetectorState(msgspec.Struct):
@@ -64,6 +67,12 @@ class DetectorState(msgspec.Struct):
 
     has_fired: bool = False
     """Whether any rule has fired."""
+
+    explored: int = 0
+    """Number of explorations."""
+
+    quiet: int = 0
+    """Groups since the newest signal."""
 
 
 class Detector:
@@ -76,7 +85,7 @@ class Detector:
         config: SignalsConfig,
         tools: Sequence[str],
         most_tasks: int,
-        cold_start: ColdStart = NO_COLD_START,
+        exploring: Exploring = NO_EXPLORING,
         space: SkillSpace = NO_SPACE,
     ) -> None:
         """Start without history; ``tools`` are all tools of the policy, called or not.
@@ -85,8 +94,8 @@ class Detector:
         """
         self.parts_of = space.parts_of
         self._config = config
-        self._cold_start = cold_start
-        self._has_fired = False
+        self._exploring = exploring
+        self._has_fired, self._explored, self._quiet = False, 0, 0
         self._history = History(config, tools, most_tasks, space)
         self._cool_down = CoolDown(config.cool_down_versions)
         self._rules: dict[RuleKind, Rule] = {
@@ -95,26 +104,34 @@ class Detector:
 
     @property
     def settings(self) -> object:
-        return self._config, self._history.tools, self._cold_start
+        return self._config, self._history.tools, self._exploring
 
     @property
     def state(self) -> DetectorState:
         """What the rules remember."""
-        return DetectorState(self._history.state, self._cool_down.state, self._has_fired)
+        return DetectorState(
+            self._history.state,
+            self._cool_down.state,
+            self._has_fired,
+            self._explored,
+            self._quiet,
+        )
 
     @state.setter
     def state(self, state: DetectorState) -> None:
         self._history.state, self._cool_down.state = state.history, state.last
         self._has_fired = state.has_fired
+        self._explored, self._quiet = state.explored, state.quiet
 
     def recall(self, message: GroupSummary | Signal) -> None:
         match message:
             case GroupSummary():
                 self._history.add(message)
+                self._quiet += 1
             case Signal(kind="cold_start"):
-                pass
+                self._explored, self._quiet = self._explored + 1, 0
             case Signal():
-                self._has_fired = True
+                self._has_fired, self._quiet = True, 0
                 self._cool_down.start(message)
 
     def judge(self, visit: GroupSummary) -> tuple[Signal, ...]:
@@ -126,23 +143,22 @@ class Detector:
             for kind, rule in self._rules.items()
             for number, finding in enumerate(islice(self._news(kind, rule, visit), MOST_PER_VISIT))
         )
+        signals = signals or tuple(self._explorations(visit))
         for signal in signals:
             self.recall(signal)
-        return signals if self._has_fired else tuple(self._explorations(visit))
+        return signals
 
     def _explorations(self, visit: GroupSummary) -> Iterator[Signal]:
-        """Yield a cold start if as many groups as it takes brought no signal."""
-        number, rest = divmod(self._history.state.visits, self._cold_start.groups)
-        if not rest and number <= self._cold_start.most:
+        """Yield an exploration if as many groups as it takes brought no signal."""
+        is_cold = not self._has_fired and self._explored < self._exploring.most
+        groups = self._exploring.cold if is_cold else self._exploring.idle
+        if groups and self._quiet >= groups:
             yield Signal(
                 signal_id=f"cold_start-g{visit.group}-0",
                 kind="cold_start",
                 about=Anything(),
                 score=0.0,
-                rule=(
-                    f"cold start {number} of at most {self._cold_start.most}: no rule has fired "
-                    f"on {self._history.state.visits} groups"
-                ),
+                rule=f"exploration {self._explored + 1}: {self._quiet} groups brought no signal",
                 evidence=(),
                 policy_version=visit.version_max,
             )

@@ -166,7 +166,7 @@ def test_solved_tasks_need_others_and_no_larger_groups():
     solved = replace(step(STEPS), metrics={REWARD: SOLVED})
     text = silence(CONFIG, solved, after())
     assert "add tasks that are harder or worded otherwise" in text
-    assert "synthesizer.cold_start above 3" in text
+    assert "synthesizer.idle_steps below 4" in text
     assert "group_size" not in text
 
 
