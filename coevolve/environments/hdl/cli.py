@@ -67,7 +67,7 @@ def adopt(reset: str, **options: Any) -> int:
     help="trusted: your own testbench, which only the sandbox confines.",
 )
 @click.option("-I", "--include", multiple=True, type=FILE, help="Folder of includes; repeat.")
-@click.option("--data", multiple=True, type=FILE, help="Folder of $readmemh; repeat.")
+@click.option("--data", multiple=True, type=FILE, help="Folder of files that are read; repeat.")
 @click.option("--slots", type=int, help="Maximum time slots of the simulation.")
 @click.option("--cpu-s", type=float, help="Maximum CPU seconds of the simulation.")
 @click.option("--seed", type=int, help="Seed of $urandom; default: the design's own, else 1.")

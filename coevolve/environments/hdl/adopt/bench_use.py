@@ -54,17 +54,25 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 def with_bench_data(
-    unit: Unit, testbench: str, files: Sequence[Path], places: Sequence[Path]
+    unit: Unit,
+    testbench: str,
+    files: Sequence[Path],
+    places: Sequence[Path],
+    *,
+    trusted: bool = False,
 ) -> tuple[Unit, str]:
     """Return the design with the files that the testbench reads, and the text with their names.
 
-    They are looked for in the working folder, ``places``, and the folders of ``files``.
+    They are looked for in the working folder, ``places``, and the folders of ``files``. Only a
+    ``trusted`` testbench may name one outside of these folders.
     """
+    folders = (Path(), *places, *(file.parent for file in files))
     data = {each.name: each for each in unit.data}
     text = testbench.encode()
     for word in reversed(list(_opened(testbench))):
         name = word.name[1:-1]
-        path = next(_found(name, files, places), None)
+        found = _found(name, folders, places)
+        path = next((each for each in found if trusted or _is_in(each, folders)), None)
         if name in data or path is None:
             continue
         own = name if _is_inside(name) else _STRANGE.sub("_", path.name).lstrip(".-")
@@ -82,12 +90,17 @@ def _opened(testbench: str) -> Iterator[Word]:
             yield name
 
 
-def _found(name: str, files: Sequence[Path], places: Sequence[Path]) -> Iterator[Path]:
-    for folder in (Path(), *places, *(file.parent for file in files)):
+def _found(name: str, folders: Sequence[Path], places: Sequence[Path]) -> Iterator[Path]:
+    for folder in folders:
         for path in (folder / name, folder / Path(name).name):
             if path.is_file():
                 yield path
     yield from (each for each in places if each.is_file() and each.name == Path(name).name)
+
+
+def _is_in(path: Path, folders: Sequence[Path]) -> bool:
+    """Return whether the file is one of ``folders``, or in one, whatever links lead to it."""
+    return any(path.resolve().is_relative_to(folder.resolve()) for folder in folders)
 
 
 def _is_inside(name: str) -> bool:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from coevolve.environments.hdl.simulate.messages import NotCovered
+from coevolve.environments.hdl.simulate.messages import NotCovered, Unit
 
 PREFIX = "Vtb"
 """Prefix of all names and files that Verilator writes."""
@@ -35,6 +35,9 @@ _PLAIN = re.compile(r"[\w$.\[\]-]+")
 
 _DOUBLE = "___05F"
 """Verilator's spelling of two underscores inside a name."""
+
+_HOLDS_DEFPARAM = re.compile(r"___Vdefparamh[0-9a-f]+")
+"""Verilator's mark in the name of a module inside of which a ``defparam`` changes something."""
 
 _PARAMETERS = re.compile(r"__[A-Za-z]\w*")
 """Suffix of the name of a module with changed parameters: the first letter of one, and its value.
@@ -63,17 +66,24 @@ class Scope:
     member: str
 
 
-def read_scopes(header: str, source: str) -> tuple[Scope, ...]:
+def holds_defparams(unit: Unit) -> bool:
+    """Return whether the design may have a ``defparam``."""
+    return any("defparam" in file.text for file in unit.files)
+
+
+def read_scopes(header: str, source: str, *, defparams: bool = False) -> tuple[Scope, ...]:
     """Return the instances that a model's symbol table lists; ``header`` declares its members.
 
-    The model itself, which holds the testbench's top, is left out.
+    The model itself, which holds the testbench's top, is left out. With ``defparams``, a module
+    inside of which one changes something has its own name; `hdl.gate.parameters` refuses a
+    ``defparam`` that is not the design's.
     """
     paths = dict(_PRINTED.findall(source))
     holders = {member: holder for holder, member in _HELD.findall(source)}
     return tuple(
         Scope(
             path=paths.get(member, ""),
-            module=module,
+            module=_HOLDS_DEFPARAM.sub("", module) if defparams else module,
             within=tuple(_holders(member, holders)),
             member=member,
         )

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from coevolve.environments.hdl.evaluation.mutation import Mutation
 
 RAN, BLAMED, MISUSED, BROKEN, FAILED, UNNOTICED = range(6)
-TRUST = "If the testbench is your own, --gate trusted leaves these to the sandbox."
+TRUST = (
+    "If the testbench is your own, --gate trusted leaves these to the sandbox. --data names the "
+    "folder of files that it reads."
+)
 ABSENT = re.compile(r"unknown (?:module|package|interface)|Cannot find file|Import package")
 BRING = (
     "Give the files of these before the testbench's, or, if the project has them, adopt the design "
@@ -222,12 +225,12 @@ def _own(options: Options, unit: Unit, bench: "BenchText") -> tuple[Unit, Submis
     from coevolve.environments.hdl.adopt.bench_text import bench_text
     from coevolve.environments.hdl.adopt.bench_use import as_instantiated, with_bench_data
 
-    note = ""
+    note, trusted = "", options.gate == "trusted"
     if options.stimulus:
         return unit, Stimulus(program=bench_text([options.stimulus]).text), note
-    if options.gate == "trusted":
+    if trusted:
         unit, note = as_instantiated(unit, bench.text, options.top, options.instance)
-    unit, text = with_bench_data(unit, bench.text, _files(options), options.data)
+    unit, text = with_bench_data(unit, bench.text, _files(options), options.data, trusted=trusted)
     if options.patch:
         return unit, Patch(text=bench_text([options.patch]).text, base=text), note
     return unit, Testbench(text=text), note

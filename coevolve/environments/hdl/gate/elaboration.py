@@ -30,15 +30,18 @@ from protocols.errors import ConfigError, SimulatorError
 TESTBENCH = "tb.sv"
 
 LIMITS = Limits(cpu_s=2, memory_mb=1024, stack_kb=8192, wall_s=30)
-"""Limits of reading a testbench."""
+"""Limits of reading a testbench of a small design."""
+
+CHARACTERS_PER_S = 50_000
+"""Characters of a design that allow one more second of CPU time, as far as `DESIGN_LIMITS`."""
 
 DESIGN_LIMITS = Limits(cpu_s=10, memory_mb=1024, stack_kb=1024, wall_s=60)
 """Limits of reading a design. The stack is half of the smallest that threads have on Linux with
 glibc, and an eighth of the usual one, because such a thread reads the accepted design again."""
 
 TOO_MUCH = (
-    f"reading the testbench took more than {LIMITS.cpu_s} s of CPU time or {LIMITS.memory_mb} MB "
-    "of memory; write it more simply"
+    "reading the testbench took more than {limits.cpu_s} s of CPU time or {limits.memory_mb} MB of "
+    "memory; write it more simply"
 )
 NESTED = "the text is nested too deeply to be parsed; write it more simply"
 UNREADABLE = "the text cannot be parsed; write it more simply"
@@ -96,7 +99,7 @@ def complaints(testbench: str, unit: Unit) -> tuple[str, ...]:
     """
     question = Question(about="complaints", testbench=testbench, unit=unit)
     with contextlib.suppress(SimulatorError):
-        status, answer = _ask_server(question, LIMITS)
+        status, answer = _ask_server(question, _limits(unit))
         return msgspec.json.decode(answer, type=tuple[str, ...]) if status == 0 else ()
     return ()
 
@@ -109,9 +112,10 @@ def find_top(testbench: str, unit: Unit, told: str = "", *, trusted: bool = Fals
     Raises SimulatorError on an infrastructure failure.
     """
     question = Question(about="top", testbench=testbench, unit=unit, told_top=told, trusted=trusted)
-    status, answer = _ask_server(question, DESIGN_LIMITS if trusted else LIMITS)
+    limits = DESIGN_LIMITS if trusted else _limits(unit)
+    status, answer = _ask_server(question, limits)
     if status in _SPENT:
-        return TimedOut(stage="compile", message=TOO_MUCH)
+        return TimedOut(stage="compile", message=TOO_MUCH.format(limits=limits))
     if status:
         message = NESTED if status in _OVERFLOWN else UNREADABLE
         return Rejected(violations=(Violation(line=1, column=1, message=message),))
@@ -124,7 +128,7 @@ def reads(testbench: str, unit: Unit, told: str = "") -> tuple[tuple[int, int], 
     Empty if pyslang exceeds its limits. Raises SimulatorError on an infrastructure failure.
     """
     question = Question(about="reads", testbench=testbench, unit=unit, told_top=told)
-    status, answer = _ask_server(question, LIMITS)
+    status, answer = _ask_server(question, _limits(unit))
     return () if status else msgspec.json.decode(answer, type=tuple[tuple[int, int], ...])
 
 
@@ -152,7 +156,7 @@ def without_parameters(testbench: str, unit: Unit, top: str, *, trusted: bool = 
     question = Question(
         about="parameters", testbench=testbench, unit=unit, told_top=top, trusted=trusted
     )
-    status, answer = _ask_server(question, LIMITS)
+    status, answer = _ask_server(question, _limits(unit))
     return msgspec.json.decode(answer, type=str) if status == 0 else testbench
 
 
@@ -173,6 +177,13 @@ def check_design(unit: Unit) -> None:
         reason = NESTED if status in _OVERFLOWN else UNREADABLE
         words = f" ({answer.decode()})" if answer else ""
         raise ConfigError(f"design {unit.name}: {reason}{words}")
+
+
+def _limits(unit: Unit) -> Limits:
+    """Return the limits of reading a testbench of ``unit``, which is read with it."""
+    more = sum(len(file.text) for file in unit.files) // CHARACTERS_PER_S
+    cpu_s = min(LIMITS.cpu_s + more, DESIGN_LIMITS.cpu_s)
+    return msgspec.structs.replace(LIMITS, cpu_s=cpu_s)
 
 
 def _ask_server(question: Question, limits: Limits) -> tuple[int, bytes]:

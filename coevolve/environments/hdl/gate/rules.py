@@ -44,20 +44,25 @@ _WAVES = "dumpfile dumpvars dumpon dumpoff dumpall dumpflush dumplimit"
 OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 _ARGUMENTS = "test$plusargs value$plusargs"
+_READING = "fscanf fgets fgetc feof fclose"
 
 TASKS = frozenset({"$"}) | frozenset(
     "$" + name
     for names in (
         *(_PRINTING, _STRINGS, _CONTROL, _RANDOM, _VALUES),
-        *(_MATHEMATICS, _ASSERTIONS, _WAVES, _ARGUMENTS),
+        *(_MATHEMATICS, _ASSERTIONS, _WAVES, _ARGUMENTS, _READING),
     )
     for name in names.split()
 )
-"""System tasks and functions that do not read or write files, call programs or return addresses.
+"""System tasks and functions that do not open or write files, call programs or return addresses.
 (Addresses differ from run to run.)"""
 
 LOADS = frozenset({"$readmemh", "$readmemb"})
 """Those that may read the data of the design, and nothing else."""
+
+OPENS = "$fopen"
+MODES = frozenset({'"r"', '"rb"'})
+"""The one that may open the data of the design, with a mode that only reads."""
 
 CONDITIONS = frozenset({"ifdef", "ifndef", "elsif"})
 DIRECTIVES = CONDITIONS | {

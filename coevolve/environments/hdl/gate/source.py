@@ -7,8 +7,9 @@ design, a parameter for it) is searched for after `hdl.gate.macros` has expanded
 and comments may contain anything, except that a comment may not be a simulator's pragma.
 
 The gate covers access to files and programs, foreign functions, coverage pragmas and forged
-positions; for the design, its redefinition, parameters of its parts, and any reference past its
-ports that is not proven to read only (`hdl.gate.reads`). (`hdl.gate.parameters` compares the
+positions; for the design, its redefinition, and any reference past its ports that is not proven to
+read only (`hdl.gate.reads`). A testbench may use parts of the design as its own, with parameters
+where these cannot name a file and the design has no secret. (`hdl.gate.parameters` compares the
 parameters of the design itself.) It returns for any text, in time proportional to the text or to
 `MOST_TOKENS`.
 
@@ -32,10 +33,12 @@ from coevolve.environments.hdl.gate.rules import (
     HIERARCHY,
     KEYWORDS,
     LOADS,
+    MODES,
     MOST_BYTES,
     MOST_MESSAGE,
     MOST_VIOLATIONS,
     OPENING,
+    OPENS,
     PREDEFINED,
     TASKS,
 )
@@ -107,7 +110,9 @@ def _findings(
     except RefusedError as refused:
         yield refused.word.offset, refused.reason
         return
-    for offset, message in _in_references(expanded, design.modules, instance, unit.top):
+    fixed = design.modules if design.reaches_out or unit.keeps_secret else frozenset[str]()
+    yield from _in_parameters(expanded, fixed - {unit.top})
+    for offset, message in _in_references(expanded, design.modules, instance):
         if _REFERENCE not in message or not any(start <= offset < end for start, end in reads):
             yield offset, message
     yield from _in_declarations(expanded, design.units)
@@ -128,16 +133,21 @@ class _Design:
 
     imports_outside: bool
 
+    reaches_out: bool
+    """Whether a module calls more than the system tasks that any text may call: the value of a
+    parameter may be the name of a file then."""
+
 
 @lru_cache(maxsize=64)
 def _design(files: tuple[SourceFile, ...], top: str) -> _Design:
     macros: Mapping[str, Macro] = {}
     texts: dict[str, set[str]] = {}
     units: set[str] = set()
-    imports = False
+    imports = reaches_out = False
     for file in files:
         words, _ = read(file.text)
         imports |= imports_outside(words)
+        reaches_out |= any(_reaches_out(word) for word in words)
         with contextlib.suppress(RefusedError):
             macros = separate(words, macros).macros
         declared = list(_declarations(words))
@@ -150,6 +160,15 @@ def _design(files: tuple[SourceFile, ...], top: str) -> _Design:
         modules=modules_below(top, texts, (each.body for each in macros.values())),
         units=frozenset(units),
         imports_outside=imports,
+        reaches_out=reaches_out,
+    )
+
+
+def _reaches_out(word: Word) -> bool:
+    return (
+        word.name.startswith('"DPI')
+        if word.kind == "string"
+        else (word.kind == "task" and word.name not in TASKS)
     )
 
 
@@ -178,7 +197,7 @@ def _in_words(words: Sequence[Word], design: _Design, data: Collection[str]) -> 
     for at, word in enumerate(words):
         match word.kind:
             case "task":
-                yield from _in_task(word, words[at + 1 : at + 4], data)
+                yield from _in_task(word, words[at + 1 : at + 6], data)
             case "directive" if word.name not in directives:
                 yield (
                     word.offset,
@@ -198,11 +217,12 @@ def _in_words(words: Sequence[Word], design: _Design, data: Collection[str]) -> 
 
 def _in_task(task: Word, after: Sequence[Word], data: Collection[str]) -> Iterator[Finding]:
     """Yield what is wrong with a system task, which stands before ``after``."""
-    if task.name in LOADS:
-        if not _loads(after, data):
+    if task.name in LOADS or task.name == OPENS:
+        if not _loads(after, data) or (task.name == OPENS and not _only_reads(after)):
+            mode = ', and "r"' if task.name == OPENS else ""
             yield (
                 task.offset,
-                f"{task.name} needs the name of one of the design's data files, as a string "
+                f"{task.name} needs the name of one of the design's data files, as a string{mode} "
                 f"(found {', '.join(sorted(data)) or 'none'})",
             )
     elif task.name not in TASKS:
@@ -216,8 +236,14 @@ def _loads(after: Sequence[Word], data: Collection[str]) -> bool:
     return [each.name for each in after[:2]] in [["(", f'"{name}"'] for name in data]
 
 
+def _only_reads(after: Sequence[Word]) -> bool:
+    """Return whether the words behind ``$fopen`` end its arguments with a mode that only reads."""
+    comma, mode, end = ([each.name for each in after[2:5]] + [""] * 3)[:3]
+    return (comma, end) == (",", ")") and mode in MODES
+
+
 def _harmless(task: Word, after: Sequence[Word]) -> bool:
-    names = [each.name for each in after]
+    names = [each.name for each in after[:3]]
     if task.name != "$dumpfile":
         return True
     return len(names) == 3 and names[::2] == ["(", ")"] and bool(_PLAIN_FILE.fullmatch(names[1]))
@@ -254,8 +280,16 @@ def _in_declarations(words: Sequence[Word], units: frozenset[str]) -> Iterator[F
             yield word.offset, f"{word.name} of foreign functions (DPI) may not be used"
 
 
+def _in_parameters(words: Sequence[Word], fixed: frozenset[str]) -> Iterator[Finding]:
+    """Yield where a module of ``fixed`` is given parameters."""
+    for at, (word, sign) in enumerate(pairwise(words)):
+        given = [each.name for each in words[at + 2 : at + 4]] != ["(", ")"]
+        if (word.kind, sign.name) == ("word", "#") and word.name in fixed and given:
+            yield sign.offset, f"{word.name} has its own parameters; leave out #"
+
+
 def _in_references(
-    words: Sequence[Word], modules: frozenset[str], instance: str, top: str
+    words: Sequence[Word], modules: frozenset[str], instance: str
 ) -> Iterator[Finding]:
     closings = _closings(words)
     inside = {*modules, instance} - {""}
@@ -265,8 +299,6 @@ def _in_references(
         name = at + 1
         if _is(words, name, "#"):
             name = closings.get(at + 2, at + 2) + 1
-            if name != at + 4 and word.name != top:
-                yield words[at + 1].offset, f"{word.name} has its own parameters; leave out #"
         inside |= _instances(words, name, closings)
     for at, word in enumerate(words):
         if word.kind != "word" or word.name not in inside:

@@ -38,7 +38,7 @@ class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DataFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that the design reads while it is simulated, by ``$readmemh`` or ``$readmemb``."""
+    """A file that the design, or its testbench, reads while it is simulated."""
 
     name: Annotated[
         str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][\w.-]{0,99}(/[A-Za-z0-9_][\w.-]{0,99}){0,9}\Z")

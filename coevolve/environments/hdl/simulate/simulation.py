@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Literal, cast
 
 from coevolve.environments.hdl.coverage.plan import escaped
-from coevolve.environments.hdl.coverage.scopes import HEADER, PREFIX, SOURCE, find_duts, read_scopes
+from coevolve.environments.hdl.coverage.scopes import (
+    HEADER,
+    PREFIX,
+    SOURCE,
+    find_duts,
+    holds_defparams,
+    read_scopes,
+)
 from coevolve.environments.hdl.coverage.unmeasured import MOST_COMBINATIONS
 from coevolve.environments.hdl.designs.rtl import HEADERS, TIMESCALE
 from coevolve.environments.hdl.gate.diagnostics import explain
@@ -181,7 +188,7 @@ class Simulation:
         than one, or if another instance prints as if it were inside it.
         """
         header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
-        scopes = read_scopes(header, source)
+        scopes = read_scopes(header, source, defparams=holds_defparams(self.unit))
         found = find_duts(scopes, self.unit.top, told, several=several)
         if isinstance(found, NotCovered):
             raise Stopped(found)

@@ -8,6 +8,7 @@ import pytest
 from coevolve.environments.hdl.gate.rules import TASKS
 from coevolve.environments.hdl.simulate.messages import (
     Covered,
+    DataFile,
     Evaluate,
     Evaluated,
     SimulationFailed,
@@ -22,7 +23,12 @@ pytestmark = [pytest.mark.hdl, pytest.mark.timeout(300)]
 RTL = (
     "module m (input logic clk, output logic q);\n  always_ff @(posedge clk) q <= ~q;\nendmodule\n"
 )
-UNIT = Unit(name="m", files=(SourceFile(name="m.sv", text=RTL),), top="m")
+UNIT = Unit(
+    name="m",
+    files=(SourceFile(name="m.sv", text=RTL),),
+    data=(DataFile(name="vectors.txt", text="7 text\n"),),
+    top="m",
+)
 
 _CALLS: Mapping[str, str] = {
     "STATEMENT('text %0d', n)": """
@@ -58,6 +64,10 @@ _CALLS: Mapping[str, str] = {
     "n = STATEMENT('wide=%d', n)": "value$plusargs",
     "n = STATEMENT(9, 1)": "urandom_range",
     "n = STATEMENT(n, 1'b1)": "countbits",
+    "n = STATEMENT(file, '%d', n); if (n != 1) $fatal": "fscanf",
+    "n = STATEMENT(s, file); if (s != ' text\\n') $fatal": "fgets",
+    "n = STATEMENT(file)": "fgetc feof",
+    "STATEMENT(file)": "fclose",
     "n = STATEMENT(n, 2)": "cast",
     "r = STATEMENT(n)": "itor",
     "n = STATEMENT(r)": "rtoi",
@@ -88,7 +98,7 @@ def bench(statements: str, clocked: str) -> str:
   timeunit 1ns; timeprecision 1ps;
   localparam BOUND = 3;
   logic clk = 0, q;
-  int n = 5, seed = 3;
+  int n = 5, seed = 3, file = $fopen("vectors.txt", "r");
   int array [4];
   logic [63:0] w;
   real r;

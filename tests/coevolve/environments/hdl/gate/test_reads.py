@@ -71,6 +71,7 @@ def test_a_reference_that_only_reads_is_allowed(inside: str, outside: str):
         ("dut.list.push_back(1);", ""),
         ('$readmemh("rom/x.hex", dut.mem);', ""),
         ('void\'($sscanf("1", "%d", dut.s));', ""),
+        ('void\'($fscanf(v, "%d", dut.s));', ""),
         ("void'($cast(dut.s, v));", ""),
         ("`W(dut)", "`define W(x) x.s = 1;"),
         ("`W", "`define W v = dut.s; dut.s = v;"),
@@ -93,6 +94,13 @@ def test_a_reference_that_could_write_is_refused(inside: str, outside: str):
         ('$readmemh("x.hex", a);', False),
         ('$readmemh({"rom/", "x.hex"}, a);', False),
         ('$fopen("rom/x.hex");', False),
+        ('v = $fopen("rom/x.hex", "r"); v = $fscanf(v, "%h", a[0]);', True),
+        ('v = $fopen("rom/x.hex", "rb"); $fclose(v);', True),
+        ('v = $fopen("rom/x.hex", "r+");', False),
+        ('v = $fopen("rom/x.hex", {"r", "+"});', False),
+        ('v = $fopen("rom/x.hex", "r" + 8\'d0);', False),
+        ('v = $fopen("coverage.dat", "r");', False),
+        ('`define O(m) $fopen("rom/x.hex", m)\nv = `O("w");', False),
     ],
 )
 def test_only_given_files_are_read(call: str, allowed: bool):
