@@ -17,8 +17,9 @@ def command(policy: str, *, version: str, temperature: float | None, port: int, 
 
     RUN is a run's folder or its name, MODEL a model's folder or ORG/NAME. The base URL and the key
     that are printed are for programs of this machine: chat completions, plain and as a stream,
-    with tools where the model's chat template lists them. Limits of tokens are the run's
-    (rollout.max_tokens, rollout.max_call_tokens), and the chat settings, too.
+    with tools where the model's chat template, or the run's policy.chat.tools, lists them. Limits
+    of tokens are the run's (rollout.max_tokens, rollout.max_call_tokens), and so are the chat
+    settings.
     """
     from coevolve.commands.serve import Policy, serve
 

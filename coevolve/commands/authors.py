@@ -34,7 +34,7 @@ def tool_environment(config: RunConfig) -> ToolEnvironment:
     if not isinstance(environment, ToolEnvironment):
         raise ConfigError(
             f"environment {config.uses}: needs one in which a policy calls tools, such as a "
-            "class of your own; `coevolve evaluate --config FILE` scores policies of others"
+            "class of your own; of others, `coevolve evaluate RUN` and `--config FILE` alone score"
         )
     return environment
 

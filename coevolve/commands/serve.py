@@ -5,7 +5,6 @@ written to the run, which may continue meanwhile.
 """
 
 import asyncio
-import dataclasses
 import json
 import secrets
 import sys
@@ -21,7 +20,7 @@ from coevolve.base.loopback import listener
 from coevolve.commands.authors import alone
 from coevolve.commands.subjects import OfRun, served_policy
 from coevolve.engine.open_engine import open_engine
-from coevolve.environments.tools.chat.named_calls import call_reader
+from coevolve.environments.tools.chat.named_calls import with_tools
 from coevolve.gateway.gateway import Gateway
 from coevolve.gateway.messages import MODEL, RefusedError, read_chat
 from coevolve.gateway.session import GatewaySession, Sampling
@@ -152,10 +151,7 @@ async def _sampling(policy: Policy) -> AsyncGenerator[tuple[str, Sampling]]:
 def _sampled(config: RunConfig, engine: Generator, temperature: float | None) -> Sampling:
     """Return how a policy is sampled. Raises ConfigError."""
     temperature = config.rollout.temperature if temperature is None else temperature
-    sampling = Sampling.load(config, engine, temperature)
-    return dataclasses.replace(
-        sampling, read_calls=call_reader(sampling.template, config.policy.chat)
-    )
+    return with_tools(Sampling.load(config, engine, temperature), config.policy.chat)
 
 
 def _model(policy: Policy) -> str | None:

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         Gateway as Gateway,  # the policy as an endpoint, for programs of others
     )
     from coevolve.environments.tools.chat.named_calls import (
-        call_reader as call_reader,  # reads calls in the form of a model's template
+        with_tools as with_tools,  # lets sessions offer a policy tools
     )
     from coevolve.gateway.session import (
         GatewaySession as GatewaySession,  # one attempt's conversation at it

@@ -95,6 +95,8 @@ class HttpServer:
                     pass
         except TimeoutError:
             writer.transport.abort()  # a plain close would wait until the client has read all
+        except asyncio.CancelledError:
+            pass  # Ctrl-C: of a connection's task, Python 3.11 would print it as an error
         finally:
             writer.close()
 

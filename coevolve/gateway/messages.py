@@ -109,6 +109,16 @@ class Message(msgspec.Struct, frozen=True):
             return "".join(map(_part_text, self.content))
         return self.content or ""
 
+    def plain(self) -> dict[str, Any]:
+        """Return the message as chat templates read it."""
+        plain: dict[str, Any] = {"role": self.speaker, "content": self.text}
+        if self.calls:
+            plain["tool_calls"] = [
+                {"type": "function", "function": {"name": each.name, "arguments": each.value}}
+                for each in (call.function for call in self.calls)
+            ]
+        return plain
+
 
 class ToolFunction(msgspec.Struct, frozen=True):
     """What a tool is called."""

@@ -73,6 +73,9 @@ CallReader = Callable[[str, Sequence[dict[str, Any]]], tuple[str, Sequence[Named
 """Returns the words and the calls of a message, for these tools. Raises ValueError if calls cannot
 be read."""
 
+ToolWriter = Callable[[Sequence[dict[str, Any]], Sequence[dict[str, Any]]], list[dict[str, Any]]]
+"""Returns messages with these tools, and with calls and answers, as words."""
+
 
 class EndedError(Exception):
     """The attempt has ended, so that there is nobody to answer."""
@@ -89,6 +92,9 @@ class Sampling:
     read_calls: CallReader | None = None
     """None where the model's template lists no tools."""
 
+    write_tools: ToolWriter | None = None
+    """None where the template writes tools, calls and answers."""
+
     @classmethod
     def load(cls, config: RunConfig, generator: Generator, temperature: float) -> "Sampling":
         """Return how the policy of a run is sampled. Raises ConfigError if it has no template."""
@@ -96,7 +102,9 @@ class Sampling:
 
         variables = {"enable_thinking": config.policy.chat.thinking}
         template = ChatTemplate.load(
-            model_folder(config.policy.model), variables=variables, tools=True
+            model_folder(config.policy.model),
+            variables=variables,
+            tools=config.policy.chat.tools == "template",
         )
         first, following = ({"role": "user", "content": each} for each in ("a", "b"))
         talk, said = ({"role": "assistant", "content": each} for each in ("Done.", SENTINEL))
@@ -329,13 +337,14 @@ class GatewaySession:
         """Return the tokens of the messages to add. Raises RefusedError, and ConfigError."""
         new = chat.messages[found.at :]
         if chat.tools and self._sampling.read_calls is None:
-            raise RefusedError("tools need a model whose chat template lists them, found another")
+            needed = "tools need a model whose chat template lists them, found another"
+            raise RefusedError(f"{needed}; set policy.chat.tools: signatures")
         chars = sum(map(_chars, new))
         if found.base is None:
             chars += len(msgspec.json.encode(chat.tools))
         if chars > self._most_chars:
             raise self._too_long(f"{chars} characters")
-        messages = [_plain(each) for each in new]
+        messages = [each.plain() for each in new]
         if chars < LARGE_CHARS:
             return self._tokens(messages, chat.tools, found.base)
         # Others go on meanwhile.
@@ -348,7 +357,9 @@ class GatewaySession:
         base: Node | None,
     ) -> tuple[int, ...]:
         """Return the tokens of messages after those of ``base``. Raises ConfigError."""
-        template = self._sampling.template
+        template, is_first = self._sampling.template, base is None or base.sampled is None
+        if write := self._sampling.write_tools:
+            messages, tools = write(messages, tools if is_first else ()), ()
         if base is None or base.sampled is None:
             return template.opening(messages, tools)
         generation = base.sampled.generation
@@ -386,14 +397,3 @@ def _call(name: str, arguments: Mapping[str, Any]) -> Call:
 
 def _chars(message: Message) -> int:
     return len(message.text) + sum(len(call.function.text) for call in message.calls)
-
-
-def _plain(message: Message) -> dict[str, Any]:
-    """Return a message as chat templates read it."""
-    plain: dict[str, Any] = {"role": message.speaker, "content": message.text}
-    if message.calls:
-        plain["tool_calls"] = [
-            {"type": "function", "function": {"name": each.name, "arguments": each.value}}
-            for each in (call.function for call in message.calls)
-        ]
-    return plain

@@ -158,18 +158,27 @@ class _Subject:
 
 
 async def conformance(
-    settings: ProgramConfig, source: TaskFile, capabilities: Capabilities, most: int
+    settings: ProgramConfig,
+    source: TaskFile,
+    capabilities: Capabilities,
+    most: int,
+    *,
+    has_tools: bool,
 ) -> tuple[Finding, ...]:
-    """Return the findings on at most ``most`` tasks of each split."""
+    """Return the findings on at most ``most`` tasks of each split.
+
+    ``has_tools``: whether the model takes tools.
+    """
     programs = Programs(settings)
 
     def agent(skill: str) -> ProgramAgent:
+        reader = _random_calls if skill == RANDOM else _no_calls
         sampling = Sampling(
             generator=_Unskilled(skill),
             template=cast("Any", _Characters()),
             limits=LIMITS,
             temperature=1.0,
-            read_calls=_random_calls if skill == RANDOM else _no_calls,
+            read_calls=reader if has_tools else None,
         )
         return ProgramAgent(settings, sampling, (programs,))
 

@@ -7,10 +7,10 @@ answers what it likes, and gives the reward (`coevolve.environments.program.work
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import msgspec
 
@@ -43,11 +43,14 @@ from coevolve.environments.sdk import (
     whole_model,
 )
 from protocols.capabilities import Capabilities
-from protocols.config import RunConfig
+from protocols.config import PolicyConfig, RunConfig
 from protocols.errors import ConfigError, DependencyError
-from protocols.interfaces import SimulatorService
+from protocols.interfaces import Generator, SimulatorService
 from protocols.rollouts import Writer
 from protocols.tasks import Task, TaskText
+
+if TYPE_CHECKING:
+    from coevolve.environments.sdk import Sampling
 
 ANSWER_S = 30.0
 """Seconds that an answer may take beyond the program's own."""
@@ -173,17 +176,33 @@ class ProgramEnvironment(Environment):
         self, engine: VerifiedEngine, simulators: Sequence[SimulatorService], temperature: float
     ) -> Agent:
         from coevolve.environments.program.agent import ProgramAgent
-        from coevolve.environments.sdk import Sampling, call_reader
 
-        sampling = Sampling.load(self._config, engine.generator, temperature)
-        reader = call_reader(sampling.template, self._config.policy.chat)
-        return ProgramAgent(self._settings, replace(sampling, read_calls=reader), simulators)
+        sampling = self._sampling(engine.generator, temperature)
+        return ProgramAgent(self._settings, sampling, simulators)
+
+    def _sampling(self, generator: Generator, temperature: float) -> "Sampling":
+        from coevolve.environments.sdk import Sampling, with_tools
+
+        sampling = Sampling.load(self._config, generator, temperature)
+        return with_tools(sampling, self._config.policy.chat)
 
     async def conformance(self, most: int) -> tuple[Finding, ...]:
         """Return the findings of letting the program attempt tasks with policies of no skill."""
         from coevolve.environments.program.conformance import conformance
 
-        return await conformance(self._settings, self.source(), self.capabilities, most)
+        source, has_tools = self.source(), self._takes_tools()
+        return await conformance(
+            self._settings, source, self.capabilities, most, has_tools=has_tools
+        )
+
+    def _takes_tools(self) -> bool:
+        """Return whether the model takes tools; True if none is named, or it cannot be read."""
+        if self._config.policy == PolicyConfig():
+            return True
+        with suppress(ConfigError):
+            unused = cast("Generator", None)
+            return self._sampling(unused, 1.0).read_calls is not None
+        return True
 
     async def hostile(self, most: int) -> tuple[Finding, ...]:
         """Return whether the program is told what tasks have as their answers."""

@@ -71,6 +71,22 @@ async def test_connections_are_used_again_and_may_send_ahead():
         writer.close()
 
 
+def test_an_open_connection_is_no_error_where_the_loop_is_interrupted():
+    told: list[object] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        async with serving(5) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\nok")
+            assert b"200" in await reader.readuntil(b"\r\n\r\n")
+            raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main())
+    assert not told
+
+
 async def test_a_client_that_asks_before_it_sends_is_told_to_go_on():
     async with serving(5) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coevolve.environments.tools.chat.named_calls import with_tools
 from coevolve.gateway.messages import RefusedError
 from coevolve.gateway.session import CROWDED, TOO_LONG, EndedError, GatewaySession
+from protocols.config import ChatConfig
 from protocols.errors import GeneratorError
 from protocols.generation import Generation, GenerationRequest
 from tests.coevolve.environments.tools.chat import models
@@ -375,6 +377,47 @@ async def test_a_template_without_tools_refuses_them() -> None:
     with pytest.raises(RefusedError, match="chat template lists them"):
         await ask(session, [user("a")], tools=TOOLS)
     assert not engine.requests
+
+
+FRUIT = [
+    {
+        "type": "function",
+        "function": {
+            "name": "price",
+            "description": "Price of a fruit.",
+            "parameters": {"properties": {"fruit": {"type": "string"}, "day": {}}},
+        },
+    }
+]
+LISTED = {"signatures": "price(fruit: str = None, day: Any = None)", "prompt": '"name": "price"'}
+
+
+@pytest.mark.parametrize("form", LISTED)
+async def test_tools_calls_and_answers_are_words_where_the_run_says_so(form: Any) -> None:
+    calls = "[price('fig', day=2), price(fruit='pear')]"
+    engine = SplittingGenerator(
+        template_of(models.PLAIN), [calls, "Both.", "x", "price('a', 2, 3)"]
+    )
+    sampling = with_tools(sampling_of(engine), ChatConfig(tools=form))
+    session = GatewaySession("attempt", sampling, seed=7)
+    first = [{"role": "system", "content": "Sell."}, user("What are they?")]
+    said = await ask(session, first, tools=FRUIT)
+    given = [json.loads(each["function"]["arguments"]) for each in said["tool_calls"]]
+    assert given == [{"fruit": "fig", "day": 2}, {"fruit": "pear"}]
+    assert said["content"] is None
+    further = [said, *answers("3", "4", said=said)]
+    await ask(session, [*first, *further], tools=FRUIT)
+    opening, heard = (sampling.template.decode(each.prompt_ids) for each in engine.requests)
+    assert opening.startswith("<|im_start|>system\nSell.\n\nYou carry out")
+    assert LISTED[form] in opening
+    assert heard.startswith(f"{opening}{calls}<|im_end|>\n<|im_start|>user\nThe answers")
+    assert heard.endswith("in order:\n3\n4<|im_end|>\n<|im_start|>assistant\n")
+    await ask(session, [user("Other."), *further], tools=FRUIT)
+    assert "[price(fruit='fig', day=2), price(" in sampling.template.decode(
+        engine.requests[2].prompt_ids
+    )
+    assert "tool_calls" not in await ask(session, [user("b")], tools=FRUIT)
+    assert trained(session) == engine.sampled
 
 
 async def test_each_form_of_calls_is_read() -> None:

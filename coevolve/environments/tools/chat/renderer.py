@@ -223,9 +223,7 @@ class ChatRenderer:
         """Return the first messages of a conversation, and the tools that the template lists."""
         system = self._chat.system
         if tools and self._chat.tools != "template":
-            begins = _PROMPT if self._chat.tools == "prompt" else _SIGNATURES
-            system = f"{system}\n\n{begins}{self._lines(tools)}".strip()
-            tools = ()
+            system, tools = with_tools_listed(system, self._chat, tools), ()
         head: list[Message] = [{"role": "system", "content": system}] if system else []
         return [*head, _user(instruction)], tools
 
@@ -236,17 +234,11 @@ class ChatRenderer:
         revealed = [
             schema for schema in schemas(task.classes) if _name(schema) in set(turn.revealed)
         ]
-        return f"{_REVEALED}{self._lines(revealed)}\n\n{turn.instruction or _GO_ON}"
-
-    def _lines(self, tools: Sequence[Message]) -> str:
-        """Return tools as lines of the text of a message."""
-        if self._chat.tools == "signatures":
-            return signatures(tools)
-        return "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
+        return f"{_REVEALED}{_lines(self._chat, revealed)}\n\n{turn.instruction or _GO_ON}"
 
     def _answers(self, results: Sequence[str]) -> list[Message]:
         if self._chat.tools != "template":
-            return [_user(_ANSWERS + "\n".join(results))]
+            return [answers_listed(results)]
         return [{"role": "tool", "content": result} for result in results]
 
     def _messages_of(self, turn: ToolTurn, classes: Sequence[str], read: str) -> Iterable[Played]:
@@ -311,6 +303,24 @@ class ChatRenderer:
         seen = self._template.decode(self.observation(("firstAnswer", "secondAnswer")))
         if not 0 <= seen.find("firstAnswer") < seen.find("secondAnswer"):
             raise unusable("it does not show the answers of tools in their order")
+
+
+def with_tools_listed(system: str, chat: ChatConfig, tools: Sequence[Message]) -> str:
+    """Return a system message that lists tools, and says how to call them."""
+    begins = _PROMPT if chat.tools == "prompt" else _SIGNATURES
+    return f"{system}\n\n{begins}{_lines(chat, tools)}".strip()
+
+
+def _lines(chat: ChatConfig, tools: Sequence[Message]) -> str:
+    """Return tools as lines of the text of a message."""
+    if chat.tools == "signatures":
+        return signatures(tools)
+    return "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
+
+
+def answers_listed(results: Sequence[str]) -> Message:
+    """Return the user's message that holds the answers to calls."""
+    return _user(_ANSWERS + "\n".join(results))
 
 
 def _probed(form: CallForm) -> Mapping[str, object]:

@@ -92,7 +92,7 @@ def _same_start(said: Sequence[str]) -> int:
 
 
 def _line(function: Mapping[str, Any], said: str) -> str:
-    parameters: Mapping[str, Any] = function.get("parameters", {})
+    parameters: Mapping[str, Any] = function.get("parameters") or {}
     required: Sequence[str] = parameters.get("required", ())
     properties: Mapping[str, Mapping[str, Any]] = parameters.get("properties", {})
     named = [
