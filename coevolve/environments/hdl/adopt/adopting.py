@@ -83,7 +83,7 @@ def adopt(options: Options) -> Path:
 
 def _given(options: Options) -> FileList:
     given = read_lists(options.project)
-    given.options += [f"+incdir+{path}" for path in options.include]
+    given.options += [f"-I{path}" for path in options.include]
     for each in options.define:
         name, _, value = each.partition("=")
         given.defines[name] = value

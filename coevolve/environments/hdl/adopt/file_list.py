@@ -113,8 +113,9 @@ def _add(word: str, where: str, places: Sequence[Path], made: FileList) -> None:
         key, _, value = word[match.end() :].partition("=")
         made.parameters[key] = value
     elif match := _FOLDERS.match(word):
-        for each in filter(None, word[match.end() :].split("+")):
-            made.options.append(f"+incdir+{_placed(Path(each), places)}")
+        named = word[match.end() :]
+        for each in filter(None, [named] if word.startswith("-I") else named.split("+")):
+            made.options.append(f"-I{_placed(Path(each), places)}")
     elif _KEPT.match(word):
         made.options.append(word)
     elif not word.startswith(("-", "+")):

@@ -46,6 +46,7 @@ _NAMED_NONE = (
 _NO_FAILURE = (
     r"\berror[- ](?:free|inject(?:ion|ed)|correction|detection|recovery|tolerance)\b",
     r"\b(?:mean|squared?|rms|absolute|relative|average|max(?:imum)?)\s+error\s*(?:[:=]|is)\s*[\d.]",
+    r"\berror\s*=\s*[-+]?[\d.]+\s*(?:[fpnum]s|%|ppm|dB|[kMG]?Hz)(?!\w)",
 )
 """Words for a feature or a measure."""
 

@@ -84,6 +84,16 @@ def test_what_verilator_reads_is_adopted(adopted: Adopt, files: dict[str, str], 
 
 
 @pytest.mark.parametrize(
+    ("listed", "options"), [("-Ia+b\n", {}), ("", {"include": (Path("a+b"),)})]
+)
+def test_a_folder_of_includes_may_have_a_plus_in_its_name(
+    adopted: Adopt, listed: str, options: dict[str, object]
+):
+    files = {"p.f": f"{listed}top.v\n", "top.v": '`include "h.vh"\n' + COUNTER, "a+b/h.vh": "\n"}
+    assert "h.vh" in names(adopted(files, **options))
+
+
+@pytest.mark.parametrize(
     ("options", "width"),
     [({}, 4), ({"parameter": ("W=9",)}, 9), ({"bench": (Path("tb.sv"),)}, 12)],
 )

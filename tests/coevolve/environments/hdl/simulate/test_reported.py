@@ -28,6 +28,7 @@ from coevolve.environments.hdl.simulate.reported import REPORTED
             "error: 0 at 5",
         ),
         *("10 tests: 2 failed", "10 tests: 0 passed 3 failed", "5 checks: 0 failed: 2"),
+        *("error=69 at 5 ns", "ERROR: 69 ns: late", "error=5 ns, 3 failed", "error=1 bits"),
         *("Test failed: 0 != 1", "failed: 0, expected 1", "ERROR: got 0", "mismatch at 5: 0 vs 1"),
     ],
 )
@@ -51,6 +52,7 @@ def test_a_failure_is_found(line: str):
         *("10 tests: 0 failed", "ran 10 tests - 0 failed", "5 checks done: 0 mismatches"),
         *("no parity errors detected", "Done: 0 errors", "Passed (0 errors)", "9 passed 0 failed"),
         *("Mean squared error: 0.001", "error injection enabled", "error-free"),
+        "tx: 8681 ns (ideal), 8750 ns (actual). error=69 ns relative_error=0.800%",
         *("Hint: Total mismatched samples is 0 out of 439 samples", "5 warnings and 0 errors"),
         *("Finished without errors.", "no data mismatches", "error_flag=1", "PASS: all successful"),
     ],
