@@ -275,6 +275,11 @@ def loop(synthesizer: EndpointModel | None) -> list[Choice]:
         Choice(key="arm", value="full", why="tasks of the file, and tasks made where it is weak"),
         Choice(key="synthesizer.model", value=model),
         Choice(
+            key="synthesizer.idle_steps",
+            value=2,
+            why="it explores for other tasks as soon as two steps show no weakness",
+        ),
+        Choice(
             key="pool.synthetic_share",
             value=0.5,
             why="the file's own tasks keep half of the groups",
