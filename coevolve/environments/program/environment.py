@@ -44,7 +44,7 @@ from coevolve.environments.sdk import (
 )
 from protocols.capabilities import Capabilities
 from protocols.config import PolicyConfig, RunConfig
-from protocols.errors import ConfigError, DependencyError
+from protocols.errors import CoevolveError, ConfigError, DependencyError
 from protocols.interfaces import Generator, SimulatorService
 from protocols.rollouts import Writer
 from protocols.tasks import Task, TaskText
@@ -199,7 +199,7 @@ class ProgramEnvironment(Environment):
         """Return whether the model takes tools; True if none is named, or it cannot be read."""
         if self._config.policy == PolicyConfig():
             return True
-        with suppress(ConfigError):
+        with suppress(CoevolveError):
             unused = cast("Generator", None)
             return self._sampling(unused, 1.0).read_calls is not None
         return True

@@ -3,11 +3,15 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from coevolve.environments.findings import EARNED, Finding
-from coevolve.environments.registry import environment_named
+from coevolve.environments.registry import config_of, environment_of
+from protocols.config import ChatConfig, PolicyConfig
+from tests.coevolve.environments.tools.chat import models
 
 LOOP = """
 import json, sys, urllib.request
@@ -35,16 +39,18 @@ REWARDS = {
 }
 
 
-async def earned(reward: str, folder: Path) -> Finding:
+async def earned(reward: str, folder: Path, **policy: Any) -> Finding:
     (folder / "mine.py").write_text(LOOP.replace("REWARD", reward))
     rows = [{"id": f"t{n}", "prompt": f"Open the door {n} times."} for n in range(4)]
     (folder / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    environment = environment_named(
-        "program",
-        tasks=str(folder / "mine.jsonl"),
-        command=[str(folder / "mine.py")],
-        python=sys.executable,
-    )
+    use = {
+        "use": "program",
+        "tasks": str(folder / "mine.jsonl"),
+        "command": [str(folder / "mine.py")],
+        "python": sys.executable,
+    }
+    config = msgspec.structs.replace(config_of(use), policy=PolicyConfig(**policy))
+    environment = environment_of(config)
     return next(each for each in await environment.conformance(4) if each.check == EARNED)
 
 
@@ -57,3 +63,18 @@ async def test_a_task_that_no_skill_solves_is_named(solver: str, tmp_path: Path)
     assert finding.state == "fails"
     assert "task 't" in finding.found
     assert f"{solver.split(',')[0]}" in finding.found
+
+
+async def test_tools_need_a_model_that_takes_them(tmp_path: Path) -> None:
+    offers = "ask(asked, messages, tools=[TOOL]) is None"
+    model = str(models.save(models.PLAIN, tmp_path))
+    (tmp_path / "model.safetensors").touch()
+    refused = await earned(offers, tmp_path, model=model)
+    assert refused.state == "fails"
+    assert "HTTP Error 400" in refused.found
+    taken: list[dict[str, Any]] = [
+        {"model": model, "chat": ChatConfig(tools="signatures")},
+        {"model": "nobody/nothing", "tiny_random": True},
+    ]
+    for policy in taken:
+        assert (await earned(offers, tmp_path, **policy)).state == "holds"
