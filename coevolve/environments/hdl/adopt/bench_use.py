@@ -15,7 +15,12 @@ from coevolve.environments.hdl.simulate.messages import DataFile, Unit
 from protocols.errors import ConfigError
 
 MOST_LISTED = 4
-_TASKS = frozenset({"$readmemh", "$readmemb", "$fopen"})
+MOST_NAME = 100
+"""Characters of the name of a file in the simulation."""
+
+_FOLDER = "read_by_testbench"
+_LOADS = frozenset({"$readmemh", "$readmemb"})
+_WRITES = ('"w', '"a')
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -64,29 +69,35 @@ def with_bench_data(
     """Return the design with the files that the testbench reads, and the text with their names.
 
     They are looked for in the working folder, ``places``, and the folders of ``files``. Only a
-    ``trusted`` testbench may name one outside of these folders.
+    ``trusted`` testbench may name one outside of these folders. Each gets a name of its own, so
+    that none takes the place of another file of the simulation.
     """
     folders = (Path(), *places, *(file.parent for file in files))
-    data = {each.name: each for each in unit.data}
+    kept = {each.name for each in unit.data}
+    own: dict[Path, DataFile] = {}
     text = testbench.encode()
     for word in reversed(list(_opened(testbench))):
         name = word.name[1:-1]
         found = _found(name, folders, places)
         path = next((each for each in found if trusted or _is_in(each, folders)), None)
-        if name in data or path is None:
+        if name in kept or path is None:
             continue
-        own = name if _is_inside(name) else _STRANGE.sub("_", path.name).lstrip(".-")
-        data[own] = DataFile(name=own, text=text_of(path))
+        if path not in own:
+            called = f"{_FOLDER}/{len(own)}-{_STRANGE.sub('_', path.name)}"
+            own[path] = DataFile(name=called[:MOST_NAME], text=text_of(path))
         end = word.offset + len(word.name.encode())
-        text = text[: word.offset] + f'"{own}"'.encode() + text[end:]
-    return msgspec.structs.replace(unit, data=tuple(data.values())), text.decode()
+        text = text[: word.offset] + f'"{own[path].name}"'.encode() + text[end:]
+    return msgspec.structs.replace(unit, data=(*unit.data, *own.values())), text.decode()
 
 
 def _opened(testbench: str) -> Iterator[Word]:
     """Yield the strings that name a file to read."""
     words, _ = read(testbench)
-    for task, bracket, name in zip(words, words[1:], words[2:], strict=False):
-        if (task.kind, bracket.name, name.kind) == ("task", "(", "string") and task.name in _TASKS:
+    for at, (task, bracket, name) in enumerate(zip(words, words[1:], words[2:], strict=False)):
+        mode = "".join(each.name for each in words[at + 4 : at + 5])
+        if (task.kind, bracket.name, name.kind) != ("task", "(", "string"):
+            continue
+        if task.name in _LOADS or (task.name == "$fopen" and not mode.startswith(_WRITES)):
             yield name
 
 
@@ -101,11 +112,3 @@ def _found(name: str, folders: Sequence[Path], places: Sequence[Path]) -> Iterat
 def _is_in(path: Path, folders: Sequence[Path]) -> bool:
     """Return whether the file is one of ``folders``, or in one, whatever links lead to it."""
     return any(path.resolve().is_relative_to(folder.resolve()) for folder in folders)
-
-
-def _is_inside(name: str) -> bool:
-    try:
-        msgspec.convert({"name": name, "text": ""}, DataFile)
-    except msgspec.ValidationError:
-        return False
-    return True

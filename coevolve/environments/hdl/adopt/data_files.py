@@ -76,6 +76,6 @@ def text_of(path: Path) -> str:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise ConfigError(f"{path}: needs to have at most {MOST_BYTES} bytes, has more")
-        return path.read_text()
+        return path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error

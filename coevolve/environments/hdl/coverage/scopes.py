@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from coevolve.environments.hdl.simulate.messages import NotCovered, Unit
+from coevolve.environments.hdl.simulate.messages import NotCovered
 
 PREFIX = "Vtb"
 """Prefix of all names and files that Verilator writes."""
@@ -36,8 +36,10 @@ _PLAIN = re.compile(r"[\w$.\[\]-]+")
 _DOUBLE = "___05F"
 """Verilator's spelling of two underscores inside a name."""
 
-_HOLDS_DEFPARAM = re.compile(r"___Vdefparamh[0-9a-f]+")
-"""Verilator's mark in the name of a module inside of which a ``defparam`` changes something."""
+_CHANGED = "___Vdefparam"
+"""Goes on the name of a module inside of which a ``defparam`` changes something."""
+
+_BY_DEFPARAM = " but those in which a defparam changes a part, which are not measured"
 
 _PARAMETERS = re.compile(r"__[A-Za-z]\w*")
 """Suffix of the name of a module with changed parameters: the first letter of one, and its value.
@@ -66,24 +68,17 @@ class Scope:
     member: str
 
 
-def holds_defparams(unit: Unit) -> bool:
-    """Return whether the design may have a ``defparam``."""
-    return any("defparam" in file.text for file in unit.files)
-
-
-def read_scopes(header: str, source: str, *, defparams: bool = False) -> tuple[Scope, ...]:
+def read_scopes(header: str, source: str) -> tuple[Scope, ...]:
     """Return the instances that a model's symbol table lists; ``header`` declares its members.
 
-    The model itself, which holds the testbench's top, is left out. With ``defparams``, a module
-    inside of which one changes something has its own name; `hdl.gate.parameters` refuses a
-    ``defparam`` that is not the design's.
+    The model itself, which holds the testbench's top, is left out.
     """
     paths = dict(_PRINTED.findall(source))
     holders = {member: holder for holder, member in _HELD.findall(source)}
     return tuple(
         Scope(
             path=paths.get(member, ""),
-            module=_HOLDS_DEFPARAM.sub("", module) if defparams else module,
+            module=module,
             within=tuple(_holders(member, holders)),
             member=member,
         )
@@ -109,9 +104,10 @@ def find_duts(
     if not meant or (len(meant) > 1 and not several):
         called = f" called {told!r}" if told else ""
         found = ", ".join(sorted(scope.path for scope in duts)) or "none"
+        changed = any(scope.module.startswith(f"{top}{_CHANGED}") for scope in scopes)
         return NotCovered(
             message=f"the testbench needs exactly one instance of {top}{called}, whose coverage is "
-            f"measured (found {found})"
+            f"measured (found {found}{_BY_DEFPARAM * changed})"
         )
     for dut in meant:
         if fault := _fault(scopes, top, dut):

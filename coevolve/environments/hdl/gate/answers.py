@@ -11,7 +11,6 @@ from pyslang.ast import CompilationFlags
 
 from coevolve.environments.hdl.adopt.bench_parameters import bench_use
 from coevolve.environments.hdl.coverage.instrument import instrument
-from coevolve.environments.hdl.coverage.scopes import holds_defparams
 from coevolve.environments.hdl.designs.rtl import (
     compilation_of,
     elaborate_here,
@@ -22,7 +21,7 @@ from coevolve.environments.hdl.designs.rtl import (
 from coevolve.environments.hdl.gate.elaboration import TESTBENCH, BenchUse, Question, Refusal
 from coevolve.environments.hdl.gate.extents import bounded_options, excesses
 from coevolve.environments.hdl.gate.fork_server import serve
-from coevolve.environments.hdl.gate.parameters import foreign_defparams, without_parameters
+from coevolve.environments.hdl.gate.parameters import without_parameters
 from coevolve.environments.hdl.gate.reads import proven_reads
 from coevolve.environments.hdl.gate.testbench_top import top_module
 from coevolve.environments.hdl.simulate.messages import (
@@ -86,18 +85,8 @@ def _top(question: Question) -> str | Refusal:
     if isinstance(top, NotCovered):
         errors = list(_placed(tree.diagnostics, sources))
         return CompileFailed(message="\n".join(errors[:MOST_ERRORS])) if errors else top
-    if not question.trusted and (found := _violations(question, top)):
-        return Rejected(violations=found)
-    foreign = list(_foreign(question, top)) if holds_defparams(question.unit) else []
-    return NotCovered(message="\n".join(foreign)) if foreign else top
-
-
-def _foreign(question: Question, top: str) -> Iterator[str]:
-    """Yield place and message for each ``defparam`` that changes a part of the design."""
-    sources = SourceManager()
-    compilation = compilation_of(parse(_files(question), sources), options_for(top))
-    for where, message in foreign_defparams(compilation.getRoot(), question.unit):
-        yield f"{located(sources, where)[1]}: error: {message}"
+    found = () if question.trusted else _violations(question, top)
+    return Rejected(violations=found) if found else top
 
 
 def _violations(question: Question, top: str) -> tuple[Violation, ...]:

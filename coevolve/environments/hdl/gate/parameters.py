@@ -13,7 +13,6 @@ from typing import Any, cast
 from pyslang import SourceLocation, SourceManager, SVInt
 from pyslang.ast import (
     Compilation,
-    DefParamSymbol,
     FieldSymbol,
     InstanceSymbol,
     PackedStructType,
@@ -31,9 +30,6 @@ from coevolve.environments.hdl.simulate.messages import SourceFile, Unit
 
 ADOPT = "make the design by `coevolve hdl adopt --bench` with this testbench"
 ONE = "count one of these instances, which differ, by --gate trusted and --instance"
-
-_UNUSED = "$unit"
-"""pyslang's path of what is in a module that nothing instantiates."""
 
 _Symbol = ParameterSymbol | TypeParameterSymbol
 
@@ -59,30 +55,6 @@ def changed_parameters(root: RootSymbol, unit: Unit) -> Iterator[tuple[SourceLoc
                 f"parameter {parameter.name} of {unit.top} is {here}, and the design's is "
                 f"{expected}; leave it out, or give the design's value, or {remedy}",
             )
-
-
-def foreign_defparams(root: RootSymbol, unit: Unit) -> Iterator[tuple[SourceLocation, str]]:
-    """Yield place and message for each ``defparam`` outside of ``unit`` that changes a part of it.
-
-    Those that change the design's own parameters are left to `changed_parameters`.
-    """
-    duts = [each.hierarchicalPath for each in instances(root, unit.top)]
-    for each in nodes(root, DefParamSymbol):
-        found = cast("ParameterSymbol | None", each.target)
-        within, target = each.hierarchicalPath, found.hierarchicalPath if found else ""
-        if within == _UNUSED or any(f"{within}.".startswith(f"{dut}.") for dut in duts):
-            continue
-        if not target or any(_is_below(target, dut) for dut in duts):
-            yield (
-                each.location,
-                f"this defparam changes {target or 'an unknown parameter'}; leave it out, since "
-                f"{unit.top} has a defparam of its own, which could not be told from it",
-            )
-
-
-def _is_below(parameter: str, instance: str) -> bool:
-    """Return whether the parameter of that path is one of a part of the instance."""
-    return parameter.startswith(f"{instance}.") and "." in parameter[len(instance) + 1 :]
 
 
 def without_parameters(testbench: str, unit: Unit, top: str = "") -> str:

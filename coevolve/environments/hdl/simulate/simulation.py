@@ -18,14 +18,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from coevolve.environments.hdl.coverage.plan import escaped
-from coevolve.environments.hdl.coverage.scopes import (
-    HEADER,
-    PREFIX,
-    SOURCE,
-    find_duts,
-    holds_defparams,
-    read_scopes,
-)
+from coevolve.environments.hdl.coverage.scopes import HEADER, PREFIX, SOURCE, find_duts, read_scopes
 from coevolve.environments.hdl.coverage.unmeasured import MOST_COMBINATIONS
 from coevolve.environments.hdl.designs.rtl import HEADERS, TIMESCALE
 from coevolve.environments.hdl.gate.diagnostics import explain
@@ -165,7 +158,6 @@ class Simulation:
         files = (*files, *self.unit.plan)
         for file in files:
             self._write(file.name, file.text)
-        write_data(self.folder, self.unit.data)
         self._write(TESTBENCH, testbench)
         self.endings = endings(testbench)
         self._write("settings.vlt", SETTINGS + settings)
@@ -179,6 +171,10 @@ class Simulation:
             if done.status == -signal.SIGXFSZ:
                 raise Stopped(CompileFailed(message=TOO_LARGE))
             raise Stopped(CompileFailed(message=explain(done.output, testbench, self.unit)))
+        # Not before: Verilator looks for the modules that it lacks in all files.
+        if self.unit.data:
+            write_data(self.folder, self.unit.data)
+            self.tools.sandbox.own(self.folder)
 
     def find_duts(self, told: str = "", *, several: bool = False) -> tuple[str, ...]:
         """Return the printed path of the design's instance in the translated model.
@@ -188,7 +184,7 @@ class Simulation:
         than one, or if another instance prints as if it were inside it.
         """
         header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
-        scopes = read_scopes(header, source, defparams=holds_defparams(self.unit))
+        scopes = read_scopes(header, source)
         found = find_duts(scopes, self.unit.top, told, several=several)
         if isinstance(found, NotCovered):
             raise Stopped(found)

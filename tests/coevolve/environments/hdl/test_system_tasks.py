@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 
+import msgspec
 import pytest
 
 from coevolve.environments.hdl.gate.rules import TASKS
 from coevolve.environments.hdl.simulate.messages import (
+    CompileFailed,
     Covered,
     DataFile,
     Evaluate,
@@ -151,3 +153,12 @@ def test_every_allowed_system_task_runs(simulator: VerilatorSimulator) -> None:
 def test_tasks_that_end_a_simulation_are_graded(simulator: VerilatorSimulator, name: str) -> None:
     found = graded(simulator, bench(statement(name, dict(calls())[name]), ""))
     assert isinstance(found.outcome, SimulationFailed if name == "$fatal" else Covered)
+
+
+def test_a_file_that_is_read_is_no_source(simulator: VerilatorSimulator) -> None:
+    source = DataFile(name="helper.sv", text="module helper; initial $finish; endmodule\n")
+    unit = msgspec.structs.replace(UNIT, data=(source,))
+    text = bench("", "").replace("m dut (.*);", "m dut (.*); helper h ();")
+    found = asyncio.run(simulator.evaluate(Evaluate(unit=unit, submission=Testbench(text=text))))
+    assert isinstance(found.outcome, CompileFailed)
+    assert "Cannot find file containing module: 'helper'" in found.outcome.message

@@ -194,28 +194,6 @@ def test_every_instance_is_read_with_its_holders():
     assert read["tb.w.dut.inner"].within[:2] == ("TOP__tb__w__dut", "TOP__tb__w")
 
 
-def test_a_design_that_holds_a_defparam_is_graded_and_no_other_with_one_inside(
-    simulator: VerilatorSimulator,
-):
-    rtl = """module part #(parameter V = 0) (input logic a, output logic y);
-  assign y = a ^ V[0]; endmodule
-module m (input logic a, output logic y); part p (.*); OWN endmodule
-"""
-    text = "module tb; logic a = 0, y; m dut (.*); initial #1 $finish; CHANGE endmodule"
-    for own, change, kind in (
-        ("defparam p.V = 1;", "", Covered),
-        ("defparam p.V = 1;", "defparam dut.p.V = 0;", NotCovered),
-        ("", "defparam dut.p.V = 0;", NotCovered),
-    ):
-        file = SourceFile(name="m.sv", text=rtl.replace("OWN", own))
-        bench = Testbench(text=text.replace("CHANGE", change))
-        request = Evaluate(
-            unit=Unit(name="m", files=(file,), top="m"), submission=bench, gate="trusted"
-        )
-        found = asyncio.run(simulator.evaluate(request))
-        assert isinstance(found.outcome, kind), found.outcome
-
-
 def test_an_instance_inside_of_another_is_a_part_of_it():
     read = read_scopes(HEADER, SOURCE)
     assert find_duts(read, "m") == ("tb.w.dut",)

@@ -4,7 +4,6 @@ import pytest
 
 from coevolve.environments.hdl.gate.elaboration import find_top, without_parameters
 from coevolve.environments.hdl.simulate.messages import (
-    NotCovered,
     Rejected,
     SourceFile,
     Unit,
@@ -95,38 +94,3 @@ def test_instances_with_other_values_keep_theirs_in_a_trusted_testbench():
     text = "module tb; logic [7:0] x; m #(.W(8)) a (.x); m #(.W(4)) b (.x(x[3:0])); endmodule"
     expected = text.replace("#(.W(8))", "        ")
     assert without_parameters(text, UNIT, "tb", trusted=True) == expected
-
-
-HOLDS = """module leaf #(parameter V = 0) (); endmodule
-module pair (); leaf l (); endmodule
-module m #(parameter W = 1) (); pair p (); defparam p.l.V = 1; endmodule
-module wrapper (); m i (); defparam i.p.l.V = 2; endmodule
-"""
-
-
-@pytest.mark.parametrize(
-    ("inside", "place", "changed"),
-    [
-        ("m dut (); leaf l (); defparam l.V = 3;", "", ""),
-        ("m dut (); defparam dut.W = 1;", "", ""),
-        ("m dut ();\ndefparam dut.p.l.V = 1;", "tb.sv:2:10", "tb.dut.p.l.V"),
-        ("m dut ();\nif (1) begin : g defparam dut.p.l.V = 3; end", "tb.sv:2:27", "tb.dut.p.l.V"),
-        ("m dut ();\nvia v (); ", "tb.sv:3:35", "tb.dut.p.l.V"),
-        ("m dut (); defparam dut.p.absent.V = 3;", "tb.sv:1:31", "an unknown parameter"),
-        ("m dut (); wrapper w ();", "m.sv:4:37", "tb.w.i.p.l.V"),
-    ],
-)
-@pytest.mark.parametrize("trusted", [False, True])
-def test_no_defparam_but_its_own_changes_a_part_of_the_design(
-    inside: str, place: str, changed: str, trusted: bool
-):
-    unit = Unit(name="m", files=(SourceFile(name="m.sv", text=HOLDS),), top="m")
-    text = f"module tb; {inside}\nendmodule module via (); defparam tb.dut.p.l.V = 3; endmodule"
-    if "via" not in inside:
-        text, _, _ = text.partition(" module via")
-    answer = find_top(text, unit, trusted=trusted)
-    if not changed:
-        assert answer == "tb"
-    else:
-        assert isinstance(answer, NotCovered)
-        assert answer.message.startswith(f"{place}: error: this defparam changes {changed}; ")
