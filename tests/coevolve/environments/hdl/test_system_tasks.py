@@ -157,7 +157,7 @@ def test_tasks_that_end_a_simulation_are_graded(simulator: VerilatorSimulator, n
 
 def test_a_file_that_is_read_is_no_source(simulator: VerilatorSimulator) -> None:
     source = DataFile(name="helper.sv", text="module helper; initial $finish; endmodule\n")
-    unit = msgspec.structs.replace(UNIT, data=(source,))
+    unit = msgspec.structs.replace(UNIT, data=(*UNIT.data, source))
     text = bench("", "").replace("m dut (.*);", "m dut (.*); helper h ();")
     found = asyncio.run(simulator.evaluate(Evaluate(unit=unit, submission=Testbench(text=text))))
     assert isinstance(found.outcome, CompileFailed)
