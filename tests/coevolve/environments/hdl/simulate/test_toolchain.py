@@ -95,7 +95,8 @@ def test_compilers_die_with_the_process_that_builds(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     compiler, pids = tmp_path / "clang++", tmp_path / "pids"
     os.mkfifo(pids)
-    compiler.write_text(f"#!/bin/sh\necho $$ > {pids}\nexec sleep 60\n")
+    # 1<> does not wait for a reader: a second compiler may start when there is none any more.
+    compiler.write_text(f"#!/bin/sh\necho $$ 1<> {pids}\nexec sleep 60\n")
     compiler.chmod(0o755)
     builder = subprocess.Popen([sys.executable, "-c", BUILDER, str(compiler)])
     with pids.open() as told:
