@@ -131,9 +131,9 @@ class SynthesizerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     many; 0 for none."""
 
     idle_steps: NonNegative = 4
-    """Free explorations after these: one whenever so many times ``learner.groups_per_step`` groups
-    in a row brought no signal, so that a policy that solves all its tasks gets others; 0 for
-    none."""
+    """Steps without a signal after which the synthesizer explores again, so that a policy that
+    solves all its tasks gets others; 0 for never. A step counts as ``learner.groups_per_step``
+    groups."""
 
     concurrent: AtOnce = 4
     """Number of signals processed concurrently."""

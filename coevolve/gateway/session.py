@@ -357,11 +357,11 @@ class GatewaySession:
         base: Node | None,
     ) -> tuple[int, ...]:
         """Return the tokens of messages after those of ``base``. Raises ConfigError."""
-        template, is_first = self._sampling.template, base is None or base.sampled is None
-        if write := self._sampling.write_tools:
-            messages, tools = write(messages, tools if is_first else ()), ()
+        template, write = self._sampling.template, self._sampling.write_tools
         if base is None or base.sampled is None:
+            messages, tools = (write(messages, tools), ()) if write else (messages, tools)
             return template.opening(messages, tools)
+        messages = write(messages, ()) if write else messages
         generation = base.sampled.generation
         between = template.after(messages, generation.token_ids)
         if generation.stopped or not template.end:

@@ -26,7 +26,7 @@ from peft import PeftModel
 from torch.utils.checkpoint import checkpoint
 from transformers import DynamicCache, PreTrainedModel
 
-from coevolve.learning.shared_prefix import Prefix, cached, prefix_cache, saved
+from coevolve.learning.shared_prefix import Prefix, cached, plain_model, prefix_cache, saved
 from protocols.errors import LearnerError
 
 LOGITS_AT_ONCE = 2**26
@@ -112,7 +112,7 @@ def _head_and_hidden(
     all its hooks (adapters, sharding) run as in any forward pass. The input is taken from the
     decoder, because a model that returns its hidden states keeps those of every layer.
     """
-    plain = cast("Any", model.get_base_model() if isinstance(model, PeftModel) else model)
+    plain = plain_model(model)
     head = cast("torch.nn.Module", plain.get_output_embeddings())
     found: list[torch.Tensor] = []
 

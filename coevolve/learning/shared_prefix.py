@@ -29,7 +29,7 @@ the model costs more than fewer."""
 
 def can_share(model: PreTrainedModel | PeftModel) -> bool:
     """Return whether all layers of the model keep the keys and values of every position."""
-    if not _cache_argument(model):
+    if not cache_argument(plain_model(model)):
         return False
     try:
         layers = DynamicCache(config=cast("Any", model.config)).layers
@@ -79,9 +79,9 @@ def prefix_cache(
 
 def cached(model: PreTrainedModel | PeftModel, cache: DynamicCache) -> dict[str, Any]:
     """Return the arguments with which a model reads and fills a cache."""
-    return {_cache_argument(model): cache, "use_cache": True}
+    return {cache_argument(plain_model(model)): cache, "use_cache": True}
 
 
-def _cache_argument(model: PreTrainedModel | PeftModel) -> str:
-    plain = cast("Any", model.get_base_model() if isinstance(model, PeftModel) else model)
-    return cache_argument(plain)
+def plain_model(model: PreTrainedModel | PeftModel) -> Any:
+    """Return the model to which an adapter was added, or the model itself."""
+    return model.get_base_model() if isinstance(model, PeftModel) else model

@@ -10,6 +10,7 @@ from coevolve.environments.hdl.adopt.copies import with_parameters
 from coevolve.environments.hdl.adopt.data_files import text_of
 from coevolve.environments.hdl.designs.rtl import elaborate
 from coevolve.environments.hdl.gate.elaboration import BenchUse, bench_use
+from coevolve.environments.hdl.gate.rules import LOADS, OPENS
 from coevolve.environments.hdl.gate.tokens import Word, read
 from coevolve.environments.hdl.simulate.messages import DataFile, Unit
 from protocols.errors import ConfigError
@@ -19,7 +20,6 @@ MOST_NAME = 100
 """Characters of the name of a file in the simulation."""
 
 _FOLDER = "read_by_testbench"
-_LOADS = frozenset({"$readmemh", "$readmemb"})
 _WRITES = ('"w', '"a')
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -97,7 +97,7 @@ def _opened(testbench: str) -> Iterator[Word]:
         mode = "".join(each.name for each in words[at + 4 : at + 5])
         if (task.kind, bracket.name, name.kind) != ("task", "(", "string"):
             continue
-        if task.name in _LOADS or (task.name == "$fopen" and not mode.startswith(_WRITES)):
+        if task.name in LOADS or (task.name == OPENS and not mode.startswith(_WRITES)):
             yield name
 
 

@@ -37,7 +37,7 @@ _DOUBLE = "___05F"
 """Verilator's spelling of two underscores inside a name."""
 
 _CHANGED = "___Vdefparam"
-"""Goes on the name of a module inside of which a ``defparam`` changes something."""
+"""Verilator appends it to the name of a module in which a ``defparam`` changes something."""
 
 _BY_DEFPARAM = " but those in which a defparam changes a part, which are not measured"
 
