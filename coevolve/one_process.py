@@ -54,9 +54,7 @@ def main(run: Run) -> None:
 
 def _run(config: RunConfig, runs: Path, run: Run) -> None:
     console = Terminal()
-    preflight.install(config)
-    preflight.refuse_missing(config)
-    preflight.refuse_useless_models(config)
+    preflight.check_run(config)
     with private_files():
         directory = starting.create(resolved(runs / config.name), config)
         with starting.launch_lock(directory):

@@ -24,6 +24,7 @@ from coevolve.commands.contrasts import (
 )
 from coevolve.commands.grid import By, Plan, code_of, run_grid
 from coevolve.commands.study import Study
+from coevolve.config import preflight
 from coevolve.estimate.memory import expected
 from coevolve.journal.codec import decode, topics_of
 from coevolve.journal.fold import in_order
@@ -93,9 +94,30 @@ Outcomes = Mapping[tuple[str, int], Outcome]
 
 
 def compare(plans: Sequence[Plan], folder: Path, *, at_once: int, by: By) -> Outcomes:
-    """Make the runs that are missing in ``folder``; return all outcomes. Raises RunError."""
+    """Make the runs that are missing in ``folder``; return all outcomes.
+
+    Raises CoevolveError before the first one if an arm's cannot start, and RunError if one fails.
+    """
+    for plan in {each.arm: each for each in reversed(missing(plans, folder))}.values():
+        _check(plan, folder, by)
     read = partial(outcome_of, is_whole=by == "coevolve.launch")
     return run_grid(plans, folder, read, jobs=at_once, by=by)
+
+
+def missing(plans: Sequence[Plan], folder: Path) -> Sequence[Plan]:
+    """Return the plans whose outcome is not kept in ``folder``."""
+    return [plan for plan in plans if not _kept(folder / plan.name).exists()]
+
+
+def _check(plan: Plan, folder: Path, by: By) -> None:
+    """Check that a run can start, as it will do itself. Raises CoevolveError."""
+    if by == "coevolve.loop":
+        preflight.check_run(plan.config)
+        return
+    from coevolve.launcher.launch import check  # imports Ray
+
+    config = msgspec.structs.replace(plan.config, name=plan.name)
+    check(config, folder, resume=(folder / plan.name / "run.json").exists())
 
 
 def outcome_of(folder: Path, config: RunConfig, *, is_whole: bool) -> Outcome | None:
@@ -134,10 +156,9 @@ async def _read(folder: Path) -> Outcome:
 def print_plan(study: Study, plans: Sequence[Plan], folder: Path, console: Terminal) -> None:
     """Print what a study would do, and what it could see."""
     seeds = len({plan.seed for plan in plans})
-    missing = [plan for plan in plans if not _kept(folder / plan.name).exists()]
     console.print(
         f"{len(study.arms)} arms of {seeds} seeds: {len(plans)} runs of {study.run_file}, of which "
-        f"{len(missing)} are missing in {folder}."
+        f"{len(missing(plans, folder))} are missing in {folder}."
     )
     contrasts = len(study.contrasts)
     console.print(

@@ -9,6 +9,7 @@ import msgspec
 
 from coevolve.base.foreign import shown
 from coevolve.base.shipped import configs
+from coevolve.base.similar import file_meant
 from coevolve.commands.grid import Plan
 from coevolve.config.load import load_config
 from coevolve.config.overrides import fault_report
@@ -29,7 +30,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Arms that are compared over the same seeds."""
 
     run_file: str
-    """The run file that all arms share, by path or name."""
+    """The run file that all arms share: a path, relative to the working folder or else to the
+    study's, or a name."""
 
     seeds: Annotated[tuple[int, ...], msgspec.Meta(min_length=2, max_length=100)]
     """Seeds of the runs. Runs of equal seed begin with the same weights and are a pair."""
@@ -53,13 +55,14 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def study_of(name: str) -> Study:
     """Return the study in a file, or the one that coevolve carries under this name.
 
-    Raises ConfigError if there is none, or if it breaks rules.
+    Raises ConfigError if there is none, or if it or its run file's path breaks rules.
     """
     carried = configs() / STUDIES / f"{name}.yaml"
     path = carried if carried.is_file() and not Path(name).exists() else Path(name)
     if not path.is_file():
         known = ", ".join(each.stem for each in sorted((configs() / STUDIES).glob("*.yaml")))
-        raise ConfigError(f"{name}: there is no such study; name a file, or one of: {known}")
+        meant = file_meant(path) or f"; name a file, or one of: {known}"
+        raise ConfigError(f"{name}: there is no such study{meant}")
     try:
         tree = parse_yaml(text_of(path))
     except NotYamlError as error:
@@ -68,10 +71,18 @@ def study_of(name: str) -> Study:
     check_section(Study, tree, "$", faults)
     if not faults:
         study = msgspec.convert(tree, Study)
+        named = _looked_up(study.run_file, path.parent)
+        study = msgspec.structs.replace(study, run_file=named)
         faults = list(_faults(study))
         if not faults:
             return study
     raise ConfigError(fault_report(path, faults, ()))
+
+
+def _looked_up(named: str, folder: Path) -> str:
+    """Return the run file that is in ``folder`` if the working folder has none of this path."""
+    beside = folder / named
+    return f"{beside}" if beside.is_file() and not Path(named).exists() else named
 
 
 def plans_of(study: Study, seeds: Sequence[int]) -> Sequence[Plan]:
@@ -94,6 +105,10 @@ def plans_of(study: Study, seeds: Sequence[int]) -> Sequence[Plan]:
 
 
 def _faults(study: Study) -> Iterator[str]:
+    try:
+        run_file(study.run_file)
+    except ConfigError as error:
+        yield f"$.run_file: {error}"
     if len(set(study.seeds)) < len(study.seeds):
         yield f"$.seeds: needs different seeds, found {list(study.seeds)}; name each once"
     for arm in study.arms or ("",):

@@ -45,16 +45,20 @@ def check(config: RunConfig) -> None:
     refuse(missing_attempts(config))
 
 
-def refuse_missing(config: RunConfig) -> None:
-    """Refuse a run that this machine cannot start in one process.
+def check_run(config: RunConfig) -> None:
+    """Check that a new run can start in one process on this machine.
+
+    Installs the environment's own packages if they are missing.
 
     Raises:
         ConfigError: Something that the run file names does not exist or does not fit.
         DependencyError: Something is missing; the message lists everything that is missing.
     """
+    install(config)
     found = missing_attempts(config)
     refuse_rates(config)
     refuse(found + lacking(*endpoint_checks(config), partial(_check_gpu, as_run(config))))
+    refuse_useless_models(config)
 
 
 def check_made(config: RunConfig, run_dir: Path) -> None:

@@ -106,6 +106,10 @@ def test_the_carried_study_names_arms_contrasts_and_seeds():
             "{run_file: toolbox, seeds: [0, 1], arms: {a: []}, contrasts: [[a, a]]}",
             "needs two different arms, found a twice",
         ),
+        (
+            "{run_file: study.yam, seeds: [0, 1], arms: {a: []}, contrasts: []}",
+            r"\$\.run_file: study.yam: there is no such run file",
+        ),
         ("{run_file: 7, seeds: [0, 1], arms: {a: []}, contrasts: []}", r"\$\.run_file"),
         ("a: [", "is not YAML"),
     ],
@@ -119,6 +123,18 @@ def test_a_faulty_study_is_refused(tmp_path: Path, text: str, message: str):
 def test_an_unknown_study_is_refused_with_the_carried_ones():
     with pytest.raises(ConfigError, match=r"there is no such study; name a file, or one of.*toolb"):
         study_of("nothing")
+
+
+def test_what_a_run_lacks_is_told_before_any_run(tmp_path: Path):
+    (tmp_path / "one.yaml").write_text("{name: one, policy: {model: elsewhere}}")
+    (tmp_path / "study.yaml").write_text(
+        "{run_file: one.yaml, seeds: [0, 1], arms: {a: []}, contrasts: []}"
+    )
+    words = ("compare", f"{tmp_path}/study.yaml", "--runs", f"{tmp_path}/runs")
+    done = CliRunner().invoke(coevolve, words)
+    assert isinstance(done.exception, ConfigError)
+    assert "policy.model: needs" in str(done.exception)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_setting_of_an_arm_is_checked_before_any_run(tmp_path: Path):
