@@ -103,6 +103,10 @@ def make_data(root: Path, *, seed: int) -> Path:
     return root / "data"
 
 
+class _KilledError(SimulatorError):
+    """Something else killed a server while it started."""
+
+
 class Engine:
     """A server of the worlds in a folder of data; for any number of threads."""
 
@@ -158,37 +162,39 @@ class Engine:
     def _start(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         command = [plain_python(), "-I", "-S", SERVER, engine_folder(), self._data]
         command.append(str(self._memory_mb))
-        with tempfile.TemporaryFile() as said:
-            return self._started(command, said)
+        try:
+            return self._started(command)
+        except _KilledError:
+            return self._started(command)
 
     def _started(
-        self, command: Sequence[str | Path], said: IO[bytes]
+        self, command: Sequence[str | Path]
     ) -> tuple[subprocess.Popen[bytes], socket.socket]:
         mine, theirs = socket.socketpair()
-        with theirs:
-            process = subprocess.Popen(  # noqa: S603, our own program
-                command,
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=said,
-                cwd="/",
-                env={},
-                start_new_session=True,
-            )
         mine.settimeout(START_S)
-        try:
-            started = mine.recv(1) == b"!"
-        except OSError:
-            started = False
-        if not started:
-            process.kill()
-            process.wait()
+        with tempfile.TemporaryFile() as said:
+            with theirs:
+                process = subprocess.Popen(  # noqa: S603, our own program
+                    command,
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    cwd="/",
+                    env={},
+                    start_new_session=True,
+                )
+            kind = SimulatorError
+            try:
+                if mine.recv(1) == b"!":
+                    return process, mine
+                if process.wait(PATIENCE_S) < 0:
+                    kind = _KilledError
+            except (OSError, subprocess.TimeoutExpired):
+                process.kill()
+                process.wait()
             mine.close()
             cause = _tail(said) or f"it ended with {process.returncode}"
-            raise SimulatorError(
-                f"AppWorld's engine does not start on the data in {self._data}: {cause}"
-            )
-        return process, mine
+            raise kind(f"AppWorld's engine does not start on the data in {self._data}: {cause}")
 
     def _forget(self) -> None:
         if self._server:

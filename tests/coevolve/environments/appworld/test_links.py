@@ -81,3 +81,16 @@ def test_a_process_that_ends_early_is_quoted(
         make_data(tmp_path, seed=0)
     with pytest.raises(SimulatorError, match=f"does not start on the data in .*: .*({quoted})"):
         Engine(tmp_path / "data").open("task_1")
+
+
+def test_a_server_that_is_killed_while_it_starts_is_started_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python, starts = tmp_path / "python", tmp_path / "starts"
+    python.write_text(f"#!/bin/sh\necho start >> {starts}\nkill -9 $$\n")
+    python.chmod(0o700)
+    monkeypatch.setattr(engines, "plain_python", lambda: python)
+    monkeypatch.setattr(engines, "engine_folder", lambda: tmp_path)
+    with pytest.raises(SimulatorError, match=r"does not start .*: it ended with -9"):
+        Engine(tmp_path / "data").open("task_1")
+    assert starts.read_text().split() == ["start", "start"]
