@@ -64,6 +64,9 @@ class SkillSpace(NamedTuple):
     cells: tuple[str, ...] = ()
     """Skills that tasks may practise, visited or not; empty if the environment names none."""
 
+    tools: tuple[str, ...] = ()
+    """Tools, each of which may be a skill alone; they count where no cells are named."""
+
     imitates: bool = False
     """Whether the learner imitates references."""
 
@@ -146,6 +149,7 @@ class SkillModel:
     def state(self, state: SkillsState) -> None:
         self._state = state
         self._known = set(state.skills)
+        self._skills = [*dict.fromkeys((*self.space.tools, *state.skills))]
         self.names = list(self._of_cells | dict.fromkeys(state.parts))
         self.lost = {}
 
@@ -157,12 +161,14 @@ class SkillModel:
             if each.skill not in self._known and len(self._known) < MAX_NAMES:
                 self._known.add(each.skill)
                 self._state.skills.append(each.skill)
+                if each.skill not in self.space.tools:
+                    self._skills.append(each.skill)
             self._learn(each, visit.version_max)
 
     @property
     def skills(self) -> Sequence[str]:
-        """The skills that tasks may practise; those of visited tasks if nobody names them."""
-        return self.space.cells or self._state.skills
+        """The skills that tasks may practise; tools and those of visited tasks if none is named."""
+        return self.space.cells or self._skills
 
     def chance(self, skill: str, rng: np.random.Generator) -> float:
         """Return a draw from the posterior of the rate at which the policy passes a skill."""

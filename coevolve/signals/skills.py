@@ -13,7 +13,8 @@ rules judge skills and their parts:
   Parts are those of the skills, so a tool that no task needs is never called rare.
 
 The draws depend on the group's number alone, so that the same summaries give the same signals. All
-skills are those that the environment names as cells, or those of visited tasks if it names none.
+skills are those that the environment names as cells; if it names none, each tool and the skills of
+visited tasks.
 """
 
 from collections.abc import Iterator

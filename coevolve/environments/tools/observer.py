@@ -40,8 +40,14 @@ class ToolObserver(TaskObserver):
         ``reader`` finds the tasks, whose references have to be calls; without one there are no
         skills. ``count`` is that of `patterns_of`.
         """
-        space = SkillSpace(parts_of, tuple(cells), imitates=config.learner.imitation.weight > 0)
-        super().__init__(config, sorted(tools), space)
+        names = sorted(tools)
+        space = SkillSpace(
+            parts_of,
+            tuple(cells),
+            tools=() if reader is None else tuple(names),
+            imitates=config.learner.imitation.weight > 0,
+        )
+        super().__init__(config, names, space)
         self._skills = (
             None
             if reader is None

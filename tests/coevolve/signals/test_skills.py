@@ -109,6 +109,17 @@ def test_boundary_names_cells_that_no_task_had_by_what_the_learner_can_use(*, im
     assert share > 1.2 * of_all if imitates else share < 0.5 * of_all
 
 
+def test_boundary_names_a_tool_that_no_task_has_used():
+    policy = Policy()
+    policy.logits = dict.fromkeys(policy.logits, 4.0)
+    space = SkillSpace(parts_of, tools=("unused", *TOOLS), imitates=True)
+    rules = Detector(CONFIG, (), 1000, space=space)
+    signals = [each for visit in policy.visits(TOOLS, 800) for each in rules.judge(visit)]
+    names = named([each for each in signals if each.kind == "boundary"])
+    assert names.count("unused") > len(names) / 2
+    assert "unused" not in named([each for each in signals if each.kind == "rare"])
+
+
 def test_rare_names_parts_with_few_visits():
     policy, rules = Policy(), detector("rare")
     seldom = LINKS[0]

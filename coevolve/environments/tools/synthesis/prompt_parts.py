@@ -72,6 +72,13 @@ _GOALS: Mapping[SignalKind, str] = {
     ),
 }
 
+_WEAK = "As far as is known, the agent does not master this yet."
+_WEAK_GOAL = (
+    "The agent has yet to learn this. Carry out the operations that the review names, in one turn "
+    "and in this order, with different arguments and in different situations. Then combine them "
+    "with operations that belong to them. Begin with the simplest case."
+)
+
 FREE = (
     "No weakness is named. Explore freely: get to know what is there, use as many different tools "
     "as make sense, alone and in combination, and vary their arguments."
@@ -105,7 +112,15 @@ _EXAMPLE = Attempt(
 
 def goal_of(brief: Brief) -> str:
     """Return the goal of an exploration."""
-    return FREE if isinstance(brief.about, Anything) else _GOALS[brief.kind]
+    if isinstance(brief.about, Anything):
+        return FREE
+    return _WEAK_GOAL if _is_weak_skill(brief) else _GOALS[brief.kind]
+
+
+def _is_weak_skill(brief: Brief) -> bool:
+    """Return whether the brief is about a skill that a model of all tasks calls weak."""
+    about = brief.about
+    return brief.kind == "boundary" and isinstance(about, OnPattern) and about.kind == SKILL
 
 
 def reviewed(brief: Brief, reflection: Reflection) -> tuple[str, ...]:
@@ -117,7 +132,7 @@ def reviewed(brief: Brief, reflection: Reflection) -> tuple[str, ...]:
 
 def reflect(brief: Brief) -> tuple[PromptMessage, ...]:
     """Return the prompt that asks for the cause behind the request's signal."""
-    parts = [_FLAGGED[brief.kind]]
+    parts = [_WEAK if _is_weak_skill(brief) else _FLAGGED[brief.kind]]
     if isinstance(brief.about, OnPattern):
         kind = brief.about.kind.replace("_", " ")
         what = f"a pattern in its calls ({kind})"

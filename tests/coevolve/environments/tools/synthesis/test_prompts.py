@@ -13,7 +13,7 @@ from coevolve.environments.tools.synthesis.brief import tool_context
 from coevolve.environments.tools.task import ToolTask, ToolTurn, read_body
 from coevolve.environments.tools.toolsets import tool_documents
 from coevolve.llm.client import PromptMessage
-from protocols.evolution import Candidate, OnPattern, Reflection, SignalKind
+from protocols.evolution import SKILL, Candidate, OnPattern, Reflection, SignalKind
 from protocols.rollouts import Action
 from protocols.synthesis import Anything
 from protocols.tasks import body_of
@@ -50,6 +50,16 @@ def test_every_kind_of_signal_has_a_goal_of_its_own() -> None:
     }
     reflections = {said(prompt_parts.reflect(brief_about(BODY, kind=kind))) for kind in KINDS}
     assert len(goals) == len(reflections) == len(KINDS)
+
+
+def test_a_weak_skill_is_not_said_to_succeed_sometimes() -> None:
+    skill = OnPattern(kind=SKILL, pattern="cd+sort")
+    brief = msgspec.structs.replace(brief_about(BODY, kind="boundary"), about=skill, attempts=())
+    text = said(prompt_parts.reflect(brief))
+    assert "does not master this yet" in text
+    assert "sometimes" not in text
+    start = tool_context(brief).starts[0]
+    assert "has yet to learn this" in said(prompts.explore(brief, REFLECTION, start, ()))
 
 
 def test_exploring_freely_names_no_weakness() -> None:
