@@ -43,6 +43,8 @@ SHOW_CURSOR = b"\x1b[?25h\n"
 """Shows the cursor, which a screen that is redrawn hides, on a new line."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_exit = os._exit
+"""Ends this process also in `coevolve.base.user_code.exits_raised`, which replaces `os._exit`."""
 
 
 def raise_when_interrupted() -> None:
@@ -177,7 +179,7 @@ def end(reason: str, code: int = INTERRUPTED) -> NoReturn:
         with contextlib.suppress(OSError):  # the terminal has just closed
             os.write(1, SHOW_CURSOR)
     native_errors.write(f"coevolve: {reason}\n")
-    os._exit(code)
+    _exit(code)
 
 
 def end_after_output() -> NoReturn:

@@ -41,6 +41,8 @@ class GuessEnvironment(Environment):
         self.tries += 1
         if action.number == self.number:
             return Hint(text="right", done=True, reward=1.0)
+        if not action.number:
+            return Hint(text="nothing", done=True, reward=float("nan"))
         text = "lower" if action.number > self.number else "higher"
         return Hint(text=text, done=self.tries >= 4, reward=0.0)
 

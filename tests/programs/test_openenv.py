@@ -10,6 +10,7 @@ import pytest
 
 from coevolve.environments.program.settings import ProgramConfig
 from coevolve.environments.python_folders import OwnPython
+from protocols.errors import SimulatorError
 from tests.coevolve.environments.program.test_program import running
 
 pytestmark = [pytest.mark.programs, pytest.mark.timeout(1800)]
@@ -36,7 +37,8 @@ def call(name: str, **arguments: object) -> str:
 async def test_the_policy_acts_and_gets_the_servers_reward() -> None:
     right = random.Random(3).randint(1, 9)
     win, lose = call("act", number=right), call("act", number=10)
-    script = (call("act", number="x"), win, lose, lose, lose, lose, *[win] * 4)
+    nan = call("act", number=0)
+    script = (call("act", number="x"), win, lose, lose, lose, lose, *[win] * 4, nan)
     async with running(settings("guess"), *script, max_tokens=8192) as it:
         line: dict[str, Any] = {"reset": {"seed": 3}, "prompt": "Play."}
         won, lost = await it.attempt(**line), await it.attempt(**line)
@@ -46,6 +48,8 @@ async def test_the_policy_acts_and_gets_the_servers_reward() -> None:
         # The server has room for two.
         others = await asyncio.gather(*(it.attempt(n, **line) for n in range(4)))
         assert [each.reward for each in others] == [1.0] * 4
+        with pytest.raises(SimulatorError, match="the last step needs a reward, found none"):
+            await it.attempt(**line)
 
 
 async def test_the_tools_of_a_server_of_mcp_tools_are_the_policys() -> None:

@@ -153,7 +153,8 @@ def _failure(talk: GatewaySession, answered: Answered) -> str:
     if not talk.said:
         refused = ", ".join(talk.counts.refused)
         asked = f"every request was refused: {refused}" if refused else "the program never asked it"
-        return f"the policy wrote nothing: {asked}"
+        told = f"; {answered.error}" if isinstance(answered, Stopped) else ""
+        return f"the policy wrote nothing: {asked}{told}"
     return ""
 
 

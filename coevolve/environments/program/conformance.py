@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from string import ascii_letters, digits
 from typing import Any, cast
 
+import msgspec
 from numpy.random import Generator, default_rng
 
-from coevolve.environments.program.agent import ProgramAgent
+from coevolve.environments.program.agent import ProgramAgent, ProgramOutcome
 from coevolve.environments.program.settings import CARRIED, ProgramConfig
 from coevolve.environments.program.tasks import TaskFile, line_of
 from coevolve.environments.program.worker import Programs
-from coevolve.environments.sdk import EARNED, Checks, Finding, Sampling, findings
+from coevolve.environments.sdk import EARNED, Checks, Episode, Finding, Sampling, findings
 from protocols.capabilities import Capabilities
 from protocols.config import RolloutConfig
 from protocols.errors import SimulatorError
@@ -192,8 +193,20 @@ async def conformance(
 
 async def _rewards(agent: ProgramAgent, tasks: Sequence[Task]) -> list[tuple[float, bool]]:
     """Return the reward of an attempt at each task, and whether it succeeds."""
-    made = [await agent.attempt(task, f"check-{task.task_id}", seed=0) for task in tasks]
+    made = [await _attempted(agent, task, 0) for task in tasks]
     return [(each.reward, each.succeeded) for each in made]
+
+
+async def _attempted(agent: ProgramAgent, task: Task, seed: int) -> Episode:
+    """Make an attempt. Raises SimulatorError also if the program ends it at a refused request."""
+    made = await agent.attempt(task, f"check-{task.task_id}-{seed}", seed=seed)
+    if made.ended == "program_stopped" and made.traffic.refused:
+        outcome = msgspec.msgpack.decode(made.outcome, type=ProgramOutcome)
+        raise SimulatorError(
+            f"task {task.task_id}: the policy's endpoint refuses a request, and the program calls "
+            f"that the policy's fault, so that every such attempt has reward 0: {outcome.error}"
+        )
+    return made
 
 
 async def _answers(subject: _Subject) -> tuple[bool, str]:
@@ -228,8 +241,7 @@ async def _solved_at_random(agent: ProgramAgent, task: Task) -> int:
 
     async def solves(seed: int) -> bool:
         async with free:
-            made = await agent.attempt(task, f"check-{task.task_id}-{seed}", seed=seed)
-        return made.succeeded
+            return (await _attempted(agent, task, seed)).succeeded
 
     return sum(await asyncio.gather(*map(solves, range(RANDOM_ANSWERS))))
 

@@ -262,13 +262,13 @@ class Program:
 
     async def _read(self) -> None:
         """Read what the program writes until it has ended; then fail the attempts it has left."""
-        reading = asyncio.gather(self._read_answers(), self._read_words())
+        works = (self._read_answers(), self._read_words(), self._process.wait())
+        reading = [asyncio.ensure_future(each) for each in works]
         await _ended(self._process.pid)
         kill_session(self._process.pid)  # if `begin` was killed: others may hold its pipes open
-        with suppress(TimeoutError):
-            async with asyncio.timeout(KILLED_S):
-                await reading
-                await self._process.wait()
+        _, alive = await asyncio.wait(reading, timeout=KILLED_S)
+        for each in alive:
+            each.cancel()
         status = self._process.returncode
         last = self._last_line["stderr"] or self._last_line["stdout"]
         words = f": {last}" if last else ""
@@ -321,7 +321,8 @@ class Program:
     async def close(self) -> None:
         """End the process and all that it started."""
         self._end()
-        _, alive = await asyncio.wait((self._ending,), timeout=KILLED_S)
+        over = asyncio.ensure_future(self._process.wait())  # Ctrl-C cancels the other one
+        _, alive = await asyncio.wait((self._ending, over), timeout=KILLED_S)
         if alive:
             kill_session(self._process.pid)
             await asyncio.wait(alive, timeout=KILLED_S)

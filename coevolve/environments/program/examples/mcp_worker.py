@@ -24,16 +24,22 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, NamedTuple, TextIO
 
 from chat_loop import Asked, cause_of, converse, serve, tool
-from httpx2 import AsyncClient, Timeout
+from httpx2 import AsyncClient, HTTPError, Timeout
 from mcp import ClientSession, MCPError, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CONNECTION_CLOSED, PaginatedRequestParams
+from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT, PaginatedRequestParams
 from pydantic import BaseModel, ValidationError
 
 SERVERS = 16
 """Maximum number of attempts at once; each has a server, or two."""
+
+STARTED_S = 120.0
+"""Seconds that a server may take to start."""
+
+PAGES = 100
+"""Maximum number of pages of tools of a server."""
 
 FOLDER = "{folder}"
 VARIABLE = re.compile(r"\{(\w+)\}")
@@ -74,13 +80,18 @@ class Server(NamedTuple):
     folder: str
 
     async def tools(self) -> list[dict[str, Any]]:
-        """Return all tools in OpenAI's format."""
+        """Return all tools in OpenAI's format. Raises ValueError for too many pages."""
         listed, page = [], None
-        while page is None or page.cursor:
+        for _ in range(PAGES):
             found = await self.session.list_tools(params=page)
-            listed += [each.model_dump(by_alias=True) for each in found.tools]
+            listed += [tool(each.name, each.description, each.input_schema) for each in found.tools]
+            if not found.next_cursor:
+                return listed
             page = PaginatedRequestParams(cursor=found.next_cursor)
-        return [tool(each["name"], each.get("description"), each["inputSchema"]) for each in listed]
+        raise ValueError(
+            f"the server needs to list its tools in at most {PAGES} pages, found more; "
+            "the last one needs to have no nextCursor"
+        )
 
     async def answer(self, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
         """Call a tool; return the text of its answer, and whether it refuses the call."""
@@ -118,11 +129,21 @@ async def server() -> AsyncGenerator[Server]:
                 transport(folder, log) as (reads, writes, *_),
                 ClientSession(reads, writes) as session,
             ):
-                await session.initialize()
+                await initialized(session)
                 yield Server(session, folder)
-        except* MCPError as errors:
-            cause = f"the server failed: {cause_of(errors)}{last_words(log)}"
+        except* (MCPError, HTTPError) as errors:
+            cause = f"the server {sys.argv[1]} failed: {cause_of(errors)}{last_words(log)}"
             raise ConnectionError(cause) from errors
+
+
+async def initialized(session: ClientSession) -> None:
+    """Begin a session. Raises MCPError, also if the server does not answer."""
+    try:
+        async with asyncio.timeout(STARTED_S):
+            await session.initialize()
+    except TimeoutError as error:
+        cause = f"it needs to answer `initialize` within {STARTED_S:g} s, found no answer"
+        raise MCPError(REQUEST_TIMEOUT, cause) from error
 
 
 @contextlib.asynccontextmanager

@@ -37,6 +37,10 @@ SESSIONS = 64
 STARTED_S = 300.0
 """Seconds that a server may take to start."""
 
+ENDED_S = 5.0
+"""Seconds in which a server that closes a session may end, and this program with it: then nothing
+is said of the attempt, and it is made again."""
+
 WAIT_S = 0.2
 FULL = "CAPACITY_REACHED"
 TOTALS = {"last": lambda rewards: rewards[-1], "sum": sum, "max": max}
@@ -52,7 +56,11 @@ async def sent(link: ClientConnection, kind: str, data: dict[str, Any]) -> dict[
     """Return the server's answer to a message. Raises ServerError."""
     with contextlib.suppress(ConnectionClosed):  # what it said before can still be read
         await link.send(json.dumps({"type": kind, "data": data}))
-    answer = json.loads(await link.recv())
+    try:
+        answer = json.loads(await link.recv())
+    except ConnectionClosed as error:
+        await asyncio.sleep(ENDED_S)
+        raise ConnectionError(f"the server closed the session: {error}") from error
     if answer["type"] == "error":
         raise ServerError(json.dumps(answer["data"]))
     return answer["data"]
@@ -67,7 +75,7 @@ async def session(url: str, reset: dict[str, Any]) -> AsyncGenerator[tuple[Clien
                 first = await sent(link, "reset", reset)
             except ServerError as error:
                 if FULL not in str(error):
-                    raise
+                    raise ServerError(f"the server refuses the task's reset: {error}") from error
             else:
                 yield link, text_of(first["observation"])
                 return
@@ -106,8 +114,11 @@ async def attempt(asked: Asked, url: str, schema: dict[str, Any]) -> dict[str, A
                 found = await sent(link, "step", mcp if tools else arguments)
             except ServerError as error:  # the policy wrote the action
                 return f"error: {error}", False
-            rewards.append(float(found.get("reward") or 0.0))
-            return text_of(found["observation"]), bool(found.get("done"))
+            reward, is_done = found.get("reward"), bool(found.get("done"))
+            if is_done and reward is None and total is TOTALS["last"]:
+                raise ValueError("the last step needs a reward, found none, as which NaN is sent")
+            rewards.append(float(reward or 0.0))
+            return text_of(found["observation"]), is_done
 
         opening = "\n\n".join(filter(None, (task.get("prompt"), first)))
         await converse(asked, [{"role": "user", "content": opening}], tools or [act], call)
@@ -115,9 +126,7 @@ async def attempt(asked: Asked, url: str, schema: dict[str, Any]) -> dict[str, A
 
 
 def started(command: list[str]) -> str:
-    """Start a server, unless there is one; return its URL. This program ends with the server."""
-    if command[0].startswith(("http://", "https://")):
-        return command[0].rstrip("/")
+    """Start a server; return its URL. This program ends with the server."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
     argv = [sys.executable if each == "python" else each for each in command]
@@ -125,31 +134,30 @@ def started(command: list[str]) -> str:
     process = subprocess.Popen(argv, stdout=sys.stderr)  # noqa: S603 -- the user's own
 
     def end() -> None:
-        process.wait()
-        os._exit(1)
+        os._exit(abs(process.wait()) or 1)  # what it printed last is the cause
 
     threading.Thread(target=end, daemon=True).start()
     return f"http://127.0.0.1:{port}"
 
 
-def answering(url: str) -> dict[str, Any]:
-    """Return the schema of a server's actions as soon as it answers. Raises OSError."""
+def answering(url: str, patience_s: float) -> dict[str, Any]:
+    """Return the schema of a server's actions as soon as it answers. Ends this program without."""
     began_s = time.monotonic()
     while True:
         try:
             with urllib.request.urlopen(f"{url}/schema") as answer:  # noqa: S310 -- the user's
                 return json.load(answer)["action"]
-        except urllib.error.HTTPError:
-            raise
-        except OSError:
-            if time.monotonic() - began_s > STARTED_S:
-                raise
+        except OSError as error:
+            is_no_server = isinstance(error, urllib.error.HTTPError)
+            if is_no_server or time.monotonic() - began_s > patience_s:
+                sys.exit(f"an OpenEnv server needs to answer {url}/schema, found: {error}")
         time.sleep(WAIT_S)
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    url = started(sys.argv[1:])
-    schema = answering(url)
+    is_there = sys.argv[1].startswith(("http://", "https://"))
+    url = sys.argv[1].rstrip("/") if is_there else started(sys.argv[1:])
+    schema = answering(url, 0.0 if is_there else STARTED_S)
     asyncio.run(serve(lambda asked: attempt(asked, url, schema), SESSIONS))

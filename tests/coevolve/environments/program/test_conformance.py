@@ -26,8 +26,11 @@ for line in sys.stdin:
     asked = json.loads(line)
     prompt = asked["task"]["prompt"]
     messages = [{"role": "user", "content": prompt}]
-    reward = float(REWARD)
-    print(json.dumps({"id": asked["id"], "reward": reward}), flush=True)
+    try:
+        said = {"reward": float(REWARD)}
+    except OSError as error:
+        said = {"error": str(error), "fault": "policy"}
+    print(json.dumps({"id": asked["id"], **said}), flush=True)
 """
 
 REWARDS = {
@@ -65,13 +68,21 @@ async def test_a_task_that_no_skill_solves_is_named(solver: str, tmp_path: Path)
     assert f"{solver.split(',')[0]}" in finding.found
 
 
+async def test_a_refused_request_is_told_also_where_the_program_blames_the_policy(tmp_path: Path):
+    asks = "ask(asked, messages) and ask(asked, messages, response_format={'type': 'json_object'})"
+    refused = await earned(asks, tmp_path)
+    assert refused.state == "fails"
+    assert "refuses a request" in refused.found
+    assert "reward 0: HTTP Error 400" in refused.found
+
+
 async def test_tools_need_a_model_that_takes_them(tmp_path: Path) -> None:
     offers = "ask(asked, messages, tools=[TOOL]) is None"
     model = str(models.save(models.PLAIN, tmp_path))
     (tmp_path / "model.safetensors").touch()
     refused = await earned(offers, tmp_path, model=model)
     assert refused.state == "fails"
-    assert "HTTP Error 400" in refused.found
+    assert "every request was refused: invalid_request; HTTP Error 400" in refused.found
     taken: list[dict[str, Any]] = [
         {"model": model, "chat": ChatConfig(tools="signatures")},
         {"model": "nobody/nothing", "tiny_random": True},

@@ -143,6 +143,25 @@ async def test_all_tools_are_listed_and_all_answers_are_texts(worker: Any) -> No
     assert session.calls[-1] == {"path": "/somewhere/x", "depth": 2}
 
 
+async def test_a_server_without_last_page_or_answer_is_refused(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Endless(Session):
+        async def list_tools(self, *, params: Any) -> types.ListToolsResult:
+            return types.ListToolsResult(tools=[], next_cursor="again")
+
+    with pytest.raises(ValueError, match="in at most 100 pages, found more; the last one needs"):
+        await worker.Server(Endless(), "/somewhere").tools()
+
+    class Silent:
+        async def initialize(self) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(worker, "STARTED_S", 0.0)
+    with pytest.raises(worker.MCPError, match="`initialize` within 0 s, found no answer"):
+        await worker.initialized(Silent())
+
+
 def test_a_header_may_hold_a_variable_that_is_set(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
