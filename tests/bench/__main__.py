@@ -44,6 +44,7 @@ BENCHES = {
     "soak": "tests.bench.soak",
     "soak-designs": "tests.bench.soak_designs",
     "store": "tests.bench.store",
+    "survey": "tests.bench.survey",
     "tiny-policy": "tests.bench.tiny_policy",
     "trl": "tests.bench.against_trl",
     "trl-chat": "tests.bench.trl_chat",

@@ -8,13 +8,16 @@ unique name, and the model's code shows which member holds which.
 Every instance counts: in an array, a generate block, a wrapper, from a macro or under an escaped
 name. Coverage may be credited by printed path only after `find_duts` has shown that nothing else
 prints like the design's instance or like anything inside it.
+
+The parts of a design are inlined. Their points belong to the class of the module that holds them,
+whose code has the end of their printed path.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from coevolve.environments.hdl.simulate.messages import NotCovered
+from coevolve.environments.hdl.simulate.messages import NotCovered, Unit
 
 PREFIX = "Vtb"
 """Prefix of all names and files that Verilator writes."""
@@ -30,6 +33,15 @@ _MEMBER = re.compile(rf"^ +{PREFIX}_(?:__SYM__)?(\w+) +(TOP\w*);$", re.MULTILINE
 
 _PRINTED = re.compile(r'^ +(TOP\w*)\.ctor\(this, "(.*)"\);$', re.MULTILINE)
 _HELD = re.compile(r"^ +(TOP\w*)\.\w+ = &(TOP\w*);$", re.MULTILINE)
+_REGISTERS = re.compile(
+    rf"\b{PREFIX}_(?:__SYM__)?(\w+)___configure_coverage\([^)]*\) \{{\n(.*?)^\}}",
+    re.MULTILINE | re.DOTALL,
+)
+_POINT = re.compile(r'first, \w+, "(?:[^"\\]|\\.)*", \d+, \d+, "((?:[^"\\]|\\.)+)"')
+"""The registration of a point of an inlined instance."""
+
+_DECLARED = re.compile(r"\b(?:macro)?module\s+(?:(?:automatic|static)\s+)?(\w+)")
+
 _PLAIN = re.compile(r"[\w$.\[\]-]+")
 """Paths that coverage files print unchanged."""
 
@@ -60,7 +72,7 @@ class Scope:
 
     module: str
     """Module as Verilator writes it; with changed parameters its name has a suffix from ``__``
-    on."""
+    on. Empty for an inlined instance."""
 
     within: tuple[str, ...]
     """Members of the model that hold it, the innermost first."""
@@ -68,14 +80,31 @@ class Scope:
     member: str
 
 
-def read_scopes(header: str, source: str) -> tuple[Scope, ...]:
+def inlining(unit: Unit) -> str:
+    """Return Verilator settings that inline the parts of the design, but neither it nor its plan.
+
+    In a module with several instances, signals that are always equal or constant in one of them
+    have the same counter in all (Verilator 5.052), so that one counts what another signal does.
+    """
+    parts, planned = (
+        {name for file in files for name in _DECLARED.findall(file.text)}
+        for files in (unit.files, unit.plan)
+    )
+    kept = {unit.top} | (planned - parts)
+    lines = [f'inline -module "{name}"' for name in sorted(parts - kept)]
+    lines += [f'no_inline -module "{name}"' for name in sorted(kept)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def read_scopes(header: str, source: str, model: str = "") -> tuple[Scope, ...]:
     """Return the instances that a model's symbol table lists; ``header`` declares its members.
 
-    The model itself, which holds the testbench's top, is left out.
+    The model itself, which holds the testbench's top, is left out. Inlined instances with points
+    follow, as the code of ``model`` registers them.
     """
     paths = dict(_PRINTED.findall(source))
     holders = {member: holder for holder, member in _HELD.findall(source)}
-    return tuple(
+    found = [
         Scope(
             path=paths.get(member, ""),
             module=module,
@@ -83,8 +112,20 @@ def read_scopes(header: str, source: str) -> tuple[Scope, ...]:
             member=member,
         )
         for module, member in _MEMBER.findall(header)
-        if member != ROOT
-    )
+    ]
+    return (*(scope for scope in found if scope.member != ROOT), *_inlined(found, model))
+
+
+def _inlined(holders: Sequence[Scope], model: str) -> Iterator[Scope]:
+    registered = {module: set(_POINT.findall(body)) for module, body in _REGISTERS.findall(model)}
+    for each in holders:
+        for path in sorted(registered.get(each.module, ())):
+            yield Scope(
+                path=f"{each.path}{path}".removeprefix("."),
+                module="",
+                within=(each.member, *each.within),
+                member=f"{each.member}{path}",
+            )
 
 
 def find_duts(

@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Literal, cast
 
 from coevolve.environments.hdl.coverage.plan import escaped
-from coevolve.environments.hdl.coverage.scopes import HEADER, PREFIX, SOURCE, find_duts, read_scopes
+from coevolve.environments.hdl.coverage.scopes import (
+    HEADER,
+    PREFIX,
+    SOURCE,
+    find_duts,
+    inlining,
+    read_scopes,
+)
 from coevolve.environments.hdl.coverage.unmeasured import MOST_COMBINATIONS
 from coevolve.environments.hdl.designs.rtl import HEADERS, TIMESCALE
 from coevolve.environments.hdl.gate.diagnostics import explain
@@ -38,10 +45,14 @@ from coevolve.environments.hdl.simulate.messages import (
 from coevolve.environments.hdl.simulate.runtime import SOURCES, Runtime
 from coevolve.environments.hdl.simulate.stage_limits import (
     SIMULATION_FILE_MB,
-    SOLVER_CPU_S,
+    SOLVER_DIED,
+    SOLVER_STEPS,
     TRANSLATION_FILE_MB,
-    bounds,
+    last_words,
+    solver,
+    solver_cut,
     stage_limits,
+    timed_out,
 )
 from coevolve.environments.hdl.simulate.stops import endings
 from coevolve.environments.hdl.simulate.toolchain import Toolchain
@@ -52,15 +63,26 @@ MODEL = "model"
 """Folder of the translated design inside the work folder."""
 
 TRANSLATE = (
-    *("--cc", "--exe", "--timing", "--assert", "-O0", "-fgate", "--quiet", "-Wno-fatal"),
+    *(
+        "--cc",
+        "--exe",
+        "--timing",
+        "--assert",
+        "-O0",
+        "-fgate",
+        "-finline",
+        "--quiet",
+        "-Wno-fatal",
+    ),
     *("--coverage-line", "--coverage-toggle", "--coverage-expr", "--coverage-user"),
     *("--coverage-expr-max", str(MOST_COMBINATIONS)),
     *("--output-split", "0", "--x-initial", "0", "--x-assign", "fast"),
     *("--timescale", TIMESCALE, "--prefix", PREFIX, "--Mdir", MODEL),
 )
 """Without optimization, so that no point vanishes, except for the pass ``gate``: without it, a
-design that races on an edge takes another branch than with Verilator's own settings. Initial values
-are zeros: random ones would hit toggles that the testbench did not cause."""
+design that races on an edge takes another branch than with Verilator's own settings; and for
+``inline``, see `inlining`. Initial values are zeros: random ones would hit toggles that the
+testbench did not cause."""
 
 BLANK_TOP = "coevolve_blank_testbench"
 
@@ -84,9 +106,6 @@ TOO_MUCH_WRITTEN = (
     f"the simulation wrote more than {SIMULATION_FILE_MB} MB into a file, of coverage or its own; "
     "take a module inside of the design for the top, or parameters that make it smaller"
 )
-SOLVER_STEPS, SOLVER_DIED = 4, 5
-"""Exit statuses of a simulation, as in ``cpp/report.h``."""
-
 MOST_COVERAGE_BYTES = SIMULATION_FILE_MB << 20
 LOG_CHARACTERS = 2000
 
@@ -160,7 +179,7 @@ class Simulation:
             self._write(file.name, file.text)
         self._write(TESTBENCH, testbench)
         self.endings = endings(testbench)
-        self._write("settings.vlt", SETTINGS + settings)
+        self._write("settings.vlt", SETTINGS + inlining(self.unit) + settings)
         self.tools.sandbox.own(self.folder)
         names = [file.name for file in files if not file.name.endswith(HEADERS)]
         verilator = str(self.tools.runtime.verilator)
@@ -184,7 +203,7 @@ class Simulation:
         than one, or if another instance prints as if it were inside it.
         """
         header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
-        scopes = read_scopes(header, source)
+        scopes = read_scopes(header, source, self.model())
         found = find_duts(scopes, self.unit.top, told, several=several)
         if isinstance(found, NotCovered):
             raise Stopped(found)
@@ -224,20 +243,20 @@ class Simulation:
         command = [
             str(self.folder / "simulation"),
             *(str(seed), str(limits.slots), str(limits.log_bytes)),
-            *(str(math.ceil(limits.cpu_s)), str(limits.solver_steps), _solver(limits)),
+            *(str(math.ceil(limits.cpu_s)), str(limits.solver_steps), solver(limits)),
             str(mutant),
         ]
         done = self._stage("simulate", command, self.folder)
         _blame_machine_for_kill(done, "the simulation")
         if done.status in (SOLVER_STEPS, SOLVER_DIED):
-            raise Stopped(TimedOut(stage="simulate", message=self._solver_cut(done.status)))
+            raise Stopped(TimedOut(stage="simulate", message=solver_cut(done.status, limits)))
         if done.status == -signal.SIGXFSZ:
             raise Stopped(SimulationFailed(message=TOO_MUCH_WRITTEN))
         if done.status:
-            raise Stopped(SimulationFailed(message=self._last_words(done)))
+            raise Stopped(SimulationFailed(message=last_words(done, self._said(done))))
         words = self.read("ended.txt", 1000).split()
         if len(words) != 5:
-            raise Stopped(SimulationFailed(message=self._last_words(done)))
+            raise Stopped(SimulationFailed(message=last_words(done, self._said(done))))
         return Ran(
             ended=cast("Literal['finish', 'quiet', 'slot_limit']", words[0]),
             slots=int(words[1]),
@@ -305,45 +324,12 @@ class Simulation:
                 SimulationFailed(message="the simulation printed more than the log can hold")
             )
         if done.limit and done.limit != "output":
-            raise Stopped(self._timed_out(stage, done))
+            raise Stopped(timed_out(stage, done, self.limits, self._said(done)))
         return done
 
-    def _timed_out(self, stage: str, done: Finished) -> TimedOut:
-        simulating = stage == "simulate"
-        cpu_s, memory_mb, _ = bounds(stage, self.limits)
-        amount = {
-            "cpu": f"{cpu_s:g} s of CPU time",
-            "wall": f"{self.limits.wall_s:g} s",
-            "memory": f"{memory_mb} MB of memory",
-        }[done.limit]
-        if simulating:
-            hint = "it may loop without advancing time"
-            output = self._clean(done.output)[-LOG_CHARACTERS:].strip()
-            message = f"the simulation took more than {amount}; {hint}" + (
-                f"\n{output}" if output else ""
-            )
-            return TimedOut(stage="simulate", message=message)
-        return TimedOut(
-            stage="compile",
-            message=f"compiling took more than {amount}; make the testbench smaller",
-        )
-
-    def _solver_cut(self, status: int) -> str:
-        limits = self.limits
-        amount = (
-            f"{limits.solver_steps} steps"
-            if status == SOLVER_STEPS
-            else f"{SOLVER_CPU_S:g} s of CPU time or {_solver_mb(limits)} MB of memory"
-        )
-        return (
-            f"the solver of constrained randomize() took more than {amount}; constrain less, or "
-            "call it less often"
-        )
-
-    def _last_words(self, done: Finished) -> str:
-        output = self._clean(done.output)[-LOG_CHARACTERS:].strip()
-        how = f"signal {-done.status}" if done.status < 0 else f"exit status {done.status}"
-        return output or f"the simulation ended with {how}"
+    def _said(self, done: Finished) -> str:
+        """Return the last part of a tool's output."""
+        return self._clean(done.output)[-LOG_CHARACTERS:].strip()
 
     def _clean(self, text: str) -> str:
         """Return ``text`` without the machine's paths."""
@@ -366,16 +352,6 @@ def write_data(folder: Path, data: Sequence[DataFile]) -> None:
         path = folder / each.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(each.text, encoding="utf-8")
-
-
-def _solver(limits: SimulationLimits) -> str:
-    """Return the command line of the solver that constrained ``randomize()`` starts."""
-    return f"z3 --in rlimit={limits.solver_steps} memory_max_size={_solver_mb(limits)}"
-
-
-def _solver_mb(limits: SimulationLimits) -> int:
-    """Return the solver's memory limit, below the kernel's, so that the solver stops by itself."""
-    return limits.memory_mb // 2
 
 
 @contextmanager

@@ -1,7 +1,9 @@
-"""The limits of each stage of a simulation in the sandbox."""
+"""The limits of each stage of a simulation in the sandbox, and the words for one that failed."""
 
-from coevolve.environments.hdl.simulate.messages import SimulationLimits
-from coevolve.environments.sdk import StageLimits
+import signal
+
+from coevolve.environments.hdl.simulate.messages import SimulationLimits, TimedOut
+from coevolve.environments.sdk import Finished, StageLimits
 
 TRANSLATION_CPU_S = 6.0
 TRANSLATION_MEMORY_MB = 1000
@@ -15,6 +17,14 @@ SIMULATION_FILE_MB = 64
 SOLVER_CPU_S = 20.0
 """Enough for the solver's maximum steps on a slow machine: 10 million steps on hard constraints
 take from 2 to 15 s."""
+
+SOLVER_STEPS, SOLVER_DIED = 4, 5
+"""Exit statuses of a simulation, as in ``cpp/report.h``."""
+
+CRASHED = (
+    "; often that is $feof of a file that is closed or was not found (test what $fopen returns), "
+    "or a function that calls itself without end"
+)
 
 PROCESSES = 96
 SPARE_OUTPUT_BYTES = 4096
@@ -48,3 +58,49 @@ def bounds(stage: str, limits: SimulationLimits) -> tuple[float, int, int]:
             return cpu_s, TRANSLATION_MEMORY_MB, TRANSLATION_FILE_MB
         case _:
             return limits.compile_cpu_s, COMPILE_MEMORY_MB, MODEL_FILE_MB
+
+
+def timed_out(stage: str, done: Finished, limits: SimulationLimits, output: str) -> TimedOut:
+    """Return the outcome of a stage that exceeded a limit; ``output`` is the last it printed."""
+    cpu_s, memory_mb, _ = bounds(stage, limits)
+    amount = {
+        "cpu": f"{cpu_s:g} s of CPU time",
+        "wall": f"{limits.wall_s:g} s",
+        "memory": f"{memory_mb} MB of memory",
+    }[done.limit]
+    if stage != "simulate":
+        words = f"compiling took more than {amount}; make the testbench smaller"
+        return TimedOut(stage="compile", message=words)
+    words = f"the simulation took more than {amount}; it may loop without advancing time"
+    return TimedOut(stage="simulate", message=f"{words}\n{output}".strip())
+
+
+def solver(limits: SimulationLimits) -> str:
+    """Return the command line of the solver that constrained ``randomize()`` starts."""
+    return f"z3 --in rlimit={limits.solver_steps} memory_max_size={_solver_mb(limits)}"
+
+
+def _solver_mb(limits: SimulationLimits) -> int:
+    """Return the solver's memory limit, below the kernel's, so that the solver stops by itself."""
+    return limits.memory_mb // 2
+
+
+def solver_cut(status: int, limits: SimulationLimits) -> str:
+    """Return the words for a simulation that ended with `SOLVER_STEPS` or `SOLVER_DIED`."""
+    amount = (
+        f"{limits.solver_steps} steps"
+        if status == SOLVER_STEPS
+        else f"{SOLVER_CPU_S:g} s of CPU time or {_solver_mb(limits)} MB of memory"
+    )
+    return (
+        f"the solver of constrained randomize() took more than {amount}; constrain less, or "
+        "call it less often"
+    )
+
+
+def last_words(done: Finished, output: str) -> str:
+    """Return why a simulation ended early; ``output`` is the last it printed."""
+    if done.status >= 0:
+        return output or f"the simulation ended with exit status {done.status}"
+    why = CRASHED if done.status == -signal.SIGSEGV else ""
+    return f"{output}\nthe simulation ended with signal {-done.status}{why}".strip()

@@ -19,7 +19,6 @@ from coevolve.environments.hdl.simulate.messages import (
     Evaluate,
     Evaluated,
     NotCovered,
-    Rejected,
     SourceFile,
     Testbench,
     Unit,
@@ -52,6 +51,40 @@ SOURCE = """
     TOP__tb__w__dut.__PVT__inner = &TOP__tb__w__dut__inner;
     TOP__tb.__PVT__m___05Flike = &TOP__tb__m___05Flike;
 """
+
+MODEL = r"""
+VL_ATTR_COLD void Vtb_tb___configure_coverage(Vtb_tb* vlSelf, bool first) {
+    vlSelf->__vlCoverInsert(c + 0, first, true, "a\"\\.sv", 3, 24, "", "v_line/tb", "block");
+    vlSelf->__vlCoverInsert(c + 2, first, true, "m.sv", 4, 24, ".w.dut.x", "v_line/x", "block");
+}
+VL_ATTR_COLD void Vtb_m___configure_coverage(Vtb_m* vlSelf, bool first) {
+    vlSelf->__vlCoverInsert(c + 0, first, true, "m.sv", 4, 24, ".x", "v_line/x", "block");
+}
+"""
+
+PAIR = """
+module part(input clk, input a, input b, output logic q);
+  always_ff @(posedge clk) q <= a ^ b;
+endmodule
+module pair(input clk, input a0, b0, a1, b1, output logic q0, q1);
+  part p0(.clk, .a(a0), .b(b0), .q(q0));
+  part p1(.clk, .a(a1), .b(b1), .q(q1));
+endmodule
+"""
+
+ONE_INPUT = """
+module tb;
+  logic clk = 0, still = 0, moved = 0;
+  part own(.clk, .a(moved), .b(moved), .q());
+  pair dut(.clk, .a0(still), .b0(still), .a1(moved), .b1(still), .q0(), .q1());
+  always #5 clk = ~clk;
+  initial begin
+    repeat (5) @(negedge clk) moved = ~moved;
+    $finish;
+  end
+endmodule
+"""
+"""The inputs of one instance of a part are constant, and those of another are equal."""
 
 GENERIC = """
 module cell_ #(parameter W = 2) (input logic clk, input logic [W-1:0] d, output logic [W-1:0] q);
@@ -201,6 +234,16 @@ def test_an_instance_inside_of_another_is_a_part_of_it():
     assert isinstance(find_duts(read, "n"), NotCovered)
 
 
+def test_an_inlined_instance_is_where_the_code_of_its_holder_says():
+    read = {scope.member: scope for scope in read_scopes(HEADER, SOURCE, MODEL)}
+    assert read["TOP__tb__w__dut.x"].path == read["TOP__tb.w.dut.x"].path == "tb.w.dut.x"
+    inside = [scope for name, scope in read.items() if name != "TOP__tb.w.dut.x"]
+    assert find_duts(inside, "m") == ("tb.w.dut",)
+    found = find_duts([*read.values()], "m")
+    assert isinstance(found, NotCovered)
+    assert "called tb.w.dut.x, as if it were" in found.message
+
+
 def test_the_named_one_of_several_instances_is_measured():
     two = [
         Scope(path=f"tb.{name}", module="m", within=("TOP__tb", "TOP"), member=f"TOP__tb__{name}")
@@ -283,11 +326,15 @@ def test_without_the_check_of_paths_an_impostor_would_earn(
 
 
 @pytest.mark.hdl
-def test_an_honest_testbench_may_use_a_part_of_the_design_as_its_own(
+def test_a_signal_counts_apart_from_those_that_equal_it_in_another_instance(
     simulator: VerilatorSimulator,
 ):
-    unit = next(unit for unit in units() if unit.name == "debouncer")
-    part = insides(unit)[0]
-    found = graded(simulator, unit, bench(unit, f"{part.module} mine ({driven(part.inputs)});"))
-    assert isinstance(found.outcome, Covered)
-    assert not isinstance(found.outcome, Rejected)
+    unit = Unit(name="pair", files=(SourceFile(name="pair.sv", text=PAIR),), top="pair")
+    found = graded(simulator, unit, ONE_INPUT).outcome
+    assert isinstance(found, Covered)
+    toggled = {
+        f"{point.instance}.{point.name.partition(':')[0]}"
+        for index, point in enumerate(simulator.prepare(unit).points.points)
+        if point.metric == "toggle" and found.coverage.hits[index // 8] >> index % 8 & 1
+    }
+    assert toggled == {".clk", ".a1", ".q1", "p0.clk", "p1.clk", "p1.a", "p1.q"}
