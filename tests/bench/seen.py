@@ -66,8 +66,8 @@ SMALL: Mapping[str, str] = {
 }
 """Bench -> arguments that make it small; RUNS stands for a new folder.
 
-Without an entry are those that need another checkout (`scaling`, `journal-cost`) or a model that
-has to be downloaded (`likelihood`).
+Without an entry are those that need another checkout (`scaling`, `journal-cost`, `survey`) or a
+model that has to be downloaded (`likelihood`).
 """
 
 STAMP = re.compile(r"^\*Benches last seen to run\*.*?(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)

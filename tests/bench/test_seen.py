@@ -16,7 +16,7 @@ from tests.bench.seen import unseen_of as unseen
 from tests.documented import ROOT
 
 SECTIONS = list(sections(PAGE.read_text()))
-WITHOUT = {"likelihood", "scaling", "journal-cost"}
+WITHOUT = {"survey", "likelihood", "scaling", "journal-cost"}
 
 
 def git(*words: str) -> subprocess.CompletedProcess[str]:
