@@ -21,10 +21,14 @@ def did_you_mean(written: str, known: Iterable[str]) -> str:
 
 
 def file_meant(path: Path) -> str:
-    """Return the hint at a file or folder beside ``path``; empty if ``path`` exists."""
+    """Return the hint at a file or folder beside ``path``; empty if ``path`` exists.
+
+    If none has a similar name, it is the only one with the same suffix.
+    """
     try:
         beside = [] if path.exists() else [each.name for each in path.parent.iterdir()]
     except OSError:
         return ""
-    near = nearest(path.name, beside)
+    alike = [each for each in beside if path.suffix and each.endswith(path.suffix)]
+    near = nearest(path.name, beside) or (alike[0] if len(alike) == 1 else "")
     return f"; did you mean {str(path.with_name(near))!r}?" if near else ""

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Generator
 
 FIRST_S = 2.0
@@ -24,15 +25,15 @@ def doing(what: Callable[[], str]) -> Generator[None]:
 
 @contextlib.contextmanager
 def told(say: Callable[[str], None], first_s: float = FIRST_S) -> Generator[None]:
-    """Let ``say`` show what the block is doing, from time to time, in a thread of its own."""
-    ended = threading.Event()
+    """Let ``say`` show what the block is doing, and for how long, in a thread of its own."""
+    ended, began_s = threading.Event(), time.monotonic()
 
     def tell() -> None:
         pause_s = first_s
         while not ended.wait(pause_s):
             with contextlib.suppress(ValueError):  # what was closed meanwhile
                 if said := ",".join(filter(None, [each() for each in tuple(_works)])):
-                    say(said)
+                    say(f"{said} ({time.monotonic() - began_s:.0f} s)")
             pause_s = min(2 * pause_s, MAX_S)
 
     thread = threading.Thread(target=tell, daemon=True)

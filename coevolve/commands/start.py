@@ -40,11 +40,11 @@ from coevolve.commands.chosen import (
 )
 from coevolve.commands.duration import Measured, Pace
 from coevolve.commands.given_tasks import about_tasks
-from coevolve.commands.model import WHEELS, fetch
+from coevolve.commands.model import WHEELS, fetch, kept_folder
 from coevolve.config import preflight
 from coevolve.config.load import config_in
 from coevolve.config.overrides import apply
-from coevolve.environments.cache_folder import cache_folder, shared_folder
+from coevolve.environments.cache_folder import shared_folder
 from coevolve.environments.findings import counted
 from coevolve.environments.initial_model import make_model
 from coevolve.environments.packages import alone
@@ -265,7 +265,7 @@ def found_model(name: str, say: Say) -> str:
     if whole_model(name) is not None:
         return name
     if name in WHEELS or (HUB_ID.fullmatch(name) and not Path(name).exists()):
-        folder = cache_folder() / "models" / name.replace("/", "--")
+        folder = kept_folder(name)
         shared_folder(folder.parent)
         with alone(folder, say):
             if whole_model(str(folder)) is None:

@@ -22,7 +22,7 @@ REFUSED = (OSError, SafetensorError, RuntimeError)
 """Errors of a full or read-only disk, from Python, safetensors and `torch.save`."""
 
 
-def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
     """Create a folder with ``write`` and move it to ``folder``, replacing an existing one.
 
     If this fails or is interrupted, nothing is left, and ``folder`` is unchanged.

@@ -7,6 +7,7 @@ records its answers in the task. A task is left out, and counted, if its referen
 with an error, or if the cheap adversary solves it (`tools.adversary`).
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
@@ -19,6 +20,7 @@ import structlog
 from coevolve.base.similar import did_you_mean
 from coevolve.environments.findings import counted
 from coevolve.environments.tools.adversary.found import Named
+from coevolve.environments.tools.calls import NotACallError, RefusedCallError, parse_call
 from coevolve.environments.tools.commands import Broken, Failed, Tried, with_results
 from coevolve.environments.tools.digest import DEFINE_STATE
 from coevolve.environments.tools.endings import HOST_REACHED, HOST_REMEDY
@@ -145,18 +147,29 @@ def _checked(
         if isinstance(outcome, Broken):
             left_out[task.task_id] = outcome.reason
         elif reason := fault(outcome, certain=certain and _has_reference(task)):
-            left_out[task.task_id] = reason + _tool_meant(reason, tool_task(task))
+            left_out[task.task_id] = reason + _meant(reason, outcome, tool_task(task))
         else:
             body = body_of(with_results(tool_task(task), outcome))
             passed.append(msgspec.structs.replace(task, body=body))
     return passed, left_out
 
 
-def _tool_meant(reason: str, task: ToolTask) -> str:
-    """Return the hint at the tool that an unknown one means; empty for other reasons."""
-    unknown = UNKNOWN.search(reason)
-    tools = (each.name for name in task.classes for each in tool_documents(name))
-    return did_you_mean(unknown[1], tools) if unknown else ""
+def _meant(reason: str, tried: Tried, task: ToolTask) -> str:
+    """Return the hint at the tool or argument that an unknown one means; empty if there is none."""
+    documents = {each.name: each for name in task.classes for each in tool_documents(name)}
+    if unknown := UNKNOWN.search(reason):
+        return did_you_mean(unknown[1], documents)
+    played = zip(task.turns, tried.turns, strict=False)
+    calls = (
+        pair for turn, each in played for pair in zip(turn.reference, each.observed, strict=False)
+    )
+    text = next((text for text, answer in calls if answer.failed), "")
+    with contextlib.suppress(NotACallError, RefusedCallError):
+        call = parse_call(text, documents)
+        known = documents[call.tool].parameters.get("properties", {})
+        for name in (each for each in call.named if each not in known):
+            return f"; {call.tool} has no argument {name!r}{did_you_mean(name, known)}"
+    return ""
 
 
 def _apart(tasks: Sequence[Task], held_out: Sequence[Task]) -> tuple[list[Task], dict[str, str]]:

@@ -15,4 +15,6 @@ def test_a_missing_file_means_a_similar_one_beside_it(tmp_path: Path):
     tasks = tmp_path / "tasks.jsonl"
     tasks.touch()
     assert file_meant(tmp_path / "task.jsonl") == f"; did you mean {str(tasks)!r}?"
+    assert file_meant(tmp_path / "missing.jsonl") == f"; did you mean {str(tasks)!r}?"
+    assert file_meant(tmp_path / "missing.yaml") == file_meant(tmp_path / "missing") == ""
     assert file_meant(tasks) == file_meant(tmp_path / "none" / "task.jsonl") == ""

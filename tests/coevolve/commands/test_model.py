@@ -1,6 +1,7 @@
 """Small chat models that a machine can have: from a real wheel, and from a hub on loopback."""
 
 import json
+import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from coevolve.commands.model import ORIGIN, WHEELS, check_digest
+from coevolve.commands.model import ORIGIN, WHEELS, check_digest, fetch, kept_folder
 from coevolve.models.model_folder import TINY_FOLDER
 from protocols.errors import DependencyError
 from tests.commands import Answer, answered, called
@@ -43,7 +44,10 @@ TASKS = [
 
 
 @pytest.mark.timeout(480)
-def test_the_model_of_a_wheel_holds_conversations_with_a_users_class(tmp_path: Path):
+def test_the_model_of_a_wheel_holds_conversations_with_a_users_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "smollm2-135m"
     done = answered("model", "fetch", "smollm2-135m", str(folder))
     assert done.returncode == 0, done.stderr
@@ -128,6 +132,15 @@ def test_a_model_of_a_hub_is_fetched_by_its_name(tmp_path: Path):
     assert missing.returncode == 1
     assert "alice/another: cannot be downloaded" in missing.stderr
     assert not (tmp_path / "there").exists()
+
+
+def test_a_model_that_the_cache_keeps_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COEVOLVE_CACHE", str(tmp_path))
+    shutil.copytree(TINY_FOLDER, kept_folder("alice/tiny"))
+    lines: list[str] = []
+    made = fetch("alice/tiny", tmp_path / "here", lines.append)
+    assert lines[0].startswith("copying ")
+    assert {each.name for each in made.iterdir()} == {each.name for each in TINY_FOLDER.iterdir()}
 
 
 @pytest.mark.parametrize("name", ["smollm3", "a/b/c", "../x", "", "http://127.0.0.1/x"])

@@ -323,9 +323,18 @@ def test_a_tool_that_raises_what_nobody_catches_ends_its_session_alone(folder: P
     assert "the simulator raised GeneratorExit: x" in next(iter(left_out.values()))
 
 
-def test_a_misspelt_tool_in_a_reference_is_left_out_with_the_one_that_it_means(folder: Path):
-    tasks = lines("putt(key='k', value='{n}')")[:1] + lines()[1:]
-    assert made(folder, STORE, tasks).source().left_out["t0"].endswith("; did you mean 'put'?")
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        ("putt(key='k', value='{n}')", "; did you mean 'put'?"),
+        ("put(kye='k', value='{n}')", "; put has no argument 'kye'; did you mean 'key'?"),
+    ],
+)
+def test_a_misspelt_name_in_a_reference_is_left_out_with_what_it_means(
+    folder: Path, call: str, meant: str
+):
+    tasks = lines(call)[:1] + lines()[1:]
+    assert made(folder, STORE, tasks).source().left_out["t0"].endswith(meant)
 
 
 def test_a_module_may_end_processes_that_it_forks_or_starts_later(folder: Path) -> None:
@@ -498,7 +507,7 @@ def test_an_invalid_file_is_refused_in_one_sentence(
 def test_a_missing_file_is_refused_with_the_folders_that_were_searched(folder: Path) -> None:
     use = made(folder, STORE).name
     with pytest.raises(ConfigError, match=rf"is in none of .*{folder}; give its path"):
-        environment_named(use, tasks="nofile.jsonl").scored_tasks()
+        environment_named(use, tasks="nofile").scored_tasks()
     with pytest.raises(ConfigError, match=f"; did you mean '{folder}/tasks.jsonl'"):
         environment_named(use, tasks=str(folder / "task.jsonl")).scored_tasks()
 
