@@ -26,7 +26,9 @@ def file_meant(path: Path) -> str:
     If none has a similar name, it is the only one with the same suffix.
     """
     try:
-        beside = [] if path.exists() else [each.name for each in path.parent.iterdir()]
+        beside = (
+            [] if path.exists() else [each.name for each in path.parent.iterdir() if each != path]
+        )
     except OSError:
         return ""
     alike = [each for each in beside if path.suffix and each.endswith(path.suffix)]

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from coevolve.base.foreign import boundary, described, shown
+from coevolve.base.foreign import boundary, described, resolved, shown
 from coevolve.base.import_guard import PACKAGES, code_folder, is_in_run
 from coevolve.base.similar import nearest
 from protocols.config import RunConfig
@@ -191,7 +191,14 @@ def _hint(use: str, names: Sequence[str]) -> str:
 
 
 def _alike(name: str, module: ModuleType) -> str:
-    """Return a hint at the class of ``module`` that ``name`` may mean, in whatever case."""
+    """Return a hint at the class of ``module`` that ``name`` may mean, in whatever case.
+
+    Or at the user's file that the module hides.
+    """
+    own = Path(*module.__name__.split(".")).with_suffix(".py")
+    file = getattr(module, "__file__", None)
+    if file and _has_file(module.__name__) and resolved(Path(file)) != resolved(own):
+        return f", and hides {own} of this folder; give yours another name, such as my_{own.name}"
     held = (kind for kind in vars(module).values() if isinstance(kind, type))
     folded = {
         kind.__name__.casefold(): kind.__name__
@@ -199,7 +206,8 @@ def _alike(name: str, module: ModuleType) -> str:
         if kind.__module__ == module.__name__
     }
     near = nearest(name.casefold(), folded)
-    return f"; did you mean {module.__name__}:{folded[near]}?" if near else ""
+    meant = f"did you mean {module.__name__}:{folded[near]}?" if near else ""
+    return f"; {meant or 'name a class at the top of the module'}"
 
 
 def _has_file(module: str, folder: Path = Path()) -> bool:

@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 
 from coevolve.base.foreign import boundary, plain, shown
-from coevolve.models.architecture import KNOWN, ModelConfig, read_config
-from coevolve.models.model_files import read_settings, refuse_adapter
+from coevolve.base.similar import did_you_mean
+from coevolve.models.architecture import KNOWN, ModelConfig, architecture, read_config
+from coevolve.models.model_files import read_settings, refuse_adapter, shapes_of
 from coevolve.models.vocabulary_rows import check_rows
 from protocols.config import PolicyConfig
 from protocols.errors import ConfigError, DependencyError
@@ -24,6 +25,9 @@ TINY_FOLDER = Path(__file__).parent / "tiny"
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{,95}/[A-Za-z0-9][\w.-]{,95}", re.ASCII)
 INDEX = "model.safetensors.index.json"
+
+MAX_TARGETS = 8
+"""Maximum number of layers that an error names."""
 
 MAX_NAMED = 5
 """Maximum number of missing files that an error names."""
@@ -109,12 +113,15 @@ def check_model(policy: PolicyConfig, own: Container[str]) -> None:
 
     Raises:
         ConfigError: ``policy.model`` names no model, a file of its weights is damaged, its
-            tokenizer does not fit its weights, or a tiny random one cannot be made from it.
+            tokenizer does not fit its weights, it has no layer of ``policy.lora_targets``, or a
+            tiny random one cannot be made from it.
         DependencyError: The model's weights are not on disk.
     """
     if not policy.tiny_random:
         if policy.model not in own:
-            check_rows(model_folder(policy.model))
+            folder = model_folder(policy.model)
+            check_rows(folder)
+            _check_targets(policy, folder)
     elif policy.model == TINY or policy.model in own:
         raise ConfigError(
             f"policy.tiny_random: needs a model to make a small one of, found {policy.model!r}, "
@@ -122,6 +129,23 @@ def check_model(policy: PolicyConfig, own: Container[str]) -> None:
         )
     else:
         model_config(policy)
+
+
+def _check_targets(policy: PolicyConfig, folder: Path) -> None:
+    """Refuse names of layers that neither the model's family nor its files have."""
+    if policy.train != "lora" or not policy.lora_targets:
+        return
+    sizes = architecture(read_config(folder))
+    files = (shapes_of(file) for file in folder.glob("*.safetensors"))
+    held = {name.split(".")[-2] for names in files for name in names if "." in name}
+    known = tuple(sizes.linear) if sizes else tuple(sorted(held))
+    for name in policy.lora_targets:
+        if name not in held and name not in known:
+            raise ConfigError(
+                f"policy.lora_targets: needs names of linear layers of {policy.model}, such as "
+                f"{', '.join(known[:MAX_TARGETS])}, found {shown(name)}"
+                f"{did_you_mean(name, known) or '; leave the setting out for all of them'}"
+            )
 
 
 def hub_base(policy: PolicyConfig) -> str:
@@ -134,7 +158,7 @@ def hub_base(policy: PolicyConfig) -> str:
 def _folder(name: str) -> Path:
     with boundary(ConfigError, f"policy.model: needs the name of a model, found {shown(name)}"):
         folder = TINY_FOLDER if name == TINY else Path(name)
-        if folder.is_dir():
+        if name and folder.is_dir():
             return folder
         if not HUB_ID.fullmatch(name):
             raise _no_model(name)

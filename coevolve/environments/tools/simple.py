@@ -221,7 +221,7 @@ def _methods(kind: type[Any], *, needs_tools: bool) -> dict[str, Callable[..., o
     public: dict[str, Any] = {
         name: each
         for name, each in static.items()
-        if not name.startswith("_") and name not in NOT_TOOLS and isinstance(each, METHODS)
+        if not name.startswith("_") and name not in NOT_TOOLS and _is_method(each)
     }
     if needs_tools and not public:
         raise ConfigError(
@@ -237,10 +237,15 @@ def _methods(kind: type[Any], *, needs_tools: bool) -> dict[str, Callable[..., o
     return public
 
 
+def _is_method(found: object) -> bool:
+    """Return whether a class's attribute is a method, or what a decorator made of one."""
+    return isinstance(found, METHODS) or (callable(found) and hasattr(found, "__wrapped__"))
+
+
 def _unfit(method: Any) -> str:
     """Return why a method cannot be a tool, and the remedy; empty if it can."""
     if not isinstance(method, FunctionType):
-        return f"needs to be a plain method, found a {type(method).__name__}; give it self"
+        return f"needs to be a plain method, found a {type(method).__name__}; write a plain def"
     if _waits(method):
         return "needs to return its answer, found async def or yield; write a plain def"
     parameters = tuple(inspect.signature(method).parameters.values())[1:]

@@ -23,6 +23,7 @@ from typing import Any, get_args
 import msgspec
 
 from coevolve.base.user_code import told
+from coevolve.environments.findings import counted
 from coevolve.environments.tools.split_tasks import held_out_places
 from coevolve.environments.tools.task import ToolTask, ToolTurn
 from coevolve.environments.tools.task_rows import FORMATS, rows_of
@@ -84,6 +85,8 @@ def _line(row: dict[str, Any], place: str) -> TaskLine:
         if slips and name not in row:
             raise ConfigError(f"{place}: has a field {slips[0]!r}; did you mean {name!r}?")
     line = msgspec.convert(row, TaskLine)
+    if not line.id.strip():
+        raise ConfigError(f"{place}: needs an id, found {line.id!r}; give it a name of its own")
     if not line.turns:
         raise ConfigError(f"{place}: needs at least one turn, found none")
     for number, turn in enumerate(line.turns, start=1):
@@ -119,9 +122,9 @@ def _check_sides(path: Path, split: Mapping[str, Split]) -> None:
     if set(split.values()) != set(get_args(Split)):
         side = next(iter(split.values()))
         raise ConfigError(
-            f"{path}: needs tasks of both splits, but all {len(split)} are {side}; without a "
-            "field split, the world or the instructions decide: add tasks with a different one, or "
-            "write split: train or held_out in each task"
+            f"{path}: needs tasks of both splits, found {counted(len(split), f'{side} task')} and "
+            "no other; without a field split, the world or the instructions decide: add tasks with "
+            "a different one, or write split: train or held_out in each task"
         )
 
 

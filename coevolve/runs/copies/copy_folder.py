@@ -212,9 +212,7 @@ def check_place(url: str, name: str) -> None:
     try:
         CopyFolder(url, name).manifests()
     except CopyError as error:
-        raise DependencyError(
-            f"store.copies: {error}; give another place, or leave it empty"
-        ) from error
+        raise DependencyError(_refused(error)) from error
 
 
 def claim(url: str, name: str, run_id: str) -> None:
@@ -231,4 +229,11 @@ def claim(url: str, name: str, run_id: str) -> None:
             "or this run's; give another name or another store.copies, or remove that folder"
         )
     if not copies:
-        folder.try_writing()
+        try:
+            folder.try_writing()
+        except CopyError as error:
+            raise CopyError(_refused(error)) from error
+
+
+def _refused(error: CopyError) -> str:
+    return f"store.copies: {error}; give another place, or leave it empty"

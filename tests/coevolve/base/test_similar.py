@@ -17,4 +17,6 @@ def test_a_missing_file_means_a_similar_one_beside_it(tmp_path: Path):
     assert file_meant(tmp_path / "task.jsonl") == f"; did you mean {str(tasks)!r}?"
     assert file_meant(tmp_path / "missing.jsonl") == f"; did you mean {str(tasks)!r}?"
     assert file_meant(tmp_path / "missing.yaml") == file_meant(tmp_path / "missing") == ""
+    (link := tmp_path / "link.jsonl").symlink_to(link)
+    assert "link" not in file_meant(link)
     assert file_meant(tasks) == file_meant(tmp_path / "none" / "task.jsonl") == ""

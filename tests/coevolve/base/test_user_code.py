@@ -28,3 +28,13 @@ def test_a_module_in_the_working_folder_is_refused_with_the_option_that_imports_
     named = NamedClass(setting="environment.use", what="an environment", group="none")
     with pytest.raises(ConfigError, match=r"it is in this folder; give --code \. to a command"):
         named.load("hidden_shop:Shop", "hidden_shop:Shop")
+
+
+def test_a_file_that_an_installed_module_hides_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "msgspec.py").touch()
+    named = NamedClass(setting="environment.use", what="an environment", group="none")
+    with pytest.raises(ConfigError, match=r"hides msgspec\.py of this folder; .* my_msgspec\.py"):
+        named.load("msgspec:Shop", "msgspec:Shop")

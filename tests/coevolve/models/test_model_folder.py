@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -6,7 +7,13 @@ import pytest
 
 from coevolve.models.architecture import KNOWN
 from coevolve.models.load import read_model
-from coevolve.models.model_folder import TINY_FOLDER, model_config, model_folder, whole_model
+from coevolve.models.model_folder import (
+    TINY_FOLDER,
+    check_model,
+    model_config,
+    model_folder,
+    whole_model,
+)
 from protocols.config import PolicyConfig
 from protocols.errors import ConfigError, DependencyError
 
@@ -87,12 +94,24 @@ def test_a_download_that_broke_off_is_refused_with_what_is_missing(cache: Path):
 
 
 def test_a_missing_folder_is_refused_with_a_remedy():
+    with pytest.raises(ConfigError, match="found ''"):
+        model_folder("")
     with pytest.raises(ConfigError) as caught:
         model_folder("gone")
     said = str(caught.value)
     assert "policy.model: needs 'tiny', a folder in Hugging Face layout, or the name" in said
     assert "found 'gone'" in said
     assert "`coevolve model fetch` downloads one into a folder" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("q_prj", "; did you mean 'q_proj'?"), ("zzz", "; leave the setting out for all of them")],
+)
+def test_an_adapter_of_layers_that_the_model_lacks_is_refused(name: str, remedy: str):
+    check_model(PolicyConfig(train="lora", lora_targets=("q_proj", "down_proj")), ())
+    with pytest.raises(ConfigError, match=rf"q_proj, .*, found '{name}'{re.escape(remedy)}"):
+        check_model(PolicyConfig(train="lora", lora_targets=("q_proj", name)), ())
 
 
 def test_a_folder_without_weights_is_refused(tmp_path: Path):

@@ -446,7 +446,12 @@ def test_inherited_methods_are_tools(folder: Path) -> None:
         ("class Store", "SyntaxError: .*; correct the module, or install what it imports"),
         ("import nowhere", r"No module named 'nowhere' \(.*line 1\); correct"),
         ("def Store(): ...", "has to be a class, but is a function"),
-        (STORE.replace("Store", "Shop"), r"has no 'Store'; it is .*\.py"),
+        (STORE.replace("Store", "Shop"), r"has no 'Store'; it is .*\.py; name a class at the top"),
+        (
+            "import functools\n"
+            + TOOL.replace("    def go", "    @functools.lru_cache\n    def go"),
+            "Store.go needs to be a plain method, found a _lru_cache_wrapper; write a plain def",
+        ),
     ],
 )
 def test_an_unusable_class_is_refused_in_one_sentence(
@@ -485,7 +490,8 @@ def test_methods_that_raise_are_reported_with_a_task(
         (b'{"a": "\xe4"}', r"tasks.jsonl:1: .* in UTF-8"),
         (b'{"id": "x", "world": ' + b"[" * 5000 + b"]" * 5000 + b"}", "RecursionError"),
         (json.dumps(lines(split="test")[0]).encode(), "split: train or held_out.*'test'"),
-        (json.dumps(lines()[0]).encode(), "needs tasks of both splits, but all 1 are train"),
+        (json.dumps(lines()[0]).encode(), "needs tasks of both splits, found 1 train task"),
+        (json.dumps(lines()[0] | {"id": " "}).encode(), "task 1: needs an id, found ' '"),
         (json.dumps({"id": "a", "wrold": {}}).encode(), "'wrold'; did you mean 'world'"),
         (json.dumps({"id": "a", "worlds": {}}).encode(), "'worlds'; did you mean 'world'"),
         (

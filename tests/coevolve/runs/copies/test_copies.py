@@ -262,7 +262,9 @@ async def test_a_run_is_copied_after_each_checkpoint_that_is_kept(run: GrowingRu
 
 
 def test_a_place_that_cannot_be_written_is_refused_at_the_start():
-    with pytest.raises(CopyError, match="/proc/coevolve/grown: cannot be written: FileNotFound"):
+    with pytest.raises(
+        CopyError, match=r"^store\.copies: /proc/coevolve/grown: cannot be written: FileNotFound"
+    ):
         claim("/proc/coevolve", "grown", "anew")
 
 
