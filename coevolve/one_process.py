@@ -44,7 +44,7 @@ def main(run: Run) -> None:
     parser.add_argument("run_file", help="a run file, or the name of a built-in one")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings to change")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs")
-    words = parser.parse_args()
+    words = parser.parse_intermixed_args()
     use_code()
     try:
         _run(load_config(words.run_file, words.overrides), words.runs, run)
@@ -54,9 +54,10 @@ def main(run: Run) -> None:
 
 def _run(config: RunConfig, runs: Path, run: Run) -> None:
     console = Terminal()
-    preflight.check_run(config)
+    folder = resolved(runs / config.name)
+    preflight.check_run(config, folder)
     with private_files():
-        directory = starting.create(resolved(runs / config.name), config)
+        directory = starting.create(folder, config)
         with starting.launch_lock(directory):
             make_model(config, directory.path)
             preflight.check_made(config, directory.path)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -124,6 +125,15 @@ def test_a_folder_of_runs_that_cannot_be_written_is_refused(tmp_path: Path):
     said = refusal("launch", RUN_FILE, "--runs", str(tmp_path / "file"))
     assert "cannot be created: Not a directory; name a folder" in said
     assert "with --runs" in said
+
+
+def test_a_disk_that_does_not_hold_a_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=300_000))
+    said = refusal("launch", RUN_FILE, "--runs", str(tmp_path / "runs"))
+    assert "MB of free disk for a policy version and a checkpoint, found 0.3 MB; free" in said
+    assert not (tmp_path / "runs").exists()
 
 
 def test_an_existing_run_is_not_changed(run: RunDirectory):

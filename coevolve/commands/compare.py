@@ -112,7 +112,7 @@ def missing(plans: Sequence[Plan], folder: Path) -> Sequence[Plan]:
 def _check(plan: Plan, folder: Path, by: By) -> None:
     """Check that a run can start, as it will do itself. Raises CoevolveError."""
     if by == "coevolve.loop":
-        preflight.check_run(plan.config)
+        preflight.check_run(plan.config, folder)
         return
     from coevolve.launcher.launch import check  # imports Ray
 

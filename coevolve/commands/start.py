@@ -5,7 +5,6 @@ training tasks, so nobody reads held-out ones, and no setting depends on them.
 """
 
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ import msgspec
 import psutil
 from msgspec.structs import replace
 
-from coevolve.base.foreign import boundary
+from coevolve.base.foreign import boundary, shown
 from coevolve.base.terminal import Terminal
 from coevolve.commands.attempts import Attempts, Say, sample_of
 from coevolve.commands.attempts_table import print_line, show
@@ -170,7 +169,7 @@ class Start:
                 held_out=len(self.held_out),
                 cores=len(os.sched_getaffinity(0)),
                 free_bytes=psutil.virtual_memory().available,
-                free_disk=_free_disk(self._request.runs),
+                free_disk=preflight.free_disk(self._request.runs),
             )
             self.add(*limits(known))
             rows = self._row_seconds(made, renderer, references=references)
@@ -237,12 +236,6 @@ class Start:
         return self._request.run_file
 
 
-def _free_disk(folder: Path) -> int:
-    """Return the free bytes of the disk on which the folder is, or will be."""
-    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    return shutil.disk_usage(there).free
-
-
 def given_settings(overrides: Sequence[str]) -> dict[str, Any]:
     """Return the settings of ``KEY=VALUE``, by key. Raises ConfigError."""
     found: dict[str, Any] = {}
@@ -278,11 +271,19 @@ def found_model(name: str, say: Say) -> str:
 
 
 def _refuse_existing(request: Request) -> None:
-    if request.run_file.exists() and not request.overwrite:
-        raise RunError(
-            f"{request.run_file}: exists already, and is not overwritten; run it by `coevolve "
-            f"launch {request.run_file}`, or give --name NAME or --overwrite"
-        )
+    """Refuse a run file that cannot be written, and the name of a run. Raises RunError."""
+    file = request.run_file
+    with boundary(RunError, f"{shown(str(file))}: cannot be written", "; give another --name NAME"):
+        if file.exists() and not request.overwrite:
+            raise RunError(
+                f"{file}: exists already, and is not overwritten; run it by `coevolve launch "
+                f"{file}`, or give --name NAME or --overwrite"
+            )
+        if file.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise RunError(
+                f"{file}: needs to be a file that can be written, found a folder or a place "
+                "without write access; give another --name NAME, or cd to another folder"
+            )
     if (request.runs / request.name).exists():
         raise RunError(
             f"{request.runs / request.name}: needs the name of a new run, found one; continue it "

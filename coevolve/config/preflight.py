@@ -4,6 +4,7 @@ These are packages, models, rates, and endpoints with their keys. `coevolve.laun
 what a cluster needs.
 """
 
+import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ from coevolve.base.in_thread import run_to_end
 from coevolve.engine.vllm.environment import require_vllm
 from coevolve.environments.packages import install as install_packages
 from coevolve.environments.registry import environment_of
-from coevolve.estimate.estimate import parameters
+from coevolve.estimate.estimate import estimate, parameters
 from coevolve.learning.rates import excesses
 from coevolve.llm.keys import check_key, key_of, variable_of
 from coevolve.llm.proxies import check_proxy
@@ -45,8 +46,8 @@ def check(config: RunConfig) -> None:
     refuse(missing_attempts(config))
 
 
-def check_run(config: RunConfig) -> None:
-    """Check that a new run can start in one process on this machine.
+def check_run(config: RunConfig, folder: Path) -> None:
+    """Check that a new run in ``folder`` can start in one process on this machine.
 
     Installs the environment's own packages if they are missing.
 
@@ -58,6 +59,7 @@ def check_run(config: RunConfig) -> None:
     found = missing_attempts(config)
     refuse_rates(config)
     refuse(found + lacking(*endpoint_checks(config), partial(_check_gpu, as_run(config))))
+    refuse_full_disk(config, folder)
     refuse_useless_models(config)
 
 
@@ -106,6 +108,30 @@ def refuse_rates(config: RunConfig) -> None:
     weights = parameters(policy, architecture(model_config(policy)))
     if weights and (found := excesses(config.learner, weights, policy.train)):
         raise ConfigError("\n".join(found))
+
+
+def free_disk(folder: Path) -> int:
+    """Return the free bytes of the disk on which the folder is, or will be."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return shutil.disk_usage(there).free
+
+
+def refuse_full_disk(config: RunConfig, folder: Path) -> None:
+    """Refuse a new run whose first version and checkpoint do not fit the disk of its ``folder``.
+
+    Raises DependencyError.
+    """
+    if config.policy.tiny_random:  # as small as the quickstart's
+        return
+    environment = environment_of(config)
+    imitates, own = environment.imitates_others, environment.own_models
+    disk = estimate(as_run(config), imitates_others=imitates, own=own).disk
+    needed, free = (disk.version or 0) + (disk.checkpoint or 0), free_disk(folder)
+    if free < needed:
+        raise DependencyError(
+            f"{folder}: needs {needed / 1e6:.1f} MB of free disk for a policy version and a "
+            f"checkpoint, found {free / 1e6:.1f} MB; free space, or name a folder with --runs"
+        )
 
 
 def keys(config: RunConfig) -> dict[str, str]:

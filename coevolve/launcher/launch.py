@@ -164,6 +164,7 @@ def check(config: RunConfig, runs: Path, *, resume: bool) -> None:
     preflight.install(config)
     refuse_missing(config)
     if not resume:
+        preflight.refuse_full_disk(config, resolved(runs / config.name))
         preflight.refuse_useless_models(config)
 
 

@@ -40,7 +40,7 @@ def test_a_run_in_one_process_says_its_steps_its_scores_and_where_the_journal_is
     [
         (("quickstart", "learner.step=1"), "learner.step"),
         (("quickstar",), "quickstart"),
-        (("quickstart", "policy.model=/nowhere"), "/nowhere"),
+        (("quickstart", "--runs", "runs", "policy.model=/nowhere"), "/nowhere"),
     ],
 )
 def test_what_cannot_run_is_refused_in_a_sentence(

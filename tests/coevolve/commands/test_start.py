@@ -89,17 +89,20 @@ def test_lengths_are_measured_and_every_chosen_value_has_its_reason(here: Path):
         ((CLASS, TASKS, "--synthesizer", "localhost:1", "m"), "needs a URL"),
         ((CLASS, TASKS, *TINY, "--synthesizer", "http://127.0.0.1:9/v1", "m"), "127.0.0.1:9"),
         ((CLASS, TASKS, "--attempts", "0"), "--attempts"),
+        ((CLASS, TASKS, "--name", "taken", "--overwrite"), "taken.yaml: needs to be a file that"),
+        ((CLASS, TASKS, "--name", "n" * 300), "cannot be written: OSError"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_heavy(
     here: Path, words: tuple[str, ...], said: str
 ):
+    (taken := here / "taken.yaml").mkdir()
     done = started(*words)
     assert done.returncode in (1, 2), done.stdout
     assert said in done.stderr
     assert "scoring" not in done.stdout
     assert not (here / "runs").exists()
-    assert not list(here.glob("*.yaml"))
+    assert list(here.glob("*.yaml")) == [taken]
 
 
 def test_a_model_is_fetched_into_the_cache_once(here: Path, monkeypatch: pytest.MonkeyPatch):
