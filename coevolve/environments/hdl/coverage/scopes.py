@@ -9,15 +9,16 @@ Every instance counts: in an array, a generate block, a wrapper, from a macro or
 name. Coverage may be credited by printed path only after `find_duts` has shown that nothing else
 prints like the design's instance or like anything inside it.
 
-The parts of a design are inlined. Their points belong to the class of the module that holds them,
-whose code has the end of their printed path.
+Points of an instance that is inlined belong to the class of the module that holds it, whose code
+has the end of their printed path.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from coevolve.environments.hdl.simulate.messages import NotCovered, Unit
+from coevolve.environments.hdl.simulate.messages import NotCovered, SourceFile, Unit
 
 PREFIX = "Vtb"
 """Prefix of all names and files that Verilator writes."""
@@ -39,6 +40,12 @@ _REGISTERS = re.compile(
 )
 _POINT = re.compile(r'first, \w+, "(?:[^"\\]|\\.)*", \d+, \d+, "((?:[^"\\]|\\.)+)"')
 """The registration of a point of an inlined instance."""
+
+_COUNTER = re.compile(r"vlSelf->__Vcoverage \+ (\d+)\b")
+
+MOST_INLINED = 64
+"""Maximum number of a part's instances inside the design for which it is inlined: each takes the
+code of a module."""
 
 _DECLARED = re.compile(r"\b(?:macro)?module\s+(?:(?:automatic|static)\s+)?(\w+)")
 
@@ -80,19 +87,46 @@ class Scope:
     member: str
 
 
-def inlining(unit: Unit) -> str:
-    """Return Verilator settings that inline the parts of the design, but neither it nor its plan.
+def sharing(scopes: Sequence[Scope], model: str, unit: Unit) -> frozenset[str]:
+    """Return the parts of the design of which an instance may count what another one does.
 
-    In a module with several instances, signals that are always equal or constant in one of them
-    have the same counter in all (Verilator 5.052), so that one counts what another signal does.
+    Verilator joins the toggle counters of signals that are equal or constant in one instance of a
+    module, and the counters are those of all instances (Verilator 5.052).
     """
-    parts, planned = (
-        {name for file in files for name in _DECLARED.findall(file.text)}
-        for files in (unit.files, unit.plan)
+    modules = {scope.member: scope.module for scope in scopes}
+    inside = Counter(
+        scope.module
+        for scope in scopes
+        if any(is_of(modules.get(each, ""), unit.top) for each in scope.within)
     )
-    kept = {unit.top} | (planned - parts)
-    lines = [f'inline -module "{name}"' for name in sorted(parts - kept)]
-    lines += [f'no_inline -module "{name}"' for name in sorted(kept)]
+    instances = Counter(modules.values())
+    joined = [
+        module
+        for module, body in _REGISTERS.findall(model)
+        if instances[module] > 1 and inside[module] <= MOST_INLINED and _has_equal(body)
+    ]
+    return frozenset(part for part in _parts(unit) if any(is_of(module, part) for module in joined))
+
+
+def _has_equal(body: str) -> bool:
+    counters = _COUNTER.findall(body)
+    return len(counters) > len(set(counters))
+
+
+def _parts(unit: Unit) -> set[str]:
+    """Return the modules of the design, but neither its top nor those of its plan alone."""
+    return _declared(unit.files) - {unit.top}
+
+
+def _declared(files: Sequence[SourceFile]) -> set[str]:
+    return {name for file in files for name in _DECLARED.findall(file.text)}
+
+
+def inlining(parts: Set[str], unit: Unit) -> str:
+    """Return Verilator settings that inline these parts of the design, and nothing else of it."""
+    others = (_parts(unit) | _declared(unit.plan) | {unit.top}) - parts
+    lines = ["`verilator_config", *(f'inline -module "{name}"' for name in sorted(parts))]
+    lines += [f'no_inline -module "{name}"' for name in sorted(others)]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -8,6 +8,7 @@ raised as `Stopped`, with the outcome; an infrastructure failure as SimulatorErr
 import math
 import os
 import re
+import shutil
 import signal
 import stat
 import time
@@ -22,9 +23,11 @@ from coevolve.environments.hdl.coverage.scopes import (
     HEADER,
     PREFIX,
     SOURCE,
+    Scope,
     find_duts,
     inlining,
     read_scopes,
+    sharing,
 )
 from coevolve.environments.hdl.coverage.unmeasured import MOST_COMBINATIONS
 from coevolve.environments.hdl.designs.rtl import HEADERS, TIMESCALE
@@ -70,7 +73,6 @@ TRANSLATE = (
         "--assert",
         "-O0",
         "-fgate",
-        "-finline",
         "--quiet",
         "-Wno-fatal",
     ),
@@ -80,9 +82,8 @@ TRANSLATE = (
     *("--timescale", TIMESCALE, "--prefix", PREFIX, "--Mdir", MODEL),
 )
 """Without optimization, so that no point vanishes, except for the pass ``gate``: without it, a
-design that races on an edge takes another branch than with Verilator's own settings; and for
-``inline``, see `inlining`. Initial values are zeros: random ones would hit toggles that the
-testbench did not cause."""
+design that races on an edge takes another branch than with Verilator's own settings. Initial values
+are zeros: random ones would hit toggles that the testbench did not cause."""
 
 BLANK_TOP = "coevolve_blank_testbench"
 
@@ -179,21 +180,38 @@ class Simulation:
             self._write(file.name, file.text)
         self._write(TESTBENCH, testbench)
         self.endings = endings(testbench)
-        self._write("settings.vlt", SETTINGS + inlining(self.unit) + settings)
-        self.tools.sandbox.own(self.folder)
         names = [file.name for file in files if not file.name.endswith(HEADERS)]
-        verilator = str(self.tools.runtime.verilator)
-        command = [verilator, *TRANSLATE, "--top-module", top, "settings.vlt", *names, TESTBENCH]
+        words = ["--top-module", top, "settings.vlt", *names, TESTBENCH]
+        self._write("settings.vlt", SETTINGS + settings)
+        self._verilate(words, testbench)
+        inlined = frozenset[str]()
+        while parts := self._sharing() - inlined:
+            inlined |= parts
+            shutil.rmtree(self.folder / MODEL)
+            file = f"inline{len(inlined)}.vlt"
+            self._write(file, inlining(inlined, self.unit))
+            self._verilate(["-finline", file, *words], testbench)
+        # Not before: Verilator looks for the modules that it lacks in all files.
+        if self.unit.data:
+            write_data(self.folder, self.unit.data)
+            self.tools.sandbox.own(self.folder)
+
+    def _verilate(self, words: Sequence[str], testbench: str) -> None:
+        self.tools.sandbox.own(self.folder)
+        command = [str(self.tools.runtime.verilator), *TRANSLATE, *words]
         done = self._stage("verilate", command, self.folder)
         if done.status:
             _blame_machine_for_kill(done, "verilator")
             if done.status == -signal.SIGXFSZ:
                 raise Stopped(CompileFailed(message=TOO_LARGE))
             raise Stopped(CompileFailed(message=explain(done.output, testbench, self.unit)))
-        # Not before: Verilator looks for the modules that it lacks in all files.
-        if self.unit.data:
-            write_data(self.folder, self.unit.data)
-            self.tools.sandbox.own(self.folder)
+
+    def _sharing(self) -> frozenset[str]:
+        return sharing(self._scopes(), self.model(), self.unit)
+
+    def _scopes(self) -> tuple[Scope, ...]:
+        header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
+        return read_scopes(header, source, self.model())
 
     def find_duts(self, told: str = "", *, several: bool = False) -> tuple[str, ...]:
         """Return the printed path of the design's instance in the translated model.
@@ -202,8 +220,7 @@ class Simulation:
         design's parameters are returned. Raises Stopped with NotCovered if there is none, or more
         than one, or if another instance prints as if it were inside it.
         """
-        header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
-        scopes = read_scopes(header, source, self.model())
+        scopes = self._scopes()
         found = find_duts(scopes, self.unit.top, told, several=several)
         if isinstance(found, NotCovered):
             raise Stopped(found)

@@ -26,7 +26,7 @@ CLANGS = ("clang++-19", "clang++", *(f"clang++-{n}" for n in (22, 21, 20, 18, 17
 LINKERS = (("mold", "mold"), ("lld", "ld.lld"), ("lld", "ld.lld-19"))
 """Values of ``-fuse-ld`` and the program that each needs, fastest first."""
 
-REVISION = 7
+REVISION = 8
 """Revision of this package's instrumentation, harness and reading of coverage. Increase it when one
 of them changes the results of evaluations, so that cached results are not reused."""
 

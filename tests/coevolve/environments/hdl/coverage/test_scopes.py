@@ -11,7 +11,13 @@ import pytest
 from pyslang.ast import InstanceBodySymbol, InstanceSymbol, PortSymbol, Symbol
 
 from coevolve.environments.hdl.coverage import scopes
-from coevolve.environments.hdl.coverage.scopes import Scope, find_duts, read_scopes
+from coevolve.environments.hdl.coverage.scopes import (
+    MOST_INLINED,
+    Scope,
+    find_duts,
+    read_scopes,
+    sharing,
+)
 from coevolve.environments.hdl.designs.folders import load_all
 from coevolve.environments.hdl.designs.rtl import elaborate
 from coevolve.environments.hdl.simulate.messages import (
@@ -242,6 +248,35 @@ def test_an_inlined_instance_is_where_the_code_of_its_holder_says():
     found = find_duts([*read.values()], "m")
     assert isinstance(found, NotCovered)
     assert "called tb.w.dut.x, as if it were" in found.message
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside", "counters", "shared"),
+    [
+        (2, 0, (0, 2, 2), {"part"}),
+        (1, 1, (0, 2, 2), {"part"}),
+        (2, 0, (0, 2, 4), set[str]()),
+        (1, 0, (0, 2, 2), set[str]()),
+        (MOST_INLINED, 9, (0, 2, 2), {"part"}),
+        (MOST_INLINED + 1, 0, (0, 2, 2), set[str]()),
+    ],
+)
+def test_parts_share_counters_that_are_joined_in_several_instances(
+    inside: int, outside: int, counters: Sequence[int], shared: set[str]
+):
+    unit = Unit(name="pair", files=(SourceFile(name="pair.sv", text=PAIR),), top="pair")
+    read = [Scope(path="tb.dut", module="pair", within=("TOP__tb", "TOP"), member="TOP__tb__dut")]
+    for within, count in (
+        (("TOP__tb__dut", "TOP__tb", "TOP"), inside),
+        (("TOP__tb", "TOP"), outside),
+    ):
+        read += [
+            Scope(path="", module="part__W2", within=within, member=f"{within[0]}__{number}")
+            for number in range(count)
+        ]
+    inserts = "".join(f"    f(0, vlSelf->__Vcoverage + {each}, first);\n" for each in counters)
+    model = f"void Vtb_part__W2___configure_coverage(Vtb_part* vlSelf) {{\n{inserts}}}\n"
+    assert sharing(read, model, unit) == shared
 
 
 def test_the_named_one_of_several_instances_is_measured():
