@@ -66,16 +66,7 @@ MODEL = "model"
 """Folder of the translated design inside the work folder."""
 
 TRANSLATE = (
-    *(
-        "--cc",
-        "--exe",
-        "--timing",
-        "--assert",
-        "-O0",
-        "-fgate",
-        "--quiet",
-        "-Wno-fatal",
-    ),
+    *("--cc", "--exe", "--timing", "--assert", "-O0", "-fgate", "--quiet", "-Wno-fatal"),
     *("--coverage-line", "--coverage-toggle", "--coverage-expr", "--coverage-user"),
     *("--coverage-expr-max", str(MOST_COMBINATIONS)),
     *("--output-split", "0", "--x-initial", "0", "--x-assign", "fast"),
@@ -209,9 +200,9 @@ class Simulation:
     def _sharing(self) -> frozenset[str]:
         return sharing(self._scopes(), self.model(), self.unit)
 
-    def _scopes(self) -> tuple[Scope, ...]:
+    def _scopes(self, model: str = "") -> tuple[Scope, ...]:
         header, source = (self.read(f"{MODEL}/{name}") for name in (HEADER, SOURCE))
-        return read_scopes(header, source, self.model())
+        return read_scopes(header, source, model)
 
     def find_duts(self, told: str = "", *, several: bool = False) -> tuple[str, ...]:
         """Return the printed path of the design's instance in the translated model.
@@ -220,7 +211,7 @@ class Simulation:
         design's parameters are returned. Raises Stopped with NotCovered if there is none, or more
         than one, or if another instance prints as if it were inside it.
         """
-        scopes = self._scopes()
+        scopes = self._scopes(self.model())
         found = find_duts(scopes, self.unit.top, told, several=several)
         if isinstance(found, NotCovered):
             raise Stopped(found)
